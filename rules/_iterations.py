@@ -39,7 +39,7 @@ from torchlint.model.values import (
     inputs_of,
 )
 from torchlint.pytorch import naming
-from torchlint.syntax.python_ast import LOOPS, SCOPES, children, dotted, site_of
+from torchlint.syntax.python_ast import LOOPS, SCOPES, children, dotted
 from torchlint.syntax.python_tree import PythonTree
 
 from ._iteration_data import IterationData, counts
@@ -168,8 +168,8 @@ def called_name(call: ast.Call) -> str:
 def generates(inside: list[Event], depth: int, tree: PythonTree) -> bool:
     """Whether some of these events, or calls that lead to them `depth` calls deep, generate text or a trajectory."""
     sites = {site for event in inside for site in (event.site, *event.calls[depth:])}
-    calls = (call for call in tree.of_type(ast.Call) if site_of(call) in sites)
-    return any(naming.GENERATING.search(called_name(call)) for call in calls)
+    calls = (tree.own_node(site) for site in sites if site.is_of(ast.Call))
+    return any(isinstance(call, ast.Call) and bool(naming.GENERATING.search(called_name(call))) for call in calls)
 
 
 def reads_memory(event: Event) -> bool:

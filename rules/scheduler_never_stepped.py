@@ -295,8 +295,8 @@ class _Variables:
             return all(self._leaves_alone(name) or self._is_local(name) for name in names)
         if not isinstance(scope, FUNCTIONS) or any(_reaches_out(node, variable.id) for node in walk(scope)):
             return False
-        others = (name for name in self._named(variable.id) if name is not variable)
-        return all(map(self._leaves_alone, (name for name in others if scope in self._tree.ancestors(name))))
+        names = (node for node in walk(scope) if isinstance(node, ast.Name) and node.id == variable.id)
+        return all(self._leaves_alone(name) for name in names if name is not variable)
 
     def _named(self, name: str) -> list[ast.Name]:
         if not self._by_name:

@@ -162,7 +162,7 @@ class SecondBackward(Rule):
             names.add(name)
             assigned += new
             todo += [other for node in new for other in python_ast.names_read(node.value)]
-        calls = (item for node in assigned for item in ast.walk(node.value) if isinstance(item, ast.Call))
+        calls = (item for node in assigned for item in walk(node.value) if isinstance(item, ast.Call))
         if any(called_name(call) in _TAKING for call in calls):
             return True
         is_behind = any(node.lineno > backward.site.line for node in assigned)

@@ -16,7 +16,7 @@ from torchlint.model.shapes.scope import ROOT, Scope
 from torchlint.model.shapes.tensor_type import ANY, Choice, Evaluated, Misfit, TensorType
 from torchlint.model.values import Module, ModuleOutput, Parameter, Tensor, Value, resolved
 from torchlint.pytorch import shapes as table
-from torchlint.syntax.python_ast import Site, dotted
+from torchlint.syntax.python_ast import Site, dotted, walk
 
 MAX_CASES = 24
 """Cases of one value; with more, nothing is known of it."""
@@ -117,7 +117,7 @@ class Shapes:
         indexed = [node.value for node in tree.of_type(ast.Subscript) if not _is_literal_index(node.slice)]
         iterated = [node.iter for node in tree.of_type(ast.For, ast.AsyncFor, ast.comprehension)]
         unpacked = [node.value for node in tree.of_type(ast.Starred)]
-        mentioned = (item for node in (*calls, *indexed, *iterated, *unpacked) for item in ast.walk(node))
+        mentioned = (item for node in (*calls, *indexed, *iterated, *unpacked) for item in walk(node))
         return {dotted(item).rpartition(".")[2] for item in mentioned if isinstance(item, (ast.Name, ast.Attribute))}
 
     def _computed(self, trace: Trace) -> Iterator[Value]:
