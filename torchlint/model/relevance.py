@@ -148,11 +148,13 @@ class Relevance:
 
     def _moves_tensor(self, method: ast.Attribute) -> bool:
         """`x.to(device)` in a function that has made `x` by an operator: most others move modules."""
+        if method.attr not in MOVING:
+            return False
         owner = method.value
         while isinstance(owner, ast.Call) and isinstance(owner.func, ast.Attribute) and owner.func.attr in INPLACE:
             owner = owner.func.value
         name, function = dotted(owner), self.definitions.function_around(method)
-        if method.attr not in MOVING or not name.isidentifier() or function is None:
+        if not name.isidentifier() or function is None:
             return False
         assigned = (node for node in walk(function.node) if isinstance(node, ast.Assign))
         made = [node.value for node in assigned if name in map(dotted, node.targets)]
@@ -169,6 +171,8 @@ class Relevance:
 
     def _called(self, call: ast.Call) -> str:
         """The last name of what is called, as it is called where it was imported from."""
+        if isinstance(call.func, ast.Attribute):
+            return call.func.attr
         return self.definitions.qualified(dotted(call.func)).rpartition(".")[2] or called_name(call)
 
     def _functions(self, node: ast.AST) -> Iterator[FunctionInfo]:
