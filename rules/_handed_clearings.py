@@ -6,6 +6,7 @@ import ast
 from itertools import chain
 
 from torchlint import Model
+from torchlint.index import FileIndex
 from torchlint.model.definitions import Definitions, FunctionInfo
 from torchlint.syntax.python_ast import called_name, dotted, is_literal, walk
 from torchlint.syntax.python_tree import PythonTree
@@ -23,7 +24,8 @@ def any_in(model: Model) -> bool:
     tree, nodes = model.tree, model.program.nodes
     if any(_is_handed_on(node, tree) for node in nodes(ast.Attribute) if node.attr in _METHODS):
         return True
-    if any(map(_keeps_views, nodes(ast.Assign))) or any(map(_is_unbound, nodes(ast.Call))):
+    clearings = (call for file in model.program.files for call in FileIndex.of(file).calls_named(*_METHODS))
+    if any(map(_keeps_views, nodes(ast.Assign))) or any(map(_is_unbound, clearings)):
         return True
     clearing = {info.name: info for file in model.program.files.values() for info in _clearing_in(file)}
     if not clearing:
@@ -50,12 +52,12 @@ def _is_handed_on(node: ast.expr, tree: PythonTree) -> bool:
 
 def _clearing_in(file: Definitions) -> list[FunctionInfo]:
     """The functions of a file that clear gradients, and do not train: no closures for `step`."""
-    calls: list[ast.Call] = list(file.tree.of_type(ast.Call))
+    index = FileIndex.of(file.tree)
     stores = (node for node in file.tree.of_type(ast.Assign) if is_literal(node.value, None))
-    clearings: list[ast.AST] = [call for call in calls if called_name(call) in _METHODS]
+    clearings: list[ast.AST] = [*index.calls_named(*_METHODS)]
     clearings += [node for node in stores if any(map(_is_gradient, node.targets))]
     clearing = {item for node in clearings for item in file.tree.ancestors(node)}
-    training = {item for call in calls if called_name(call) in _TRAINING for item in file.tree.ancestors(call)}
+    training = {item for call in index.calls_named(*_TRAINING) for item in file.tree.ancestors(call)}
     return [info for node, info in file.functions.items() if node in clearing and node not in training]
 
 

@@ -134,6 +134,11 @@ class FileIndex:
             if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
                 yield node
 
+    def calls_named(self, *names: str) -> Iterator[ast.Call]:
+        """Where the file calls something by one of these names, name by name; aliases are not followed."""
+        for name in names:
+            yield from self._calls.get(name, ())
+
     def bindings_of(self, name: str) -> Sequence[ast.Name]:
         """Where the file binds or deletes a variable of this name."""
         return self._bindings.get(name, ())
