@@ -106,6 +106,8 @@ class ModuleCreatedInForward(Rule):
         if self.model.is_test:
             return
         for call in self.model.tree.of_type(ast.Call):
+            if isinstance(call.func, ast.Attribute) and call.func.attr not in _NAMES:
+                continue  # only a plain name may be another name for one of them
             name = definitions.named(call.func)
             if name.startswith("torch.nn."):
                 function = definitions.function_around(call)
@@ -238,7 +240,8 @@ class ModuleCreatedInForward(Rule):
         )
 
 
-_NAMES = ("Parameter", *sorted(stateful_modules.WEIGHTED | stateful_modules.NORMS.keys()))
+_NAMES = stateful_modules.WEIGHTED | stateful_modules.NORMS.keys() | {"Parameter"}
+"""The last names of what owns parameters or statistics."""
 
 
 def _name_bound(statement: ast.AST | None, value: ast.expr) -> str:
