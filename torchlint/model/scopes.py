@@ -74,7 +74,13 @@ class Scopes:
     def _bound_anywhere(self) -> frozenset[str]:
         """The names that anything but an import of the module binds: most that are asked for are none of them."""
         imported = chain.from_iterable(self.imports_of.values())
-        return frozenset(imported).union(*map(_bound_by, self._tree.of_type(ast.Name, ast.arg, *_NAMED)))
+        return frozenset(imported).union(name for _, name in self._bindings)
+
+    @cached_property
+    def _bindings(self) -> list[tuple[ast.AST, str]]:
+        """Each node that binds a name by itself, with that name."""
+        nodes = self._tree.of_type(ast.Name, ast.arg, *_NAMED)
+        return [(node, name) for node in nodes if (name := _bound_by(node)) is not None]
 
     def _names_of(self, function: FunctionNode) -> frozenset[str]:
         """The names that a function binds, its parameters among them."""
@@ -93,11 +99,10 @@ class Scopes:
     def _bound_in(self) -> dict[FunctionNode, set[str]]:
         """The names that each function binds by itself, and those that it declares `global`."""
         found: dict[FunctionNode, set[str]] = {}
-        for node in self._tree.of_type(ast.Name, ast.arg, *_NAMED):
-            names = _bound_by(node)
-            function = self._function_of(node) if names else None
+        for node, name in self._bindings:
+            function = self._function_of(node)
             if function is not None:
-                found.setdefault(function, set()).update(names)
+                found.setdefault(function, set()).add(name)
         return found
 
     @cached_property
@@ -141,11 +146,11 @@ def _is_within(inner: ast.AST, function: FunctionNode) -> bool:
     return isinstance(function, ast.Lambda) or inner is function.args or isinstance(inner, ast.stmt)
 
 
-def _bound_by(node: ast.AST) -> tuple[str, ...]:
+def _bound_by(node: ast.AST) -> str | None:
     """The name that a node binds by itself."""
     if isinstance(node, ast.Name):
-        return (node.id,) if type(node.ctx) is ast.Store else ()
+        return node.id if type(node.ctx) is ast.Store else None
     if isinstance(node, ast.arg):
-        return (node.arg,)
-    name: str | None = getattr(node, "name", None) if type(node) in _NAMED else None
-    return (name,) if name is not None else ()
+        return node.arg
+    name: str | None = getattr(node, "name", None)
+    return name
