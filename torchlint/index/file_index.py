@@ -148,6 +148,34 @@ class FileIndex:
         """Where the file binds or deletes a variable of this name."""
         return self._bindings.get(name, ())
 
+    def calls(self, names: Collection[str]) -> Iterator[ast.Call]:
+        """Where the file calls something of these names, or of an alias of one."""
+        for name in self._with_aliases(names):
+            yield from self._calls.get(name, ())
+
+    def users(self, names: Collection[str]) -> set[ast.AST | None]:
+        """The outermost functions that mention one of these names; None for statements outside of all functions."""
+        return {self.function_around(node) for node in self.mentions(names)}
+
+    def reaching(self, functions: Iterable[ast.AST | None]) -> set[ast.AST | None]:
+        """Functions, those that mention them by name, and so on."""
+        found = set(functions)
+        waiting = list(found)
+        while waiting:
+            function = waiting.pop()
+            users = self.users({function.name}) - found if isinstance(function, FUNCTIONS) else set()
+            found |= users
+            waiting.extend(users)
+        return found
+
+    def function_around(self, node: ast.AST) -> ast.AST | None:
+        """The outermost function that a node stands in, or is; None outside of all functions."""
+        found = node if isinstance(node, FUNCTIONS) else None
+        for item in self.tree.ancestors(node):
+            if isinstance(item, FUNCTIONS):
+                found = item
+        return found
+
     @cached_property
     def function_names(self) -> frozenset[str]:
         """The names of all functions and methods."""
