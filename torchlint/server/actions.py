@@ -56,11 +56,7 @@ def ignores(analysis: Analysis, found: Sequence[Shown], offer: Offer) -> Iterato
     for item in found:
         if item.finding.name not in ABOUT_FILES:
             title = f"Ignore here: {item.finding.name}"
-            data = {
-                "uri": analysis.document.uri,
-                "fingerprint": item.finding.fingerprint,
-                "versions": _versions(analysis),
-            }
+            data = {"uri": analysis.document.uri, "fingerprint": item.finding.fingerprint}
             action = types.CodeAction(title, types.CodeActionKind.QuickFix, [item.diagnostic], data=data)
             yield from _offered(action, analysis, offer)
 
@@ -89,26 +85,16 @@ def document_of(action: types.CodeAction) -> str | None:
 
 
 def edit_of(action: types.CodeAction, analysis: Analysis, offer: Offer) -> types.WorkspaceEdit | None:
-    """The edits of an action that came without, in the present form of its document.
-
-    None if nothing changes, or if the action is about a finding of a form that the document no longer has.
-    """
+    """The edits of an action that came without, in the present form of its document; None if nothing changes."""
     data: Any = action.data
     if action.kind == FIX_ALL:
         better = fix(analysis.source, analysis.selection).source
-    elif data.get("versions") != _versions(analysis):
-        return None
     else:
         found = [finding for finding in analysis.findings if finding.fingerprint == data.get("fingerprint")]
         _, better = excused(analysis.source, found, analysis.selection)
     if better.data == analysis.source.data:
         return None
     return workspace_edit(analysis, better, offer.versioned)
-
-
-def _versions(analysis: Analysis) -> list[int]:
-    """The versions of a document, or of the cells of a notebook."""
-    return [buffer.version for buffer in analysis.document.buffers]
 
 
 def is_wanted(kind: str, context: types.CodeActionContext) -> bool:
