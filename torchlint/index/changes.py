@@ -190,13 +190,18 @@ def _is_element(node: ast.AST, changed: ast.expr, owner: ast.Name) -> bool:
     return changed is not owner and not is_stored
 
 
+def _assigned(node: ast.AST) -> ast.expr | None:
+    """The value of an assignment; None of what binds a name otherwise."""
+    return node.value if isinstance(node, (ast.Assign, ast.AnnAssign)) else None
+
+
 def _binds_container(node: ast.AST) -> bool:
-    return isinstance(node, (ast.Assign, ast.AnnAssign)) and _is_container(node.value)
+    return _is_container(_assigned(node))
 
 
 def _holds_more_than_numbers(node: ast.AST) -> bool:
     """Whether a name is bound to a container that is not empty, nor one of constants."""
-    value = node.value if isinstance(node, (ast.Assign, ast.AnnAssign)) else None
+    value = _assigned(node)
     if isinstance(value, ast.Call):
         return called_name(value) != "tolist" and bool(value.args or value.keywords)
     return not all(isinstance(item, ast.Constant) for item in children(value)) if value is not None else False
@@ -227,7 +232,7 @@ def _is_number(value: object) -> bool:
 
 def _binds_fresh(node: ast.AST) -> bool:
     """Whether a name is bound to something of its own: a number, a container, or a tensor that was just made."""
-    value = node.value if isinstance(node, (ast.Assign, ast.AnnAssign)) else None
+    value = _assigned(node)
     if isinstance(value, ast.Call):
         asks = any(item.arg == "requires_grad" and not is_literal(item.value, False) for item in value.keywords)
         return called_name(value) in _FRESH and not asks

@@ -51,7 +51,7 @@ def _loops_with_gradients(
     loops = [loop for loop in index.tree.of_type(*kinds) if not _is_below_no_grad(index, loop)]
     by_function: dict[ast.AST | None, list[ast.AST]] = {}
     for loop in loops:
-        by_function.setdefault(index.function_around(loop), []).append(loop)
+        by_function.setdefault(index.outermost_function(loop), []).append(loop)
     for function, own in by_function.items():
         if not switching.isdisjoint(index.reaching([function])):
             yield from (list(_with_gradients(loop)) for loop in own)

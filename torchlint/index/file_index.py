@@ -79,7 +79,7 @@ class FileIndex:
 
         A method counts for its class.
         """
-        users = self.users(_BACKWARD) or set(map(self.function_around, self._optimizing))
+        users = self.users(_BACKWARD) or set(map(self.outermost_function, self._optimizing))
         found: set[str] = set()
         while names := {self._owner_or_name(item) for item in users if item is not None} - found:
             found |= names
@@ -97,7 +97,7 @@ class FileIndex:
         """Whether something may change a tensor in place that asks for gradients, as parameters do."""
         if self.goes_backward:
             return True
-        changed = {self.function_around(node) for node in self.tensor_changes}
+        changed = {self.outermost_function(node) for node in self.tensor_changes}
         asks = any(item.arg == "requires_grad" for item in self.tree.of_type(ast.keyword))
         return bool(changed) and (
             asks
@@ -155,7 +155,7 @@ class FileIndex:
 
     def users(self, names: Collection[str]) -> set[ast.AST | None]:
         """The outermost functions that mention one of these names; None for statements outside of all functions."""
-        return {self.function_around(node) for node in self.mentions(names)}
+        return {self.outermost_function(node) for node in self.mentions(names)}
 
     def reaching(self, functions: Iterable[ast.AST | None]) -> set[ast.AST | None]:
         """Functions, those that mention them by name, and so on."""
@@ -168,7 +168,7 @@ class FileIndex:
             waiting.extend(users)
         return found
 
-    def function_around(self, node: ast.AST) -> ast.AST | None:
+    def outermost_function(self, node: ast.AST) -> ast.AST | None:
         """The outermost function that a node stands in, or is; None outside of all functions."""
         found = node if isinstance(node, FUNCTIONS) else None
         for item in self.tree.ancestors(node):
