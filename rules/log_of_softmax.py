@@ -24,7 +24,7 @@ _LOGARITHMS = frozenset({"log", "log2", "log10"})
 
 
 class Probability(NamedTuple):
-    """What a logarithm is taken of: its words, the operator behind it, when it is 0, and the call to use instead."""
+    """The operand of a logarithm: its name, the operator that gives it, when it is 0, and the call to use instead."""
 
     name: str
     activation: str
@@ -210,7 +210,7 @@ def _call(node: ast.AST) -> ast.Call:
 
 
 def _operand(log: ast.AST) -> ast.expr | None:
-    """What a logarithm is taken of: `x` of `torch.log(x)` and `x.log()`."""
+    """The operand of a logarithm: `x` of `torch.log(x)` and `x.log()`."""
     if not isinstance(log, ast.Call):
         return None
     if log.args:

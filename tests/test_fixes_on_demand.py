@@ -134,7 +134,7 @@ def test_a_fix_that_is_not_made_is_not_computed() -> None:
 
 
 def test_another_form_is_linted_anew() -> None:
-    """What is kept belongs to one source; the same text again is another."""
+    """The cache belongs to one source; the same text, read again, is another source."""
     selection, cached = select(["all"]), DocumentCache()
     first, second = (SourceFile("a.py", BUGS.read_bytes()) for _ in range(2))
     examine(first, without_fixes(selection), cached)

@@ -43,7 +43,7 @@ try:
 except SystemExit as end:
     print("RULES", *(name for name in sys.modules if name.startswith("torchlint.rules.")))
 """
-"""What a run says it has imported of the rules; a source tree has a table of them after the first."""
+"""Prints the modules of rules that a run imports; the first run in a source tree imports all and writes the table."""
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
 

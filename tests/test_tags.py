@@ -1,4 +1,4 @@
-"""What values and events are is said by classes and enums, and never compared with a text (docs/decisions/0038)."""
+"""Values and events are told apart by classes and enums, never by comparing a text (docs/decisions/0038)."""
 
 from __future__ import annotations
 

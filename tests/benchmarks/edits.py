@@ -1,4 +1,4 @@
-"""What an edit costs the language server: `python tests/benchmarks/edits.py` prints CPU milliseconds, median and worst.
+"""Measures an edit in the language server: `python tests/benchmarks/edits.py` prints its CPU time, median and worst.
 
 The server runs in this process, without pipes. In training files of 1,000 and 5,000 lines (or of `--lines N`), digits
 are typed into one function. An edit ends when its diagnostics are published and the thread that lints is idle again.
@@ -34,7 +34,7 @@ _ACTIONS = types.CodeActionClientCapabilities(
     data_support=True, resolve_support=types.ClientCodeActionResolveOptions(["edit"])
 )
 CAPABILITIES = types.ClientCapabilities(text_document=types.TextDocumentClientCapabilities(code_action=_ACTIONS))
-"""Those of Visual Studio Code and Neovim, which ask for the edits of an action once it is chosen."""
+"""As Visual Studio Code and Neovim: they ask for the edits of an action once the user chooses it."""
 
 
 class Client:

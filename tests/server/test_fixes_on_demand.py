@@ -60,7 +60,7 @@ def test_an_analysis_parses_nothing_for_fixes() -> None:
 
 
 def test_the_fixes_of_an_old_form() -> None:
-    """What is kept of a later form is not taken for them."""
+    """The data kept of a later form is not used for them."""
     cached = DocumentCache()
     old = analyzed(LOOP, cached)
     new = analyzed(LOOP.replace("criterion", "loss"), cached)

@@ -1,4 +1,4 @@
-"""What the rules find when nothing is asked of a file first, and which of those may look at the program."""
+"""Compares the findings of rules that are all asked with the rules that the gate lets through."""
 
 from __future__ import annotations
 

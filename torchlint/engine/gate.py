@@ -45,7 +45,7 @@ def by_words(rules: Iterable[AnyRule], code: bytes, imported: Sequence[bytes] = 
 
 
 def by_syntax(rules: Iterable[type[Rule]], index: FileIndex) -> list[type[Rule]]:
-    """Those of the rules that concern a file, by its syntax."""
+    """The rules that a file concerns, by its syntax."""
     return [rule for rule in rules if rule.concerns(index)]
 
 

@@ -106,7 +106,7 @@ def _named(name: str) -> ListedRule:
 
 
 def listed(rule: type[Rule]) -> ListedRule:
-    """What the table says of a rule."""
+    """The entry of a rule in the table."""
     triggers = tuple(tuple(group) for group in rule.triggers)
     return ListedRule(rule.__module__, rule.__name__, rule.meta(), triggers, dict(rule.options))
 

@@ -51,7 +51,7 @@ def walk(
     cached: DocumentCache | None,
     reach: Reach,
 ) -> list[Finding]:
-    """What the rules find that no comment suppresses, of any confidence; raises `SyntaxProblem` and `SourceError`.
+    """Findings that no comment suppresses, of any confidence; raises `SyntaxProblem` and `SourceError`.
 
     If the cache is of this source, only the fixes of its findings are computed.
     """
@@ -127,7 +127,7 @@ class Walk:
         return found
 
     def findings_with_fixes(self, selection: Selection, suppressions: Suppressions, crashes: Crashes) -> list[Finding]:
-        """What was found, once more: the rules that found it are asked again, of the same model, with nodes."""
+        """The same findings with fixes: their rules ask the same model again, and this time get nodes."""
         self.crashes = crashes
         for module in self.modules.followed() if self.modules is not None else ():
             module.follow(self.modules)
