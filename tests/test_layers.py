@@ -11,11 +11,6 @@ from pathlib import Path
 import pytest
 
 import torchlint
-from torchlint.files.source import SourceFile
-from torchlint.model.definitions import Definitions
-from torchlint.model.evaluate.interpreter import Interpreter
-from torchlint.model.evaluate.part import Part
-from torchlint.syntax.python_tree import PythonTree
 
 ROOT = Path(__file__).parent.parent
 LAYERS = (
@@ -196,14 +191,6 @@ def test_no_class_has_many_ancestors() -> None:
         return ours.union(*map(ancestors, ours))
 
     assert not {name: found for name in bases if len(found := ancestors(name)) > 3}
-
-
-def test_parts_of_the_interpreter_know_each_other() -> None:
-    """`Part` tells type checkers which names `Interpreter` gives to the parts."""
-    interpreter = Interpreter(Definitions(PythonTree(ast.Module([], []), SourceFile("empty.py", b""))))
-    made = {name: type(part).__name__ for name, part in vars(interpreter).items()}
-    assert made == Part.__annotations__
-    assert all(part.calls is interpreter.calls for part in vars(interpreter).values() if isinstance(part, Part))
 
 
 def test_public_api() -> None:

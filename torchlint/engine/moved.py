@@ -46,11 +46,11 @@ _MODULES = dict(
     walk           engine.run_rules
     writing        files.atomic_write
     model.events.Flow model.dataflow.Flow
-    model.flow     model.evaluate.statements
+    model.flow     model.interpret.control.statements
     model.machine  model.state
     model.protocol model.ownership
     model.retention model.queries.retained_graphs
-    model.summaries model.evaluate.functions
+    model.summaries model.interpret.control.functions
     """.strip().splitlines()
 )
 _OWN_QUESTIONS = frozenset("model.clearing model.gradmode model.keeping model.mutation model.upkeep".split())

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-from torchlint.model.definitions import FunctionInfo
+from torchlint.model.arguments import Arguments
+from torchlint.model.definitions import ClassInfo, FunctionInfo
 from torchlint.model.events import Clear, Loop, ModeSwitch
 from torchlint.model.utilities import DataLoader
 from torchlint.model.values import Function, Module, Tensor, Unknown, Value
 from torchlint.pytorch.effects import GradMode
 from torchlint.syntax.python_ast import Site
-
-if TYPE_CHECKING:
-    from torchlint.model.evaluate.arguments import Arguments
 
 
 @dataclass
@@ -27,6 +24,8 @@ class Observations:
     """Methods interpreted aside from the program: for the attributes that they store, or for what they return."""
     defined: dict[FunctionInfo, Function] = field(default_factory=dict)
     """Functions whose definition was interpreted, with the names around it."""
+    templates: dict[ClassInfo, Value] = field(default_factory=dict)
+    """The object that stands for any instance of a class, and of its subclasses."""
     stored: dict[tuple[Value, str], Value] = field(default_factory=dict)
     """Attributes of class templates, as `__init__` stores them."""
     forward_calls: dict[FunctionInfo, list[tuple[frozenset[str], GradMode]]] = field(default_factory=dict)

@@ -12,7 +12,6 @@ from typing import Any, TypeVar, overload
 from torchlint.model.cases import Case
 from torchlint.model.dataflow import pruned
 from torchlint.model.definitions import ClassInfo, Definitions, FunctionInfo
-from torchlint.model.evaluate.interpreter import Interpreter
 from torchlint.model.events import (
     Backward,
     Branch,
@@ -30,6 +29,9 @@ from torchlint.model.events import (
 )
 from torchlint.model.frames import Frame
 from torchlint.model.imports import Imports
+from torchlint.model.interpret.interpreter import Interpreter
+from torchlint.model.interpret.transfer.grad_modes import decorated_mode
+from torchlint.model.interpret.transfer.objects import is_module_class, is_optimizer_class
 from torchlint.model.relevance import Relevance
 from torchlint.model.state import MAX_ELSEWHERE
 from torchlint.model.values import Container, Value
@@ -187,7 +189,7 @@ class Program:
 
     def returned_by(self, info: ClassInfo) -> Value | None:
         """What the `forward` of a class of this module returns, whatever it is called with; None: not known."""
-        forward = self.interpreter.classes.forward_of(info)
+        forward = self.interpreter.transfer.forwards.forward_of(info)
         return forward.returned if forward is not None else None
 
     def asked_before(self, arm: tuple[object, int]) -> ast.expr | None:
@@ -198,15 +200,15 @@ class Program:
 
     def is_module_class(self, info: ClassInfo) -> bool:
         """Whether objects of a class are modules."""
-        return self.interpreter.classes.is_module_class(info)
+        return is_module_class(info)
 
     def is_optimizer_class(self, info: ClassInfo) -> bool:
         """Whether objects of a class are optimizers."""
-        return self.interpreter.classes.is_optimizer_class(info)
+        return is_optimizer_class(info)
 
     def attributes_of(self, info: ClassInfo) -> dict[str, Value]:
         """What `__init__` of a class of this module stores in an object, by name."""
-        template = self.interpreter.classes.template(info)
+        template = self.interpreter.template(info)
         return {name: value for (owner, name), value in self.observations.stored.items() if owner is template}
 
     @property
@@ -226,7 +228,7 @@ class Program:
 
     def _interpret(self) -> Iterator[Trace]:
         state, interpreted = self.interpreter.state, self.observations.interpreted
-        self.interpreter.statements.run(self.tree.module.body)
+        self.interpreter.run(self.tree.module.body)
         yield Trace(None, state.items, state.module_frame, state.heap, 0, False)
         start = state.copy()
         if start.mode is not GradMode.ON and not self._is_switched_off_for_good():
@@ -258,19 +260,19 @@ class Program:
 
     def _root(self, info: FunctionInfo, owner: ClassInfo | None = None) -> Trace:
         """Interpret a function with callers unknown; one that a class of this module inherits for that class."""
-        state, functions = self.interpreter.state, self.interpreter.functions
+        state = self.interpreter.state
         self.observations.interpreted.add(info)
         state.begin()
         self.interpreter.visit.at = info.node if owner is None else owner.node
-        frame = functions.root_frame(info, owner)
+        frame = self.interpreter.root_frame(info, owner)
         defined = self.observations.defined.get(info)
         if defined is not None and defined.frame is not None:
             frame.parent = defined.frame
         state.frame, state.position = frame, state.position.in_function(info)
-        state.mode = functions.decorated_mode(info) or state.mode
+        state.mode = decorated_mode(info, state) or state.mode
         start = state.clock
         assert not isinstance(info.node, ast.Lambda)
-        self.interpreter.statements.run(info.node.body)
+        self.interpreter.run(info.node.body)
         called = info.name in self.called_names and info.name != "__init__"
         if info.owner is None and info.name not in self._names_read:
             called = False  # `optimizer.step()` calls no function `step` that nobody names

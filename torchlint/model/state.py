@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 from torchlint.model.definitions import Definitions, FunctionInfo
 from torchlint.model.events import Branch, Event, Item, Loop, Path, Try
 from torchlint.model.frames import Frame
-from torchlint.model.values import Container, Origin, Phi, Plain, Slot, Unknown, UnknownObject, Value
+from torchlint.model.values import Container, Function, Origin, Phi, Plain, Slot, Unknown, UnknownObject, Value
 from torchlint.pytorch.effects import GradMode
 from torchlint.syntax.python_ast import Site
 
@@ -113,6 +113,10 @@ class Position(NamedTuple):
         )
 
 
+MAX_DEPTH = 8
+"""Calls inlined into each other; deeper ones are unknown."""
+MAX_STATEMENTS = 4_000
+"""Statements interpreted from one root; beyond that, calls of local functions are unknown."""
 MAX_ELSEWHERE = 2_000
 """Statements of other modules interpreted for one module; beyond that, calls of their functions are unknown."""
 
@@ -120,8 +124,10 @@ MAX_ELSEWHERE = 2_000
 class State:
     """Names and attributes as dictionaries, copied at branches and merged into Phis where they meet."""
 
-    def __init__(self, definitions: Definitions, budget: int) -> None:
+    def __init__(self, definitions: Definitions, budget: int, *, follows: bool = False) -> None:
         self.module_frame = Frame(None, None, definitions=definitions)
+        self.follows = follows
+        """Whether imports are followed, rather than only known by the bases of classes."""
         self.frame = self.module_frame
         self.callers: list[Frame] = []
         """The frames of the functions under way that have called others, the outermost first."""
@@ -142,6 +148,7 @@ class State:
         self.clock = 0
         self.before: Callable[[tuple[Value, str]], Value | None] = lambda key: None
         """What an attribute is as long as nothing on the way here has assigned it; None: not known."""
+        self._frames = {definitions: self.module_frame}
 
     # -- the position -------------------------------------------------------------------------------
 
@@ -181,12 +188,36 @@ class State:
         finally:
             self.frame, self.heap, self.mode, self.alive = before
 
+    # -- functions ----------------------------------------------------------------------------------
+
+    def frame_of(self, definitions: Definitions) -> Frame:
+        """The names of a module: of this one, or of one that it imports."""
+        known = self._frames.get(definitions)
+        if known is None:
+            known = self._frames[definitions] = Frame(None, None, definitions=definitions)
+        return known
+
+    def bound(self, method: FunctionInfo, receiver: Value | None, mode: GradMode | None = None) -> Function:
+        """A method of an object or class."""
+        return Function(method, self.frame_of(method.definitions), receiver, mode)
+
+    def can_inline(self, info: FunctionInfo) -> bool:
+        """Whether a call is followed into a function."""
+        within = self.statements < MAX_STATEMENTS and self.budget > 0
+        is_own = info.definitions is self.module_frame.definitions
+        return within and (is_own or (self.follows and self.elsewhere < MAX_ELSEWHERE)) and self.may_nest(info)
+
+    def may_nest(self, info: FunctionInfo) -> bool:
+        """Whether a function is not under way yet, and few others are."""
+        under_way = self.position.functions
+        return info not in under_way and len(under_way) < MAX_DEPTH
+
+    # -- values and events --------------------------------------------------------------------------
+
     def add(self, item: Branch | Loop) -> None:
         """Record a branch or loop, if anything happens in it."""
         if any(item.arms) if isinstance(item, Branch) else item.body:
             self.items.append(item)
-
-    # -- values and events --------------------------------------------------------------------------
 
     def stamp(self, value: Made) -> Made:
         """Stamp a new value with when, and in which loops, it was made."""

@@ -14,7 +14,7 @@ from torchlint.model.values import Attribute, Module, ModuleOutput, Phi, Tensor,
 from torchlint.pytorch import shapes as table
 
 if TYPE_CHECKING:
-    from torchlint.model.evaluate.arguments import Arguments
+    from torchlint.model.arguments import Arguments
     from torchlint.model.program import Program
 
 MAX_NESTED = 40

@@ -11,7 +11,7 @@ from torchlint.model.values import Value
 from torchlint.syntax.python_ast import Site, site_of
 
 if TYPE_CHECKING:
-    from torchlint.model.evaluate.arguments import Arguments
+    from torchlint.model.arguments import Arguments
 
 MAX_DEPTH = 6
 """Modules that are looked into inside of one another."""

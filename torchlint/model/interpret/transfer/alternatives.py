@@ -1,0 +1,34 @@
+"""Calls of one of several callees."""
+
+from __future__ import annotations
+
+import ast
+
+from torchlint.model.arguments import Arguments
+from torchlint.model.events import Branch
+from torchlint.model.interpret.machine import Part
+from torchlint.model.values import Phi, Value, meanings
+from torchlint.syntax.python_ast import site_of
+
+MAX_CALLEES = 8
+"""Alternatives that one call is followed into."""
+
+
+class Alternatives(Part):
+    """Calls each of several callees, as in the arms of a branch."""
+
+    def call(self, callees: list[Value], arguments: Arguments, node: ast.Call) -> Value:
+        """One callee or another runs: alternatives, like the arms of an `if`."""
+        branch = Branch(site_of(node), [[] for _ in callees])
+        results: list[Value] = []
+        for number, callee in enumerate(callees):
+            with self.state.arm(branch, number):
+                results.append(self.machine.call(callee, arguments, node))
+        self.state.items.append(branch)
+        return self.state.phi(node, results, [(branch, number) for number in range(len(results))])
+
+
+def alternatives(value: Phi) -> list[Value]:
+    """What a value may be, but for None; empty where that is too much to be followed."""
+    found = list(meanings(value))
+    return found if len(found) <= MAX_CALLEES else []

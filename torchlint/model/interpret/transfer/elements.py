@@ -1,0 +1,228 @@
+"""Elements of containers, tensors and modules: by index, by key, and in iteration."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Sequence
+
+from torchlint.model.interpret.machine import Machine, Part
+from torchlint.model.interpret.transfer.attributes import Attributes
+from torchlint.model.interpret.transfer.objects import is_module_class
+from torchlint.model.interpret.transfer.tensors import Tensors
+from torchlint.model.module_values import returned_parts
+from torchlint.model.utilities import Kind, is_kind
+from torchlint.model.values import (
+    CallResult,
+    Component,
+    Container,
+    Dict,
+    Element,
+    Generator,
+    Instance,
+    Iteration,
+    List,
+    Module,
+    ModuleOutput,
+    ModuleParameter,
+    Parameter,
+    Parameters,
+    Phi,
+    Plain,
+    Set,
+    Tensor,
+    Tuple,
+    Unknown,
+    Value,
+    inputs_of,
+    resolved,
+)
+from torchlint.pytorch import naming, operators
+from torchlint.pytorch.api import WITH_INDICES
+from torchlint.syntax.python_ast import called_name, site_of
+
+
+class Elements(Part):
+    """Reads elements."""
+
+    def __init__(self, machine: Machine, tensors: Tensors, attributes: Attributes) -> None:
+        super().__init__(machine)
+        self.tensors = tensors
+        self.attributes = attributes
+
+    def of_carried(self, value: Value, read: Callable[[Value], Value], node: ast.AST) -> Value | None:
+        """An element of a tuple that the loop around carries on: of what it begins with, or of what it ends with."""
+        begun = resolved(value)
+        if not isinstance(value, Phi) or not isinstance(begun, Container) or begun.grown or isinstance(begun, Dict):
+            return None
+        scope = next((item for item in self.state.position.scopes if value in item.name_phis.values()), None)
+        if scope is None or len(value.parents) > 1:
+            return None
+        element = self.state.stamp(Phi(node, (read(begun),), value.loop))
+        scope.elements.append((element, value, read))
+        return element
+
+    def lookup(self, owner: Value, key: object, node: ast.AST, *, basic: bool = False) -> Value:
+        """An element by key (None: any) of a container, tensor or unknown."""
+        if isinstance(owner, Container):
+            return self._container_element(owner, key, node)
+        stored = self.state.heap.get((owner, f"[{key!r}]"))
+        if stored is None and isinstance(owner, Instance):
+            stored = self.observations.stored.get((owner, f"[{key!r}]"))  # by statements of another module
+        if stored is not None:
+            return stored
+        if isinstance(owner, Tensor):
+            if key is not None and (isinstance(owner, ModuleOutput) or _is_record(owner)):
+                return self.attributes.component(owner, key, node)
+            if owner.op in WITH_INDICES and key == 1:
+                return self.tensors.make(operators.ARGMAX, (owner,), node)
+            return self.tensors.make(operators.GETITEM, (owner,), node, owner if basic else None)
+        if isinstance(owner, Plain):
+            return self.tensors.number("getitem", (owner,), node, key)
+        if isinstance(owner, Parameters):
+            return self._parameter(owner, node)
+        if isinstance(owner, Module) and owner.info is None:
+            return self._submodule(owner, key, node)
+        if isinstance(owner, Phi):
+            inputs = [item for item in inputs_of(owner) if isinstance(item, (Container, Tensor))]
+            if len(inputs) == 1 and not owner.is_loop:
+                return self.lookup(inputs[0], key, node, basic=basic)
+            entries = [part for item in _dictionaries(owner) if (part := item.part(key)) is not None]
+            if entries:
+                return self.state.phi(node, entries)
+        return self.state.part_of(owner, f"[{key!r}]", Element, node)
+
+    def _submodule(self, owner: Module, key: object, node: ast.AST) -> Value:
+        """An element of a `Sequential` or `ModuleList`: one of its modules."""
+        inside = [
+            item for part in owner.parents for item in (part.elements() if isinstance(part, Container) else [part])
+        ]
+        named = [part.part(key) for part in owner.parents if isinstance(part, Container) and isinstance(key, str)]
+        if len(named) == 1 and named[0] is not None:
+            return named[0]
+        modules = [item for item in inside if isinstance(resolved(item), (Module, Unknown))]
+        is_sure = not any(isinstance(part, Container) and part.unsure for part in owner.parents)
+        if is_sure and isinstance(key, int) and -len(inside) <= key < len(inside):
+            return inside[key]
+        if modules:
+            return self.state.phi(node, modules)
+        return self.state.part_of(owner, "[]", Element, node)
+
+    def _parameter(self, owner: Value, node: ast.AST) -> Value:
+        known = owner.part("[]")
+        if known is None:
+            known = ModuleParameter(node, owner.parents, leaf=True)
+            known.order, known.loops = owner.order, owner.loops
+            owner.set_part("[]", known)
+        return known
+
+    def _container_element(self, owner: Container, key: object, node: ast.AST) -> Value:
+        is_counted = not (owner.grown and owner.site is not None and owner.site.is_of(ast.ListComp))
+        if isinstance(owner, (List, Tuple)) and not owner.known_parts and is_counted:
+            element = owner.element_at(key)
+            if element is not None:
+                return element
+        known = (owner.part(key) or owner.part(f"[{key!r}]")) if key is not None else None
+        if known is not None:
+            return known
+        if isinstance(key, str) and (default := _default_of(owner)) is not None:
+            own = type(default)(node)
+            own.order, own.loops = owner.order, owner.loops
+            owner.set_part(key, own)
+            return own
+        elements = owner.elements()
+        if owner.is_open:
+            elements.append(self.state.part_of(owner, "[others]", Element, node))
+        if len(elements) == 1 and isinstance(owner, (List, Tuple, Set, Generator)):
+            return elements[0] if not owner.grown else self._drawn(owner, elements[0])
+        if not elements:
+            return self.state.part_of(owner, f"[{key!r}]", Element, node)
+        part = "[]" if key is None else f"[one {key!r}]"
+        whole = owner.part(part)
+        if not isinstance(whole, Phi) or whole.parents != tuple(elements):
+            whole = self.state.stamp(Phi(node, tuple(elements)))
+            whole.source, whole.is_keyed = owner, key is not None
+            owner.set_part(part, whole)
+        return whole
+
+    def some_of(self, drawn: Value, node: ast.AST) -> Value:
+        """What is drawn from a container under a condition: not each, but some, nobody knows which."""
+        if isinstance(drawn, Tuple):
+            return self.state.stamp(Tuple(node, tuple(self.some_of(item, node) for item in drawn.parents)))
+        if not isinstance(drawn, Phi) or drawn.source is None or len(drawn.parents) < 2:
+            return drawn
+        some = self.state.stamp(Phi(node, drawn.parents))
+        some.source, some.is_keyed = drawn.source, True
+        return some
+
+    def _drawn(self, owner: Container, element: Value) -> Value:
+        """An element of a list that grows: the same one, perhaps of an earlier iteration."""
+        known = owner.part("[]")
+        if not isinstance(known, Phi) or known.parents != (element,):
+            known = Phi(element.site, (element,))
+            known.order, known.loops, known.label, known.source = element.order, element.loops, element.label, owner
+            owner.set_part("[]", known)
+        return known
+
+    def unpack(self, owner: Value, node: ast.AST) -> Sequence[Value]:
+        """What `*owner` stands for."""
+        return owner.elements() if isinstance(owner, Container) else [self.iterate(owner, node)]
+
+    def iterate(self, owner: Value, node: ast.AST) -> Value:
+        """What one iteration over a value yields."""
+        carried = self.of_carried(owner, lambda item: self.iterate(item, node), node)
+        if carried is not None:
+            return carried
+        owner = resolved(owner)
+        if isinstance(owner, (Parameters, Container, Module)):
+            return self.lookup(owner, None, node)
+        if isinstance(owner, Tensor):
+            return self.state.stamp(Tensor(node, "unbind", (owner,), self.state.mode, base=owner))
+        if isinstance(owner, Plain):
+            return Plain(node)
+        if isinstance(owner, Unknown) and (self._is_output(owner) or self._is_input(owner)):
+            return self.state.part_of(owner, "[]", Element, node)
+        if is_kind(owner, Kind.LOADER) and not (isinstance(node, ast.Call) and called_name(node) == "next"):
+            around = self.state.position.loops
+            is_own = isinstance(node, ast.comprehension) or (bool(around) and around[-1].site == site_of(node))
+            self.observations.passes.setdefault(owner, []).append(around[:-1] if is_own else around)
+        return self.state.stamp(Iteration(node, (owner,)))
+
+    @staticmethod
+    def _is_output(value: Unknown) -> bool:
+        """Whether a value is what a module of unknown make gives, by its name."""
+        return (
+            isinstance(value, CallResult)
+            and value.callee is not None
+            and naming.is_called_as_module(value.callee.label)
+        )
+
+    def _is_input(self, value: Unknown) -> bool:
+        """Whether a value is what the `forward` of a module is given: it may have a graph, and is no loader."""
+        info = self.state.frame.info
+        if info is None or info.owner is None or info.name != "forward" or not isinstance(value, Parameter):
+            return False
+        return value.label in info.parameters and is_module_class(info.owner)
+
+
+def _is_record(owner: Tensor) -> bool:
+    """Whether a part of what a module gives is a dictionary or tuple itself, as its `forward` says."""
+    returned = returned_parts(owner) if isinstance(owner, Component) else []
+    return bool(returned) and all(isinstance(item, Container) for item in returned)
+
+
+def _dictionaries(owner: Phi) -> list[Dict]:
+    """The dictionaries that a value is one of: `{"a": {"D": x}, "b": {"D": y}}.values()`."""
+    inputs = list(inputs_of(owner))
+    found = [item for item in inputs if isinstance(item, Dict)]
+    return found if len(found) == len(inputs) and not owner.is_loop else []
+
+
+def _default_of(owner: Container) -> Container | None:
+    """The list that stands for each that a `defaultdict(list)` makes."""
+    first = owner.parents[0] if isinstance(owner, Dict) and owner.parents else None
+    return first if isinstance(first, Container) and first.site == owner.site else None
+
+
+def key_of(index: Value | None) -> object:
+    """The literal number or text that an index is, else None."""
+    return index.constant if isinstance(index, Plain) and isinstance(index.constant, (str, int)) else None

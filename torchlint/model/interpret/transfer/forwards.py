@@ -1,0 +1,71 @@
+"""What `forward` of a class of the program returns, and which of its parameters it overwrites."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torchlint.model.arguments import Flags
+from torchlint.model.definitions import ClassInfo
+from torchlint.model.events import Mutate, events_in
+from torchlint.model.interpret.machine import Machine, Part
+from torchlint.model.lineage import storages
+from torchlint.model.values import Module, Parameter, Value
+
+
+@dataclass(frozen=True)
+class Forward:
+    """What is known of a `forward`: the value that it returns, and the parameters that it overwrites, by what."""
+
+    returned: Value | None
+    overwritten: dict[str, str]
+
+
+class Forwards(Part):
+    """Interprets `forward` aside from the program, once for each set of flags."""
+
+    def __init__(self, machine: Machine) -> None:
+        super().__init__(machine)
+        self._forwards: dict[tuple[ClassInfo, Flags, Flags], Forward | None] = {}
+        self._options: dict[ClassInfo, dict[str, str]] = {}
+
+    def options_of(self, module: Module) -> Flags:
+        """The attributes of a module that hold what its `__init__` was given, where that is a flag."""
+        info, made = module.info, self.observations.calls.get(module)
+        init = info.method("__init__") if info is not None else None
+        if info is None or made is None or init is None:
+            return frozenset()
+        flags, kept = dict(made[1].flags(init)), self._kept_options(info)
+        return frozenset((name, flags[option]) for name, option in kept.items() if option in flags)
+
+    def _kept_options(self, info: ClassInfo) -> dict[str, str]:
+        """The attributes in which `__init__`, and nothing else, keeps a parameter, and which one."""
+        if info not in self._options:
+            template = self.machine.template(info)
+            self._options[info] = {
+                name: value.label
+                for (owner, name), value in self.observations.stored.items()
+                if owner is template and isinstance(value, Parameter)
+                if info.writers(name) == {"__init__"}
+            }
+        return self._options[info]
+
+    def forward_of(self, info: ClassInfo, flags: Flags = frozenset(), options: Flags = frozenset()) -> Forward | None:
+        """What `forward` of a class returns and overwrites where it is called with these flags, and its object made
+        with these options, whatever else they are given; None where it is unknown."""
+        forward, key = info.method("forward"), (info, flags, options)
+        if forward is None or key in self._forwards or not self.state.can_inline(forward):
+            return self._forwards.get(key)
+        self._forwards[key] = None
+        before = set(self.observations.interpreted)
+        with self.machine.aside(forward, self.machine.template(info), flags, options) as (frame, given):
+            changes = [event for event in events_in(self.state.items) if isinstance(event, Mutate) and not event.path]
+            returned = self.state.phi(forward.node, frame.returns) if frame.returns else None
+        overwritten = {
+            name: change.how
+            for change in reversed(changes)
+            for name in forward.parameters[1:]
+            if change.result in self.observations.in_place_results and given[name] in storages(change.target)
+        }
+        self.observations.interpreted &= before
+        self._forwards[key] = Forward(returned, overwritten)
+        return self._forwards[key]

@@ -1,0 +1,61 @@
+"""Calls of what the program does not define, or into which a call is not followed."""
+
+from __future__ import annotations
+
+import ast
+
+from torchlint.model.events import Call, MayClear
+from torchlint.model.interpret.machine import Part
+from torchlint.model.interpret.transfer.alternatives import alternatives
+from torchlint.model.utilities import Kind, is_kind
+from torchlint.model.values import (
+    FILLED,
+    CallResult,
+    Container,
+    External,
+    Function,
+    Generator,
+    Phi,
+    Plain,
+    Tensor,
+    Tuple,
+    Unknown,
+    UnknownObject,
+    Value,
+    inputs_of,
+    owner_label,
+    resolved,
+)
+from torchlint.pytorch import naming
+from torchlint.syntax.python_ast import site_of
+
+
+class UnknownCalls(Part):
+    """Makes the results of such calls, and records what they may do."""
+
+    def call(self, callee: Value, name: str, handed: tuple[Value, ...], node: ast.Call) -> Value:
+        """The result of a call that this module does not define: it may do anything to what it is handed."""
+        kind = UnknownObject if naming.is_class_name(name) else CallResult
+        result = self.state.stamp(kind(node, handed, "", callee, self.state.mode))
+        for item in (part for value in handed for part in inputs_of(value)):
+            if isinstance(item, Container) and not isinstance(item, (Tuple, Generator)):
+                item.used_as(FILLED)
+        self.state.emit(Call(site_of(node), result))
+        objects = tuple(item for item in handed if not isinstance(resolved(item), (Plain, Tensor, External, Function)))
+        if objects and not self._is_bystander(handed[0], node):
+            receiver = handed[0] if isinstance(node.func, ast.Attribute) and not isinstance(callee, External) else None
+            self.state.emit(MayClear(site_of(node), name, objects, receiver))
+        return result
+
+    def _is_bystander(self, first: Value, node: ast.Call) -> bool:
+        """A method of a logger, meter, scheduler or accelerator: none of them clears gradients."""
+        if not isinstance(node.func, ast.Attribute):
+            return False
+        owner = resolved(first)
+        if isinstance(owner, Phi):
+            owners = alternatives(owner)
+            return bool(owners) and all(self._is_bystander(item, node) for item in owners)
+        if is_kind(owner, Kind.ENGINE, Kind.SCALER, Kind.SCHEDULER):
+            return True
+        label = owner_label(owner)
+        return isinstance(owner, Unknown) and bool(naming.BYSTANDER.search(label) or naming.ENGINE.search(label))
