@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -29,6 +29,14 @@ LAYERS = (
     {"server", "testing", "jupyter"},
     {"cli"},
 )
+INTERPRETER = (
+    "interpret.machine",
+    "interpret.transfer",
+    "interpret.expressions",
+    "interpret.control",
+    "interpret.interpreter",
+)
+"""The layers of the interpreter, from below; `machine` says how a part reaches those above it."""
 RANK = {module: rank for rank, layer in enumerate(LAYERS) for module in layer}
 OF_AN_EDITOR = {"ls.documents.open"}
 """Opens a document, which is no file."""
@@ -176,6 +184,43 @@ def test_only_syntax_knows_the_insides_of_libcst(path: Path) -> None:
 @for_each([*PACKAGE, *RULES, *TESTS])
 def test_modules_are_named_for_what_they_own(path: Path) -> None:
     assert not {"utils", "util", "helpers", "helper", "common", "misc"} & {*path.parts, path.stem.strip("_")}
+
+
+@cache
+def imported_in_model() -> dict[str, set[str]]:
+    """The modules of the model, each with those that it imports, be it for type checkers only."""
+    paths = {below_torchlint(path.with_suffix("")).replace("/", "."): path for path in PACKAGE if unit(path) == "model"}
+    return {name: {*_modules_of(path, paths.keys())} - {name} for name, path in paths.items()}
+
+
+def _modules_of(path: Path, known: Collection[str]) -> Iterator[str]:
+    for module, name in imports(path):
+        module = module.removeprefix("torchlint.")
+        yield from (found for found in (f"{module}.{name}", module, f"{module}.__init__") if found in known)
+
+
+def test_no_modules_of_the_model_import_each_other_in_a_circle() -> None:
+    left = {name: {*targets} for name, targets in imported_in_model().items() if not name.endswith("__init__")}
+    while left:
+        imported = set().union(*left.values())
+        circle = {name for name, targets in left.items() if name in imported and not left.keys().isdisjoint(targets)}
+        assert len(circle) < len(left), f"in a circle, or between two: {sorted(circle)}"
+        left = {name: left[name] & circle for name in circle}
+
+
+def test_layers_of_the_interpreter_import_one_way() -> None:
+    """Transfer functions know no expression, expressions no statement; only `program` runs the interpreter."""
+
+    def layer(name: str) -> int:
+        return next((rank for rank, below in enumerate(INTERPRETER) if name.startswith(f"model.{below}")), -1)
+
+    problems = [
+        f"{name} must not import {target}"
+        for name, targets in imported_in_model().items()
+        for target in targets
+        if layer(target) > layer(name) and name != "model.program"
+    ]
+    assert not problems, "\n".join(problems)
 
 
 def test_no_class_has_many_ancestors() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from torchlint.model.values import Value
+from torchlint.model.value import Value
 from torchlint.pytorch.effects import GradMode
 from torchlint.syntax.python_ast import Site
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from typing import TYPE_CHECKING
 
+from torchlint.model.graph_answers import GraphAnswers
 from torchlint.model.graph_cuts import CUTTING
 from torchlint.model.lineage import graph_inputs, result_of_call
+from torchlint.model.module_graphs import ModuleGraphs
 from torchlint.model.module_values import called_like_module, is_forward
 from torchlint.model.values import (
     Attribute,
@@ -26,17 +27,13 @@ from torchlint.model.values import (
 from torchlint.pytorch import losses
 from torchlint.pytorch.effects import GradMode
 
-if TYPE_CHECKING:
-    from torchlint.model.module_graphs import ModuleGraphs
-    from torchlint.model.tracking import Tracking
-
 _TERMS = frozenset("add sub neg scale to cuda cpu float double half mean sum stack squeeze view reshape".split())
 
 
 class LossMarks:
     """Tells tracking what it can know from losses, before it answers anything."""
 
-    def __init__(self, tracking: Tracking, modules: ModuleGraphs) -> None:
+    def __init__(self, tracking: GraphAnswers, modules: ModuleGraphs) -> None:
         self._tracking = tracking
         self._modules = modules
         self._from_module: dict[Value, bool] = {}

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
 from torchlint.model.frozen import Frozen
+from torchlint.model.graph_answers import GraphAnswers
 from torchlint.model.graph_cuts import is_cut
 from torchlint.model.lineage import graph_inputs, whole_of
 from torchlint.model.module_values import has_parameters, modules_of, returned_by, returned_parts
@@ -26,14 +26,11 @@ from torchlint.model.values import (
 from torchlint.pytorch import api, naming
 from torchlint.pytorch.effects import GradMode
 
-if TYPE_CHECKING:
-    from torchlint.model.tracking import Tracking
-
 
 class ModuleGraphs:
     """Answers about outputs of modules, known or by their names."""
 
-    def __init__(self, tracking: Tracking, frozen: Frozen) -> None:
+    def __init__(self, tracking: GraphAnswers, frozen: Frozen) -> None:
         self._tracking = tracking
         self._frozen = frozen
         self._by_frozen: dict[Value, bool] = {}

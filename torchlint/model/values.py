@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from itertools import islice
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
+from torchlint.model.value import Origin as Origin
+from torchlint.model.value import Value as Value
 from torchlint.pytorch.effects import GradMode
-from torchlint.syntax.python_ast import Site, site_of
 
 if TYPE_CHECKING:
     from torchlint.model.definitions import ClassInfo, FunctionInfo
@@ -36,57 +36,6 @@ class Answer(Enum):
             if answer is Answer.UNKNOWN:
                 found = Answer.UNKNOWN
         return found
-
-
-Origin = ast.AST | Site | None
-"""The node, or the site of the node, that a value is made at."""
-
-
-class Value:
-    """Base of all values. `site` is where the value was made; identity is what matters."""
-
-    __slots__ = ("_attributes", "label", "loops", "order", "parents", "site", "uses")
-
-    def __init__(self, node: Origin, parents: tuple[Value, ...] = (), label: str = "") -> None:
-        self.site = site_of(node) if isinstance(node, ast.AST) else node
-        self.parents = parents
-        self.label = label
-        """The name under which the program knows it: a hint, never proof."""
-        self.loops: tuple[object, ...] = ()
-        """The loops, outermost first, in one iteration of which the value was made."""
-        self.order = 0
-        """When it was made, in the order of interpretation."""
-        self.uses: set[str] | None = None
-        """Names of the methods called on it, `sum()` for Python's own: evidence of what it is."""
-        self._attributes: dict[object, Value] | None = None
-
-    def used_as(self, name: str) -> None:
-        if self.uses is None:
-            self.uses = set()
-        self.uses.add(name)
-
-    def has_use(self, *names: str) -> bool:
-        return self.uses is not None and not self.uses.isdisjoint(names)
-
-    def part(self, key: object) -> Value | None:
-        return self._attributes.get(key) if self._attributes else None
-
-    def key_of(self, part: Value) -> object:
-        """The name or index under which a value is a part of this one; None of no part."""
-        return next((key for key, value in self.known_parts.items() if value is part), None)
-
-    def set_part(self, key: object, value: Value) -> None:
-        if self._attributes is None:
-            self._attributes = {}
-        self._attributes[key] = value
-
-    def set_parts(self, parts: Mapping[Any, Value]) -> None:
-        for key, value in parts.items():
-            self.set_part(key, value)
-
-    @property
-    def known_parts(self) -> dict[object, Value]:
-        return self._attributes or {}
 
 
 FILLED = "handed to an unknown function"

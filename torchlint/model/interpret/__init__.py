@@ -1,1 +1,1 @@
-"""The interpreter: statements, expressions and calls, on abstract values."""
+"""The interpreter: three layers of parts that run a program on abstract values. Begin with `machine`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from torchlint.model.shapes.scope import MAX_DEPTH, ROOT, Scope
 from torchlint.model.shapes.sizes import Size, Symbol
@@ -31,11 +31,28 @@ class Stop(Exception):
         self.result = result
 
 
+class Operations(Protocol):
+    """What `Case` asks of the module `operations`, which is made of it."""
+
+    def type_of(self, case: Case, value: Tensor, scope: Scope, /) -> TensorType:
+        """The type of the result of an operator, a layer or a module."""
+
+    def part_of_extremum(self, case: Case, owner: Value, part: int, scope: Scope, /) -> TensorType | None:
+        """The values, or the indices, that `max(dim)` gives; None of anything else."""
+
+
 class Case:
     """Answers under these choices; where one more is needed, that is the answer."""
 
-    def __init__(self, program: Program, choices: dict[Hashable, Hashable], scopes: dict[Hashable, Scope]) -> None:
+    def __init__(
+        self,
+        program: Program,
+        choices: dict[Hashable, Hashable],
+        scopes: dict[Hashable, Scope],
+        operations: Operations,
+    ) -> None:
         self.program = program
+        self.operations = operations
         self.observations = program.observations
         self._choices = choices
         self._scopes = scopes
@@ -78,9 +95,7 @@ class Case:
         if isinstance(value, Unknown):
             return self._of_unknown(value, scope)
         if isinstance(value, Tensor):
-            from torchlint.model.shapes.operations import type_of
-
-            return type_of(self, value, scope)
+            return self.operations.type_of(self, value, scope)
         return ANY
 
     def _of_unknown(self, value: Unknown, scope: Scope) -> TensorType:
@@ -94,9 +109,7 @@ class Case:
             return self.type_of(bound[0], bound[1])
         owner = resolved(value.parents[0]) if isinstance(value, Attribute) and value.parents else None
         if isinstance(owner, Tensor) and value.label in ("values", "indices"):
-            from torchlint.model.shapes.operations import part_of_extremum
-
-            return part_of_extremum(self, owner, int(value.label == "indices"), scope) or ANY
+            return self.operations.part_of_extremum(self, owner, int(value.label == "indices"), scope) or ANY
         return ANY
 
     def chosen(self, phi: Phi, scope: Scope) -> Value | None:

@@ -265,10 +265,8 @@ def _getitem(call: Operation) -> TensorType:
     if not isinstance(node, ast.Subscript):
         type_ = call.operand()
         return _kept(type_, range(1, len(type_.sizes))) if type_.rank else ANY
-    from torchlint.model.shapes.operations import part_of_extremum
-
     part = node.slice.value if isinstance(node.slice, ast.Constant) else None
-    extremum = part_of_extremum(call.case, owner, 0, call.scope) if part == 0 else None
+    extremum = call.case.operations.part_of_extremum(call.case, owner, 0, call.scope) if part == 0 else None
     if extremum is not None:
         return extremum
     items = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]

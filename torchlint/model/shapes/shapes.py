@@ -8,7 +8,7 @@ from functools import cached_property, partial
 
 from torchlint.model.events import Branch, Compute, Fresh
 from torchlint.model.program import Program, Trace
-from torchlint.model.shapes import layers
+from torchlint.model.shapes import layers, operations
 from torchlint.model.shapes.case import Case, Stop
 from torchlint.model.shapes.handled import is_handled, measures
 from torchlint.model.shapes.operation_arguments import Operation
@@ -78,7 +78,7 @@ class Shapes:
         key = frozenset(choices.items())
         known = self._cases.get(key)
         if known is None:
-            known = self._cases[key] = Case(self._program, choices, self._scopes)
+            known = self._cases[key] = Case(self._program, choices, self._scopes, operations)
         return known
 
     def _misfit(self, ask: _Question) -> Misfit | None:

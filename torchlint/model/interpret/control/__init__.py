@@ -1,0 +1,1 @@
+"""Statements, branches, loops and functions: the upper layer of the interpreter."""

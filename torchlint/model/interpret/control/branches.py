@@ -12,7 +12,7 @@ from torchlint.model.interpret.control.leaving import ways_out
 from torchlint.model.interpret.control.periods import Periods
 from torchlint.model.interpret.expressions.conditions import Conditions
 from torchlint.model.interpret.machine import Machine, Part
-from torchlint.model.state import Snapshot
+from torchlint.model.position import Snapshot
 from torchlint.model.values import Plain, Value
 from torchlint.syntax.python_ast import dotted, site_of, walk
 

@@ -11,7 +11,7 @@ from torchlint.model.events import Backward, Clear, Inlined, Item, ModeSwitch, S
 from torchlint.model.frames import Frame
 from torchlint.model.interpret.machine import Part
 from torchlint.model.interpret.transfer.grad_modes import decorated_mode
-from torchlint.model.state import Snapshot
+from torchlint.model.position import Snapshot
 from torchlint.model.utilities import is_utility
 from torchlint.model.values import (
     CallResult,

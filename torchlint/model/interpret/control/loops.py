@@ -11,7 +11,7 @@ from torchlint.model.interpret.expressions.targets import Targets
 from torchlint.model.interpret.machine import Machine, Part
 from torchlint.model.interpret.transfer.elements import Elements
 from torchlint.model.interpret.transfer.few import MAX_OBJECTS, objects_in
-from torchlint.model.state import LoopScope
+from torchlint.model.position import LoopScope
 from torchlint.model.values import (
     Dict,
     Parameters,

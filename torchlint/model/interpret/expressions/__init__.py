@@ -1,0 +1,1 @@
+"""Expressions -> values: the middle layer of the interpreter."""
