@@ -21,6 +21,8 @@ class CarriedGraph(NamedTuple):
     user: Value
     """What takes the state of before."""
     state: Value
+    name: str
+    """What the program calls that; may be empty."""
     carried: Value
     """What the state is in the next iteration, or at the next call."""
     backward: Backward
@@ -34,6 +36,7 @@ class CarriedGraphs:
     def __init__(self, model: Model) -> None:
         self.program = model.program
         self.sure_graphs = model.sure_graphs
+        self.module_states = model.module_states
 
     def carried(self) -> Iterator[CarriedGraph]:
         """The first of each backward pass."""
@@ -46,13 +49,16 @@ class CarriedGraphs:
             return
         graph = self.sure_graphs.of(backward.loss)
         loop = backward.loops[-1] if backward.loops else None
+        if loop is not None and _repeats(loop, backward):
+            for output, state in self.module_states.dragged(graph, loop):
+                yield CarriedGraph(output, state.user, state.before, f"self.{state.name}", state.after, backward, loop)
         pairs = self._through_loop(graph, loop, backward) if loop is not None else self._through_object(graph, trace)
         for state, carried in pairs:
             shared = self._with_wholes(graph) & self._with_wholes(self.sure_graphs.of(carried))
             makers = self._makers(shared, trace, backward)
             if makers and not self._may_be_cut(trace, loop, state, carried):
                 maker = max(makers, key=lambda item: item.order)
-                yield CarriedGraph(maker, _user(graph, state) or maker, state, carried, backward, loop)
+                yield CarriedGraph(maker, _user(graph, state) or maker, state, state.label, carried, backward, loop)
 
     def _makers(self, shared: set[Value], trace: Trace, backward: Backward) -> set[Value]:
         """What in a graph surely saves something that its backward frees."""
@@ -69,7 +75,7 @@ class CarriedGraphs:
 
     def _through_loop(self, graph: set[Value], loop: Loop, backward: Backward) -> Iterator[tuple[Value, Value]]:
         """The values of the iteration before in a graph, where each goes backward, and what they are after it."""
-        if loop.implicit or loop.always_leaves or backward.path != loop.path or backward.passed:
+        if not _repeats(loop, backward):
             return
         for phi in _by_age(graph):
             if isinstance(phi, Phi) and phi.loop is loop and len(phi.parents) == 2:
@@ -124,6 +130,11 @@ class CarriedGraphs:
             item is not None and item.name != "__init__" and (owner is None or owner.is_related_to(item.owner))
             for item in functions
         )
+
+
+def _repeats(loop: Loop, backward: Backward) -> bool:
+    """Whether each iteration of a loop goes backward here."""
+    return not (loop.implicit or loop.always_leaves or backward.path != loop.path or backward.passed)
 
 
 def _user(graph: set[Value], state: Value) -> Value | None:

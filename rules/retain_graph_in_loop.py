@@ -84,7 +84,7 @@ class RetainGraphInLoop(Rule):
     def report_UnusedRetention(self, unused: UnusedRetention) -> None:
         related = [(unused.loop.site, "in this loop")]
         if unused.hidden is not None:
-            self._report_hidden_state(unused.backward, unused.hidden.label or "a hidden state", related)
+            self._report_hidden_state(unused.backward, unused.name or "a hidden state", related)
             return
         self.report(
             unused.backward.site,

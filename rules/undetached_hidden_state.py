@@ -22,8 +22,9 @@ class UndetachedHiddenState(Rule):
     ## What it does
     Finds a value that one iteration makes and the next one uses, such as the hidden state of a recurrent network or a
     loss that is smoothed, in a loop that goes backward in each iteration, where nothing cuts it from its graph in
-    between. Also an attribute of an object, where one method reads it, goes backward and writes it. With
-    `retain_graph=True` it is `retain-graph-in-loop` that speaks: then the graph grows with each batch.
+    between. Also an attribute of an object, where one method reads it, goes backward and writes it, and one that the
+    `forward` of a module reads and sets, where the loop neither resets nor detaches it. With `retain_graph=True` it is
+    `retain-graph-in-loop` that speaks: then the graph grows with each batch.
 
     ## Why is this bad?
     The loss of the second batch depends on the network's work on the first, whose saved tensors its own backward has
@@ -86,7 +87,7 @@ class UndetachedHiddenState(Rule):
     def report_CarriedGraph(self, carried: CarriedGraph) -> None:
         site = carried.user.site or carried.maker.site
         assert site is not None
-        name = carried.state.label or "its state"
+        name = carried.name or "its state"
         again = "batch" if carried.loop is not None else "call"
         related = [(carried.backward.site, "this frees the graph that the next one needs")]
         if carried.loop is not None:

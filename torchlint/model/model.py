@@ -18,6 +18,7 @@ from torchlint.model.parts import Parts
 from torchlint.model.program import Program
 from torchlint.model.queries.endings import Endings
 from torchlint.model.queries.module_modes import ModuleModes
+from torchlint.model.queries.module_states import ModuleStates
 from torchlint.model.queries.parameter_updates import ParameterUpdates
 from torchlint.model.queries.retained_graphs import RetainedGraphs
 from torchlint.model.queries.sure_graphs import SureGraphs
@@ -153,7 +154,7 @@ class Model:
     @cached_property
     def retained_graphs(self) -> RetainedGraphs:
         """Graphs that are retained for a second backward."""
-        return RetainedGraphs(self.program, self.tracking)
+        return RetainedGraphs(self.program, self.tracking, self.module_states)
 
     @cached_property
     def parameter_updates(self) -> ParameterUpdates:
@@ -179,6 +180,11 @@ class Model:
     def sure_graphs(self) -> SureGraphs:
         """The parts of graphs that are sure."""
         return SureGraphs(self.tracking, self.ownership, self.frozen)
+
+    @cached_property
+    def module_states(self) -> ModuleStates:
+        """Graphs that modules keep from one call to the next."""
+        return ModuleStates(self.program, self.sure_graphs)
 
     @cached_property
     def shapes(self) -> Shapes:

@@ -30,6 +30,7 @@ from torchlint.model.events import (
 from torchlint.model.frames import Frame
 from torchlint.model.imports import Imports
 from torchlint.model.interpret.interpreter import Interpreter
+from torchlint.model.interpret.transfer.forwards import Forward
 from torchlint.model.interpret.transfer.grad_modes import decorated_mode
 from torchlint.model.interpret.transfer.objects import is_module_class, is_optimizer_class
 from torchlint.model.relevance import Relevance
@@ -191,6 +192,16 @@ class Program:
         """What the `forward` of a class of this module returns, whatever it is called with; None: not known."""
         forward = self.interpreter.transfer.forwards.forward_of(info)
         return forward.returned if forward is not None else None
+
+    def forwards_of(self, info: ClassInfo) -> tuple[Forward | None, Forward | None]:
+        """What is known of the first call of the `forward` of a class, and of the next; None: nothing."""
+        forwards = self.interpreter.transfer.forwards
+        return forwards.forward_of(info), forwards.second_forward_of(info)
+
+    def functions_named(self, names: Collection[str]) -> Iterator[FunctionInfo]:
+        """The functions of these names, in the file and in those that were followed from it."""
+        for definitions in self.files.values():
+            yield from (info for info in definitions.functions.values() if info.name in names)
 
     def asked_before(self, arm: tuple[object, int]) -> ast.expr | None:
         """What is asked before the first arm of a branch: `accelerator.sync_gradients`."""

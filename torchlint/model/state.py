@@ -37,6 +37,8 @@ class State:
         self.callers: list[Frame] = []
         """The frames of the functions under way that have called others, the outermost first."""
         self.heap: dict[tuple[Value, str], Value] = {}
+        self.certain: dict[tuple[Value, str], Value] = {}
+        """Attributes of which it is certain what they are, until something else is assigned."""
         self.mode = GradMode.ON
         self.entered_from: list[GradMode] = []
         """The grad modes that the open `with` blocks will give back."""
@@ -85,13 +87,14 @@ class State:
     @contextmanager
     def aside(self, calls: tuple[Site, ...]) -> Iterator[None]:
         """Interpret something that is no part of the program, in a state of its own, and go on as before."""
-        before = self.frame, self.heap, self.mode, self.alive
-        self.frame, self.heap, self.mode, self.alive = Frame(None, self.module_frame), {}, GradMode.ON, True
+        before = self.frame, self.heap, self.certain, self.mode, self.alive
+        self.frame, self.heap, self.certain = Frame(None, self.module_frame), {}, {}
+        self.mode, self.alive = GradMode.ON, True
         try:
             with self.at(Position(calls=calls, functions=self.position.functions), []):
                 yield
         finally:
-            self.frame, self.heap, self.mode, self.alive = before
+            self.frame, self.heap, self.certain, self.mode, self.alive = before
 
     # -- functions ----------------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from types import MappingProxyType
 
 from torchlint.model.arguments import Arguments, Flags
 from torchlint.model.cases import Case
@@ -93,9 +94,13 @@ class Interpreter(Machine):
         return self.statements.functions.inline(function, arguments, node, block)
 
     def aside(
-        self, method: FunctionInfo, receiver: Value, flags: Flags = frozenset(), options: Flags = frozenset()
+        self,
+        method: FunctionInfo,
+        receiver: Value,
+        flags: Flags = frozenset(),
+        attributes: Mapping[str, Value] = MappingProxyType({}),
     ) -> AbstractContextManager[tuple[Frame, Mapping[str, Value]]]:
-        return self.statements.aside.run(method, receiver, flags, options)
+        return self.statements.aside.run(method, receiver, flags, attributes)
 
     def template(self, info: ClassInfo) -> Value:
         return self.statements.aside.template(info)

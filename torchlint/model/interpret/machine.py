@@ -6,6 +6,7 @@ import ast
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from types import MappingProxyType
 
 from torchlint.model.arguments import Arguments, Flags
 from torchlint.model.definitions import ClassInfo, Definitions, FunctionInfo
@@ -76,9 +77,13 @@ class Machine(ABC):
 
     @abstractmethod
     def aside(
-        self, method: FunctionInfo, receiver: Value, flags: Flags = frozenset(), options: Flags = frozenset()
+        self,
+        method: FunctionInfo,
+        receiver: Value,
+        flags: Flags = frozenset(),
+        attributes: Mapping[str, Value] = MappingProxyType({}),
     ) -> AbstractContextManager[tuple[Frame, Mapping[str, Value]]]:
-        """Interpret a method, with some flags, of an object with some options, aside from the program.
+        """Interpret a method, with some flags, of an object with some attributes, aside from the program.
 
         Inside, the state is that at its end. Beside its frame, what its parameters are when it begins.
         """

@@ -22,6 +22,7 @@ from torchlint.model.events import (
 from torchlint.model.lineage import result_of_call
 from torchlint.model.module_values import modules_of
 from torchlint.model.program import Program, Trace
+from torchlint.model.queries.module_states import ModuleStates
 from torchlint.model.tracking import Tracking
 from torchlint.model.values import (
     Answer,
@@ -47,15 +48,18 @@ class UnusedRetention:
 
     backward: Backward
     loop: Loop
-    hidden: Phi | None
+    hidden: Value | None
+    name: str = ""
+    """What the program calls that state."""
 
 
 class RetainedGraphs:
     """Answers about `retain_graph=True`."""
 
-    def __init__(self, program: Program, tracking: Tracking) -> None:
+    def __init__(self, program: Program, tracking: Tracking, module_states: ModuleStates) -> None:
         self.program = program
         self.tracking = tracking
+        self.module_states = module_states
         self._known_passes: dict[Trace, dict[Value, list[Event]]] = {}
         self._known_calls: dict[Trace, list[Event]] = {}
 
@@ -65,7 +69,7 @@ class RetainedGraphs:
 
     def unused(self) -> Iterator[UnusedRetention]:
         """Backward passes that retain a graph for nobody; of those with one hidden state the first."""
-        seen: set[Phi] = set()
+        seen: set[Value] = set()
         for item in self._unused:
             if item.hidden not in seen:
                 yield item
@@ -81,7 +85,16 @@ class RetainedGraphs:
                 is_training = not event.given_inputs  # else it takes gradients of some inputs, as `grad` does
                 if is_training and event.retain is True and event.create is False and event.loops:
                     if self._is_unused(event, event.loops[-1], trace):
-                        yield UnusedRetention(event, event.loops[-1], self._hidden_state(event))
+                        yield from self._retention(event, event.loops[-1])
+
+    def _retention(self, backward: Backward, loop: Loop) -> Iterator[UnusedRetention]:
+        """Why the graph is retained: a state of the loop, one that a module keeps, or nothing."""
+        hidden, graph = self._hidden_state(backward), self.tracking.graph(backward.loss, carried=False)
+        kept = next(self.module_states.dragged(graph, loop), None) if hidden is None else None
+        if kept is not None:
+            yield UnusedRetention(backward, loop, kept[1].before, f"self.{kept[1].name}")
+        elif hidden is not None or not any(map(self.module_states.may_drag, modules_of(graph))):
+            yield UnusedRetention(backward, loop, hidden, hidden.label if hidden is not None else "")
 
     def _is_unused(self, backward: Backward, loop: Loop, trace: Trace) -> bool:
         graph = self.tracking.graph(backward.loss, carried=False)

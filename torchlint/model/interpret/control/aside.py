@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from types import MappingProxyType
 
 from torchlint.model.arguments import Flags
 from torchlint.model.definitions import ClassInfo, FunctionInfo, all_parameters
@@ -107,9 +108,13 @@ class Aside(Part):
 
     @contextmanager
     def run(
-        self, method: FunctionInfo, receiver: Value, flags: Flags = frozenset(), options: Flags = frozenset()
+        self,
+        method: FunctionInfo,
+        receiver: Value,
+        flags: Flags = frozenset(),
+        attributes: Mapping[str, Value] = MappingProxyType({}),
     ) -> Iterator[tuple[Frame, Mapping[str, Value]]]:
-        """Interpret a method, with some flags, of an object with some options, aside from the program.
+        """Interpret a method, with some flags, of an object with some attributes, aside from the program.
 
         Inside, the state is that at its end. Beside its frame, what its parameters are when it begins.
         """
@@ -118,7 +123,8 @@ class Aside(Part):
             frame = self.root_frame(method)
             frame.locals[method.parameters[0] if method.parameters else "self"] = receiver
             frame.locals.update((name, Plain(method.node, flag, name)) for name, flag in flags)
-            state.heap |= {(receiver, name): Plain(method.node, option, name) for name, option in options}
+            state.certain = {(receiver, name): value for name, value in attributes.items()}
+            state.heap |= state.certain
             frame.called = bool(flags)
             given = dict(frame.locals)
             state.frame, state.position = frame, state.position.in_function(method)

@@ -173,7 +173,7 @@ class Conditions(Part):
     def _is_object(self, value: Value) -> bool:
         """Whether a value is certainly not None."""
         kinds = (Optimizer, Module, Instance, Function, Class, Container, Tensor)
-        return isinstance(value, kinds) or self._is_enum_member(value)
+        return all(isinstance(item, kinds) or self._is_enum_member(item) for item in inputs_of(value))
 
     def _is_enum_member(self, value: Value) -> bool:
         """Whether a value is a member of an enumeration of this module."""
@@ -199,6 +199,9 @@ class Conditions(Part):
         if isinstance(owner, Class):
             member = self.attributes.lookup(owner, name, node)
             return member if self._is_enum_member(member) else None
+        found = self.state.certain.get((owner, name))
+        if found is not None and self.state.heap.get((owner, name)) is found:
+            return found
         info = owner.info if isinstance(owner, (Instance, Module)) else None
         if info is not None and info.writers(name) == {"__init__"}:
             values = [

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from torchlint.model.arguments import Flags
-from torchlint.model.definitions import ClassInfo
+from torchlint.model.definitions import ClassInfo, FunctionInfo
 from torchlint.model.events import Mutate, events_in
 from torchlint.model.interpret.machine import Machine, Part
 from torchlint.model.lineage import storages
-from torchlint.model.values import Module, Parameter, Value
+from torchlint.model.values import Module, Parameter, Plain, Value
 
 
 @dataclass(frozen=True)
@@ -18,6 +19,8 @@ class Forward:
 
     returned: Value | None
     overwritten: dict[str, str]
+    kept: dict[str, Value]
+    """The attributes of the object that it sets, and what they are after it."""
 
 
 class Forwards(Part):
@@ -26,6 +29,7 @@ class Forwards(Part):
     def __init__(self, machine: Machine) -> None:
         super().__init__(machine)
         self._forwards: dict[tuple[ClassInfo, Flags, Flags], Forward | None] = {}
+        self._second_forwards: dict[ClassInfo, Forward] = {}
         self._options: dict[ClassInfo, dict[str, str]] = {}
 
     def options_of(self, module: Module) -> Flags:
@@ -56,10 +60,26 @@ class Forwards(Part):
         if forward is None or key in self._forwards or not self.state.can_inline(forward):
             return self._forwards.get(key)
         self._forwards[key] = None
+        chosen = {name: Plain(forward.node, option, name) for name, option in options}
+        self._forwards[key] = self._interpreted(info, forward, flags, chosen)
+        return self._forwards[key]
+
+    def second_forward_of(self, info: ClassInfo) -> Forward | None:
+        """What is known of a call of `forward` of a class that finds what another call has left in the attributes."""
+        first, forward = self.forward_of(info), info.method("forward")
+        if info not in self._second_forwards and first is not None and forward is not None and first.kept:
+            self._second_forwards[info] = self._interpreted(info, forward, frozenset(), first.kept)
+        return self._second_forwards.get(info)
+
+    def _interpreted(
+        self, info: ClassInfo, forward: FunctionInfo, flags: Flags, attributes: Mapping[str, Value]
+    ) -> Forward:
+        template = self.machine.template(info)
         before = set(self.observations.interpreted)
-        with self.machine.aside(forward, self.machine.template(info), flags, options) as (frame, given):
+        with self.machine.aside(forward, template, flags, attributes) as (frame, given):
             changes = [event for event in events_in(self.state.items) if isinstance(event, Mutate) and not event.path]
             returned = self.state.phi(forward.node, frame.returns) if frame.returns else None
+            stored = {name: value for (owner, name), value in self.state.heap.items() if owner is template}
         overwritten = {
             name: change.how
             for change in reversed(changes)
@@ -67,5 +87,5 @@ class Forwards(Part):
             if change.result in self.observations.in_place_results and given[name] in storages(change.target)
         }
         self.observations.interpreted &= before
-        self._forwards[key] = Forward(returned, overwritten)
-        return self._forwards[key]
+        kept = {name: value for name, value in stored.items() if attributes.get(name) is not value}
+        return Forward(returned, overwritten, kept)

@@ -1,0 +1,141 @@
+"""States that modules keep on themselves from one call of `forward` to the next."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from torchlint.model.definitions import ClassInfo, FunctionInfo
+from torchlint.model.events import Call, Loop, MayClear, events_in
+from torchlint.model.lineage import ancestry
+from torchlint.model.program import Program
+from torchlint.model.queries.sure_graphs import SureGraphs
+from torchlint.model.values import Answer, Instance, ModuleOutput, Tensor, Value, class_of, inputs_of, resolved
+from torchlint.syntax.python_ast import walk
+
+_CUTTING = frozenset("detach_ set_ apply register_forward_hook register_forward_pre_hook setattr __dict__ vars".split())
+"""Names of what may cut or replace anything that a module keeps."""
+
+
+class KeptState(NamedTuple):
+    """An attribute that `forward` reads as `before`, which is in the graph of what it returns, and leaves as `after`,
+    whose graph goes on into `before`."""
+
+    owner: ClassInfo
+    name: str
+    before: Value
+    after: Value
+    user: Tensor
+    """What is computed from the state of before."""
+
+
+class ModuleStates:
+    """Answers about the graphs that modules drag along: by sure steps only."""
+
+    def __init__(self, program: Program, sure_graphs: SureGraphs) -> None:
+        self._program = program
+        self._sure = sure_graphs
+        self._tracking = sure_graphs.tracking
+        self._known: dict[ClassInfo, list[KeptState]] = {}
+
+    def dragged(self, graph: Iterable[Value], loop: Loop) -> Iterator[tuple[ModuleOutput, KeptState]]:
+        """The states that the modules in the graph of a loss drag through all iterations of a loop, uncut."""
+        for output in sorted(graph, key=lambda item: item.order):
+            if isinstance(output, ModuleOutput) and loop in output.loops and self._sure.is_trained_call(output):
+                module = resolved(output.parents[0])
+                info = class_of(module)
+                for state in self._of(info) if info is not None else ():
+                    if not self._may_be_cut(state, loop, module):
+                        yield output, state
+
+    def may_drag(self, module: Value) -> bool:
+        """Whether what a module returns may depend on a graph that its calls before have left on it."""
+        info = class_of(resolved(module))
+        return info is not None and any(self._may_return(item) for item in self._classes_in(info))
+
+    def _may_return(self, info: ClassInfo) -> bool:
+        first, second = self._program.forwards_of(info)
+        if first is None or second is None or second.returned is None:
+            return False
+        sources = ancestry([second.returned])
+        return any(value in sources and self._tracking.tracked(value) is not Answer.NO for value in first.kept.values())
+
+    def _classes_in(self, info: ClassInfo) -> Iterator[ClassInfo]:
+        """A class, and those of the modules that `__init__` makes for its objects."""
+        found, stack = set[ClassInfo](), [info]
+        while stack:
+            item = stack.pop()
+            if item not in found:
+                found.add(item)
+                yield item
+                inner = map(class_of, ancestry(self._program.attributes_of(item).values()))
+                stack += [other for other in inner if other is not None]
+
+    def _of(self, info: ClassInfo) -> list[KeptState]:
+        """The states of a class, and of the modules whose outputs its own depends on."""
+        if info not in self._known:
+            self._known[info] = []  # a class may hold objects of its own
+            self._known[info] = list(self._found(info))
+        return self._known[info]
+
+    def _found(self, info: ClassInfo) -> Iterator[KeptState]:
+        first, second = self._program.forwards_of(info)
+        if first is None or first.returned is None:
+            return
+        if second is not None and second.returned is not None:
+            graph = self._sure.of(second.returned)
+            for name, after in second.kept.items():
+                before, own = first.kept.get(name), self._sure.of(after)
+                if before in graph & own and (user := self._user(own, before)) is not None:
+                    yield KeptState(info, name, before, after, user)
+        for item in sorted(self._sure.of(first.returned), key=lambda item: item.order):
+            inner = class_of(resolved(item.parents[0])) if isinstance(item, ModuleOutput) else None
+            yield from self._of(inner) if inner is not None else ()
+
+    def _user(self, graph: set[Value], state: Value) -> Tensor | None:
+        """What takes the state of before, if a module has computed that: it saves what its backward frees."""
+        using = [item for item in graph if isinstance(item, Tensor) and state in item.parents]
+        saves = all(any(isinstance(item, ModuleOutput) for item in self._sure.of(made)) for made in inputs_of(state))
+        return min(using, key=lambda item: item.order) if using and saves else None
+
+    def _may_be_cut(self, state: KeptState, loop: Loop, module: Value) -> bool:
+        """Whether something that a loop runs may replace or detach a state: by its name, or since nobody knows what it
+        does to the module."""
+        calls = [item for item in events_in(loop.body) if isinstance(item, (Call, MayClear))]
+        handed = {resolved(item) for call in calls for item in _handed(call)}
+        if module in handed or any(isinstance(item, Instance) for item in handed):
+            return True
+        node = self._program.tree.node(loop.site)
+        names = self._names_below(node) if node is not None else set()
+        return state.name in names or not names.isdisjoint(_CUTTING | {info.name for info in self._writers(state)})
+
+    def _names_below(self, node: ast.AST) -> set[str]:
+        """The names in a statement and, as far as names tell, in the functions that it calls."""
+        found: set[str] = set()
+        stack = [node]
+        while stack:
+            new = _names(stack.pop()) - found
+            found |= new
+            stack += [info.node for info in self._program.functions_named(new)]
+        return found
+
+    def _writers(self, state: KeptState) -> Iterator[FunctionInfo]:
+        """The functions beside `forward` and `__init__` that set an attribute of a state's name."""
+        for node in self._program.nodes(ast.Attribute):
+            if node.attr == state.name and not isinstance(node.ctx, ast.Load):
+                around = self._program.definitions_of(node).function_around(node)
+                if around is not None and around.name not in ("__init__", "forward"):
+                    yield around
+
+
+def _handed(call: Call | MayClear) -> tuple[Value, ...]:
+    return call.handed if isinstance(call, MayClear) else call.value.parents
+
+
+def _names(node: ast.AST) -> set[str]:
+    return {
+        item.attr if isinstance(item, ast.Attribute) else item.id
+        for item in walk(node)
+        if isinstance(item, (ast.Attribute, ast.Name))
+    }
