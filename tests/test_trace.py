@@ -78,6 +78,9 @@ def test_a_call_into_another_file_is_named_where_it_may_clear() -> None:
         "   16:9    step      optimizer.step()                        of `optimizer`",
         "  unknown `model`: a parameter",
         "",
+        "relation `gradients`",
+        "  16:9  optimizer.step()  unknown: line 11 may change the gradients",
+        "",
         "Not shown, for they decide nothing: 1 event. --all shows them.",
     ]
 
@@ -294,6 +297,13 @@ def train(model, loader):
     assert call["path"] == ["11:12/0"]
     assert call["passed"] == ["8:8/0"]
     assert call["calls"] == ["12:20"]
+
+
+def test_relations_answer_by_place() -> None:
+    assert traced(HELPER)["answers"] == [
+        {"relation": "gradients", "at": [15, 8], "text": "unknown: line 11 may change the gradients"}
+    ]
+    assert "answers" not in traced("def train(model, x):\n    model(x).backward()\n")
 
 
 def test_every_id_has_a_value_and_equal_files_have_equal_traces() -> None:

@@ -49,6 +49,9 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
     for entry in config.nav or ():
         if "Rules" in entry:
             entry["Rules"] += [{title: pages} for title, pages in _by_topic(lambda meta: f"rules/{meta.name}.md")]
+        for part in entry.get("Rules of your own", ()):
+            if "Relations" in part:
+                part["Relations"] = sorted(f"relations/{page.name}" for page in (DOCS / "relations").glob("*.md"))
     return config
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from torchlint import SourceFile
@@ -23,8 +24,8 @@ def read(path: Path, folder: Path) -> SourceFile:
 
 
 def digest(trace: FileTrace) -> str:
-    """Another one for every other JSON of a trace."""
-    return hashlib.sha256(trace.json().encode()).hexdigest()[:DIGITS]
+    """Another one for every other JSON of a trace, but for the answers of relations, which have pages of their own."""
+    return hashlib.sha256(replace(trace, answers=()).json().encode()).hexdigest()[:DIGITS]
 
 
 def outline(trace: FileTrace) -> Iterator[str]:

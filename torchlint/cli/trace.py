@@ -62,6 +62,8 @@ def trace(ctx: click.Context, files: tuple[Path, ...], output_format: str, every
       autograd   `torch.autograd.grad`
       clip, cache, memory, anomaly   gradients are clipped, the cache is emptied, ...
 
+    Below the functions stand the answers of relations, such as which gradients a step uses, by place.
+
     Optimizers stand above a function with what they hold, unknown values on which its events depend below it.
 
     Silence mostly has one of these causes: a call `may clear` between two steps, or does the work out of sight; a loss

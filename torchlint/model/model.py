@@ -24,6 +24,7 @@ from torchlint.model.queries.retained_graphs import RetainedGraphs
 from torchlint.model.queries.sure_graphs import SureGraphs
 from torchlint.model.queries.training_layers import TrainingLayers
 from torchlint.model.queries.uncalled import Uncalled
+from torchlint.model.relations.gradients import Gradients
 from torchlint.model.tracking import Tracking
 from torchlint.pytorch.naming import is_test
 from torchlint.pytorch.releases import Releases
@@ -150,6 +151,11 @@ class Model:
     def ownership(self) -> Ownership:
         """Whose gradients an event touches."""
         return Ownership(self.program, self.tracking, self.parts)
+
+    @cached_property
+    def gradients(self) -> Gradients:
+        """Which gradients steps use."""
+        return Gradients(self.program, self.ownership)
 
     @cached_property
     def retained_graphs(self) -> RetainedGraphs:

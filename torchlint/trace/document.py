@@ -59,6 +59,15 @@ class FunctionTrace:
 
 
 @dataclass(frozen=True)
+class Answered:
+    """What a relation, by its name, answers about the code of a span."""
+
+    relation: str
+    span: Span
+    text: str
+
+
+@dataclass(frozen=True)
 class FileTrace:
     """All that the model saw in a file. A value has an id, its label and where it was made: `loss@13:15`."""
 
@@ -79,6 +88,8 @@ class FileTrace:
 
     It is "" of those that are. None: imports of this file are not followed.
     """
+    answers: tuple[Answered, ...] = ()
+    """What the relations of `torchlint.model.relations` answer about the file."""
 
     def json(self) -> str:
         """One JSON object, with a line for each row and each value."""
@@ -93,6 +104,7 @@ class FileTrace:
             ),
             "cut_short": _text(self.cut_short),
             **({} if self.modules is None else {"modules": _text(self.modules)}),
+            **({"answers": _block("[]", map(self._answer, self.answers))} if self.answers else {}),
         }
         return "{" + ",\n".join(f'"{name}":{text}' for name, text in parts.items()) + "}"
 
@@ -104,6 +116,9 @@ class FileTrace:
 
     def _row(self, row: Row) -> str:
         return _text({"depth": row.depth, "kind": row.word, **self._at(row.span), **row.facts})
+
+    def _answer(self, answer: Answered) -> str:
+        return _text({"relation": answer.relation, **self._at(answer.span), "text": answer.text})
 
     def _at(self, span: Span | None) -> Facts:
         return {} if span is None else {"at": place(self.source, span)}

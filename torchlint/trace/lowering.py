@@ -33,6 +33,9 @@ from torchlint.model.held_parameters import parameters_of, surely_optimizer
 from torchlint.model.imports import Imports
 from torchlint.model.module_values import is_forward
 from torchlint.model.program import Trace
+from torchlint.model.relations import NAMES
+from torchlint.model.relations.answer import Answer as RelationAnswer
+from torchlint.model.relations.answer import Relation
 from torchlint.model.values import Answer, Optimizer, Value, resolved
 from torchlint.pytorch.effects import GradMode
 from torchlint.rule import Rule
@@ -41,7 +44,18 @@ from torchlint.syntax.gc_pause import collector_paused
 from torchlint.syntax.python_ast import FUNCTIONS, Site, site_of
 from torchlint.syntax.python_tree import PythonTree
 from torchlint.syntax.reading import read
-from torchlint.trace.document import Arm, Facts, FileTrace, FunctionTrace, Holding, Place, Row, place, place_text
+from torchlint.trace.document import (
+    Answered,
+    Arm,
+    Facts,
+    FileTrace,
+    FunctionTrace,
+    Holding,
+    Place,
+    Row,
+    place,
+    place_text,
+)
 from torchlint.trace.values import Values
 
 _FORMS: Mapping[str, str] = {
@@ -94,7 +108,15 @@ class _Lowering:
         cut_short = self.program.is_cut_short
         is_test = self.program.is_test
         facts, modules = self.values.facts, self._modules()
-        return FileTrace(self.source, names, is_test, functions, facts, skipped, cut_short, modules)
+        answers = tuple(self._relations())
+        return FileTrace(self.source, names, is_test, functions, facts, skipped, cut_short, modules, answers)
+
+    def _relations(self) -> Iterator[Answered]:
+        """What each relation answers about places in the file, each answer once."""
+        for name in NAMES:
+            relation: Relation = getattr(self.model, name)
+            given = {answer for answer in relation.answers() if self.tree.own_node(answer.site) is not None}
+            yield from (Answered(name, self.tree.span(site), text) for site, text in sorted(given, key=_in_order))
 
     def _modules(self) -> dict[str, str] | None:
         if self.imports is None:
@@ -216,6 +238,10 @@ class _Lowering:
         if not self.model.ownership.may_clear(event, optimizer):
             return Answer.NO
         return Answer.YES if isinstance(event, Fresh) else Answer.UNKNOWN
+
+
+def _in_order(answer: RelationAnswer) -> tuple[int, int, str]:
+    return *answer.site.start, answer.text
 
 
 def _optimizers(trace: Trace) -> list[Value]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 
 from torchlint.colours import Paint
 from torchlint.outputs import counted
 from torchlint.outputs.escaping import printable
-from torchlint.trace.columns import wrapped
-from torchlint.trace.document import FileTrace
+from torchlint.trace.code import code
+from torchlint.trace.columns import Line, columns, wrapped
+from torchlint.trace.document import Answered, FileTrace
 from torchlint.trace.function_text import FunctionText
 from torchlint.trace.wording import Wording
 
@@ -26,6 +28,7 @@ def render(trace: FileTrace, paint: Paint, *, everything: bool = False, off: Seq
     lines = [paint(printable(trace.source.path), "title"), *_about_rules(trace, off)]
     for function in told:
         lines += [] if function.is_empty else ["", *function.lines(paint)]
+    lines += _about_relations(trace, paint)
     lines += ["", *_about_the_rest(trace, told)]
     return "".join(f"{line}\n" for line in lines).rstrip("\n") + "\n"
 
@@ -39,6 +42,18 @@ def _about_rules(trace: FileTrace, off: Sequence[str]) -> Iterator[str]:
         yield "It is a test, of which some rules expect less."
     if off:
         yield from wrapped(f"Rules that are off here: {', '.join(off)}.")
+
+
+def _about_relations(trace: FileTrace, paint: Paint) -> Iterator[str]:
+    """What each relation answers, by place."""
+    for relation, answers in groupby(trace.answers, lambda answer: answer.relation):
+        yield from ("", paint(f"relation `{relation}`", "heading"))
+        yield from columns([_answer(trace, answer) for answer in answers], paint)
+
+
+def _answer(trace: FileTrace, answer: Answered) -> Line:
+    place, shown = trace.source.place(answer.span.start), code(trace.source, answer.span)
+    return Line(place, 0, "", shown, printable(answer.text))
 
 
 def _about_the_rest(trace: FileTrace, told: Sequence[FunctionText]) -> Iterator[str]:

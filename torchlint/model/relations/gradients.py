@@ -1,0 +1,150 @@
+"""Which gradients a step uses, and what happens to them between the backward pass and the step."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from torchlint.model.dataflow import Flow
+from torchlint.model.events import Backward, Clear, Clip, Event, Exit, Fresh, Step, Unscale
+from torchlint.model.ownership import GIVING, Ownership
+from torchlint.model.program import Program, Trace
+from torchlint.model.relations.answer import Answer as Text
+from torchlint.model.relations.answer import lines
+from torchlint.model.values import Answer, Value, resolved
+
+_ASKED = (Step, Clip, Clear)
+"""The events before which gradients are of interest."""
+_FOLLOWED = (*_ASKED, *GIVING, Fresh, Unscale)
+
+
+class Arrival(NamedTuple):
+    """The gradients of one backward pass, as at least one path brings them to an event.
+
+    - `backward` and no `then`: they wait for a step.
+    - `backward` and a `Step`: the step used them, and they are still there.
+    - `backward` and a `Clear`: they were cleared before any step used them.
+    - no `backward`: nothing arrives. `then` cleared it last; if it is neither a `Clear` nor a `Fresh`, it may have
+      changed the gradients, and nobody knows what arrives.
+    """
+
+    backward: Backward | None = None
+    then: Event | None = None
+
+    @property
+    def is_unknown(self) -> bool:
+        return self.backward is None and not (self.then is None or isinstance(self.then, (Clear, Fresh, Step)))
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether a pass gave gradients that no step used and nothing cleared."""
+        return self.backward is not None and self.then is None
+
+    @property
+    def is_thrown_away(self) -> bool:
+        """Whether a pass gave gradients that were cleared before any step used them."""
+        return self.backward is not None and isinstance(self.then, Clear)
+
+    @property
+    def is_used(self) -> bool:
+        """Whether a step used the gradients, and nothing cleared them since."""
+        return self.backward is not None and isinstance(self.then, Step)
+
+
+Arrivals = Mapping[Event, frozenset[Arrival]]
+"""The arrivals at each step, clipping and clearing."""
+
+
+class Gradients:
+    """Follows the gradients of each optimizer from the backward passes to the steps."""
+
+    def __init__(self, program: Program, ownership: Ownership) -> None:
+        self._program = program
+        self._ownership = ownership
+        self._known: dict[tuple[Trace, Value, bool], Arrivals] = {}
+
+    def arrivals(self, trace: Trace, optimizer: Value, *, repeated: bool = False) -> Arrivals:
+        """The gradients of an optimizer that reach each step, clipping and clearing of a trace.
+
+        With `repeated` a caller calls the function again, and what one call leaves is there in the next.
+        """
+        key = trace, optimizer, repeated
+        if key not in self._known:
+            self._known[key] = self._followed(trace, optimizer, repeated)
+        return self._known[key]
+
+    def _followed(self, trace: Trace, optimizer: Value, repeated: bool) -> Arrivals:
+        found: dict[Event, frozenset[Arrival]] = defaultdict(frozenset)
+
+        def transfer(event: Event, arrivals: frozenset[Arrival]) -> frozenset[Arrival]:
+            if isinstance(event, _ASKED):
+                found[event] |= arrivals
+            return self._after(event, arrivals, optimizer)
+
+        flow, items = Flow(transfer), trace.only(*_FOLLOWED)
+        ends = flow.run(items, frozenset({Arrival()})) | flow.exits.pop(Exit.RETURN, frozenset())
+        if repeated:
+            flow.run(items, ends)
+        return found
+
+    def _after(self, event: Event, arrivals: frozenset[Arrival], optimizer: Value) -> frozenset[Arrival]:
+        """What is left of the arrivals behind an event."""
+        owned = self._ownership
+        if isinstance(event, Step):
+            return frozenset(map(_used_by(event), arrivals)) if resolved(event.optimizer) is optimizer else arrivals
+        if isinstance(event, Backward):
+            there = frozenset(item for item in arrivals if item.is_pending or item.is_used or item.is_unknown)
+            return there | {Arrival(event)} if owned.reaches(event, optimizer) else arrivals
+        if isinstance(event, Clear) and owned.clears(event.target, optimizer) is Answer.YES:
+            return frozenset(map(_cleared_by(event), arrivals))
+        if isinstance(event, Fresh):
+            return frozenset({Arrival(None, event)}) if event.value is optimizer else arrivals
+        is_changed = owned.may_clear(event, optimizer) or owned.may_give_gradients(event, optimizer)
+        return frozenset({Arrival(None, event)}) if is_changed else arrivals
+
+    # -- in words ---------------------------------------------------------------------------------------
+
+    def answers(self) -> Iterator[Text]:
+        """For each step the backward passes whose gradients it uses."""
+        for trace in self._program.traces:
+            for step in trace.of(Step):
+                arrivals = self.arrivals(trace, resolved(step.optimizer)).get(step)
+                if arrivals:
+                    yield Text(step.site, self._said(arrivals))
+
+    def _said(self, arrivals: frozenset[Arrival]) -> str:
+        """What arrives at a step: "uses the gradients of line 8; perhaps there are none"."""
+        if unknown := [item.then for item in arrivals if item.is_unknown]:
+            return f"unknown: {self._lines(unknown)} may change the gradients"
+        fresh = [item.backward for item in arrivals if item.is_pending]
+        used = [item.backward for item in arrivals if item.is_used]
+        cleared = [item for item in arrivals if item.is_thrown_away]
+        parts = [f"uses the gradients of {self._lines(fresh)}"] if fresh else []
+        parts += [f"again those of {self._lines(used)}"] if used else []
+        if not (fresh or used):
+            parts.append("has no gradients")
+        elif any(item.backward is None or item.is_thrown_away for item in arrivals):
+            parts.append("perhaps there are none")
+        if cleared:
+            lost = self._lines(item.backward for item in cleared)
+            parts.append(f"those of {lost} are cleared in {self._lines(item.then for item in cleared)}")
+        return "; ".join(parts)
+
+    def _lines(self, events: Iterable[Event | None]) -> str:
+        return lines(self._program.tree, (event.site for event in events if event is not None))
+
+
+def _used_by(step: Step) -> Callable[[Arrival], Arrival]:
+    return lambda item: Arrival(item.backward, step) if item.is_pending or item.is_used else Arrival(None, step)
+
+
+def _cleared_by(clear: Clear) -> Callable[[Arrival], Arrival]:
+    """A pass whose gradients were thrown away stays in mind until the next pass, with what cleared them first."""
+
+    def cleared(item: Arrival) -> Arrival:
+        if item.is_thrown_away:
+            return item
+        return Arrival(item.backward if item.is_pending else None, clear)
+
+    return cleared
