@@ -18,7 +18,7 @@ from torchlint.model.parts import Parts
 from torchlint.model.program import Program
 from torchlint.model.queries.endings import Endings
 from torchlint.model.queries.module_modes import ModuleModes
-from torchlint.model.queries.module_states import ModuleStates
+from torchlint.model.relations.module_states import ModuleStates
 from torchlint.model.queries.parameter_updates import ParameterUpdates
 from torchlint.model.queries.retained_graphs import RetainedGraphs
 from torchlint.model.queries.sure_graphs import SureGraphs

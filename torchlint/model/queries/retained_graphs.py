@@ -22,7 +22,7 @@ from torchlint.model.events import (
 from torchlint.model.lineage import result_of_call
 from torchlint.model.module_values import modules_of
 from torchlint.model.program import Program, Trace
-from torchlint.model.queries.module_states import ModuleStates
+from torchlint.model.relations.module_states import ModuleStates
 from torchlint.model.tracking import Tracking
 from torchlint.model.values import (
     Answer,

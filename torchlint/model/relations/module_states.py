@@ -11,6 +11,7 @@ from torchlint.model.events import Call, Loop, MayClear, events_in
 from torchlint.model.lineage import ancestry
 from torchlint.model.program import Program
 from torchlint.model.queries.sure_graphs import SureGraphs
+from torchlint.model.relations.answer import Answer as Text
 from torchlint.model.values import Answer, Instance, ModuleOutput, Tensor, Value, class_of, inputs_of, resolved
 from torchlint.syntax.python_ast import walk
 
@@ -48,6 +49,13 @@ class ModuleStates:
                 for state in self._of(info) if info is not None else ():
                     if not self._may_be_cut(state, loop, module):
                         yield output, state
+
+    def answers(self) -> Iterator[Text]:
+        """Where `forward` of a class computes something from the graph of the call before."""
+        for info in self._program.definitions.classes.values():
+            for state in self._of(info) if self._program.is_module_class(info) else ():
+                if state.owner is info and state.user.site is not None:
+                    yield Text(state.user.site, f"`self.{state.name}` has the graph of the call before")
 
     def may_drag(self, module: Value) -> bool:
         """Whether what a module returns may depend on a graph that its calls before have left on it."""
