@@ -50,8 +50,8 @@ class CarriedGraphs:
         graph = self.sure_graphs.of(backward.loss)
         loop = backward.loops[-1] if backward.loops else None
         if loop is not None and _repeats(loop, backward):
-            for output, state in self.module_states.dragged(graph, loop):
-                yield CarriedGraph(output, state.user, state.before, f"self.{state.name}", state.after, backward, loop)
+            for output, kept in self.module_states.dragged(graph, loop):
+                yield CarriedGraph(output, kept.user, kept.before, f"self.{kept.name}", kept.after, backward, loop)
         pairs = self._through_loop(graph, loop, backward) if loop is not None else self._through_object(graph, trace)
         for state, carried in pairs:
             shared = self._with_wholes(graph) & self._with_wholes(self.sure_graphs.of(carried))
