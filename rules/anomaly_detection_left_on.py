@@ -210,7 +210,7 @@ class AnomalyDetectionLeftOn(Rule):
         made = (event.value for trace in traces for event in trace.of(events.Fresh))
         calls = (event for trace in traces for event in trace.of(events.MayClear))
         handed = {values.resolved(item) for event in calls for item in event.handed if item is not event.receiver}
-        modes = {event.value.mode for trace in traces for event, _ in self.model.module_modes.passes(trace)}
+        modes = {event.value.mode for trace in traces for event, _ in self.model.mode.passes(trace)}
         return modes != {api.GradMode.OFF} and any(
             isinstance(item, values.Optimizer) and (modes or item in handed) for item in made
         )

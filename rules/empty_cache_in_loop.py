@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from torchlint import Category, Rule, Safety, edits
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import definitions, events, program
+from torchlint.model.relations import cadence
 from torchlint.pytorch import naming, triggers
 from torchlint.syntax import python_ast
-
-if TYPE_CHECKING:
-    from ._iterations import Iteration
 
 _PER_BATCH = LazyPattern(r"step|batch|iter")
 
@@ -146,7 +143,7 @@ class EmptyCacheInLoop(Rule):
             return None
         calls = event.calls[: loop.depth]
         beside = [probe for probe in trace.of(events.MemoryProbe) if probe.calls[: loop.depth] == calls]
-        iteration = self._iteration(trace, loop)
+        iteration = self.model.cadence.iteration(trace, loop)
         if self._measures(self._function(loop.site), beside) or iteration.generates:
             return None
         if self._is_seldom(event, loop) and not _is_per_update(event, iteration.inside):
@@ -160,32 +157,20 @@ class EmptyCacheInLoop(Rule):
         shared = len(event.calls) > loop.depth and self._has_other_callers(event.site)
         return CacheEmptied(event.site, loop, per_update, iteration.reads_memory, shared)
 
-    def _iteration(self, trace: program.Trace, loop: events.Loop) -> Iteration:
-        """What is known of the iterations of a loop, worked out once."""
-        from ._iterations import Iteration
-
-        if loop not in self._iterations:
-            self._iterations[loop] = Iteration(self.model.program, trace, loop)
-        return self._iterations[loop]
-
-    @cached_property
-    def _iterations(self) -> dict[events.Loop, Iteration]:
-        return {}
-
     def _per_batch(self, trace: program.Trace, event: events.EmptyCache) -> CacheEmptied | None:
         """In a function without a loop that goes backward, and by its name does so for a batch."""
         if trace.root is None or trace.called or not _PER_BATCH.search(trace.root.name):
             return None
         if events.handlers(event.path):
             return None
-        from ._iterations import generates, reads_memory
-
-        if self._measures(trace.root, trace.of(events.MemoryProbe)) or generates(trace.events, 0, self.model.tree):
+        if self._measures(trace.root, trace.of(events.MemoryProbe)) or cadence.generates(
+            trace.events, 0, self.model.tree
+        ):
             return None
         own = [other for other in trace.events if not events.repeating(other.loops)]
         if not any(isinstance(other, events.Backward) and _in_step_with(event, other) for other in own):
             return None
-        return CacheEmptied(event.site, None, changes_figures=any(map(reads_memory, trace.events)))
+        return CacheEmptied(event.site, None, changes_figures=any(map(cadence.reads_memory, trace.events)))
 
     def _measures(self, function: definitions.FunctionInfo | None, probes: list[events.MemoryProbe]) -> bool:
         """Whether a function measures memory, or looks for the largest batch: by its name, or since it resets the
@@ -196,11 +181,9 @@ class EmptyCacheInLoop(Rule):
 
     def _has_other_callers(self, site: python_ast.Site) -> bool:
         """Whether the function around a site is called in several places."""
-        from ._iterations import called_name
-
         function = self._function(site)
         calls = self.model.tree.of_type(ast.Call)
-        return function is not None and sum(called_name(call) == function.name for call in calls) > 1
+        return function is not None and sum(cadence.called_name(call) == function.name for call in calls) > 1
 
     def _function(self, site: python_ast.Site) -> definitions.FunctionInfo | None:
         return self.model.definitions.function_around(self.model.tree.node(site))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule
 from torchlint.model import events, program, values
-from torchlint.model.queries import module_modes
+from torchlint.model.relations import mode
 from torchlint.pytorch import api, naming, triggers
 from torchlint.syntax import python_ast
 
@@ -20,9 +20,11 @@ if TYPE_CHECKING:
 class EvaluatedInTraining(NamedTuple):
     """`forward` evaluates a module that is in training mode: since `switch`, or since it was made at `made`."""
 
-    forward: module_modes.Pass
+    forward: mode.Pass
     name: str
     switch: events.ModeSwitch | None
+    undone: events.ModeSwitch | None
+    """The call of `eval()` that `switch` undoes."""
     made: python_ast.Site | None
     kept: str
     """What a layer of the module does in training only."""
@@ -94,41 +96,41 @@ class EvaluationInTrainingMode(Rule):
 
     def ask(self) -> Iterator[EvaluatedInTraining]:
         for trace in [] if self.model.is_test else self.model.program.traces:
-            if trace.of(events.Backward):
-                yield from self._in(trace)
-
-    def _in(self, trace: program.Trace) -> Iterator[EvaluatedInTraining]:
-        passes = self.model.module_modes.by_module(trace)
-        for module, own in itertools.islice(passes.items(), module_modes.MAX_MODULES):
-            evaluated = [item for item in own if self._evaluates(item) and not self._trains_too(trace, item)]
-            trained = [forward for forward in own if evaluated and self.model.module_modes.is_trained(trace, forward)]
-            is_learning = trained and not _is_sampled(module) and self._is_stepped_on(trace, module)
-            kept = self.model.training_layers.lost(module) if is_learning else None
-            if kept is not None:
-                yield from self._of_module(trace, module, trained, evaluated, kept)
+            is_concerned = bool(trace.of_kinds(events.Backward, events.ModeSwitch))
+            passes = self.model.mode.by_module(trace) if is_concerned else {}
+            for module, own in itertools.islice(passes.items(), mode.MAX_MODULES):
+                yield from self._of_module(trace, module, own)
 
     def _of_module(
-        self,
-        trace: program.Trace,
-        module: values.Value,
-        trained: list[module_modes.Pass],
-        evaluated: list[module_modes.Pass],
-        kept: str,
+        self, trace: program.Trace, module: values.Value, own: list[mode.Pass]
     ) -> Iterator[EvaluatedInTraining]:
         """The first pass of each loop."""
-        known = self.model.module_modes.known_at(trace, module)
-        is_made_here = trace.root is None or module.order > trace.start > 0
-        done: set[events.Loop] = set()
+        evaluated = [item for item in own if self._evaluates(item) and not self._trains_too(trace, item)]
+        kept = self.model.training_layers.lost(module) if evaluated and not _is_sampled(module) else None
+        if kept is None:
+            return
+        trained = [forward for forward in own if self.model.mode.is_trained(trace, forward)]
+        is_learning = bool(trained) and self._is_stepped_on(trace, module)
+        is_made_here = self.model.mode.starts_in_training(trace, module) and kept != api.PRETRAINED_DROPOUT
+        done: set[events.Loop | None] = set()
         for forward in evaluated:
-            loop, states = events.repeating(forward.loops)[-1], known[forward]
-            before = [item for item in trained if item.order < forward.order]
-            switches = [state for state in states if isinstance(state, events.ModeSwitch)]
-            is_known = len(switches) == len(states) or (is_made_here and "unknown" not in states)
-            is_training = all(switch.training and _is_for(switch, before) for switch in switches)
-            if states and before and is_known and is_training and loop not in done:
+            loop, settings = _loop_of(forward), self.model.mode.at(trace, forward, module)
+            before = [item for item in trained if is_learning and item.order < forward.order]
+            switches = [item.switch for item in settings if item.switch is not None]
+            undone = [item.undone for item in settings if item.undone is not None]
+            is_known = all(item.since is None for item in settings) and (len(switches) == len(settings) or is_made_here)
+            is_left = (
+                bool(before)
+                and self._is_repeated_for_data(forward)
+                and all(switch.training and _is_for(switch, before) for switch in switches)
+            )
+            is_asked = self._is_repeated_for_data(forward) or self._is_without_gradients(forward)
+            is_undone = bool(undone) and len(undone) == len(settings) and is_asked
+            if settings and is_known and (is_left or is_undone) and loop not in done:
                 done.add(loop)
                 made = module.site if not switches else None
-                yield EvaluatedInTraining(forward, self._name(forward), next(iter(switches), None), made, kept)
+                since, eval_ = next(iter(switches), None), next(iter(undone), None)
+                yield EvaluatedInTraining(forward, self._name(forward), since, eval_, made, kept)
 
     # -- evaluations ----------------------------------------------------------------------------------
 
@@ -140,45 +142,52 @@ class EvaluationInTrainingMode(Rule):
                 return True
         return False
 
-    def _evaluates(self, forward: module_modes.Pass) -> bool:
-        """Whether a pass is repeated for an evaluation, by the names of functions or of data."""
-        loops = events.repeating(forward.loops)
-        if not loops or self._is_for_nothing(forward) or self._is_of_a_part(forward):
+    def _evaluates(self, forward: mode.Pass) -> bool:
+        """Whether a pass may be one of an evaluation: its result is used, and no name asks for chance."""
+        if self._is_for_nothing(forward) or self._is_of_a_part(forward):
             return False
-        loop = self.model.tree.node(loops[-1].site)
-        names = list(self._functions_around(forward, loops[-1]))
-        if any(map(naming.STOCHASTIC.search, names)) or any(map(naming.INFERENCE.search, names)):
-            return False
-        return any(map(naming.EVALUATING.search, [*names, *_names_of_data(loop)]))
+        names = list(self._functions_around(forward))
+        return not any(naming.STOCHASTIC.search(name) or naming.INFERENCE.search(name) for name in names)
 
-    def _trains_too(self, trace: program.Trace, forward: module_modes.Pass) -> bool:
+    def _is_repeated_for_data(self, forward: mode.Pass) -> bool:
+        """Whether a pass is repeated for an evaluation, by the names of functions or of data."""
+        loop = _loop_of(forward)
+        data = _names_of_data(self.model.tree.node(loop.site)) if loop is not None else ()
+        return loop is not None and any(map(naming.EVALUATING.search, [*self._functions_around(forward), *data]))
+
+    def _is_without_gradients(self, forward: mode.Pass) -> bool:
+        return api.GradMode.OFF in (forward.mode, forward.value.mode)
+
+    def _trains_too(self, trace: program.Trace, forward: mode.Pass) -> bool:
         """Whether something goes backward through a pass, or in its loop, which looks at what it trains."""
-        loop, tracking = events.repeating(forward.loops)[-1], self.model.tracking
+        loop, tracking = _loop_of(forward), self.model.tracking
         passed = trace.of(events.Backward)
-        is_learned = api.GradMode.OFF not in (forward.mode, forward.value.mode) and any(
+        is_learned = not self._is_without_gradients(forward) and any(
             forward.value in tracking.pass_through(backward.loss) for backward in passed
         )
         return is_learned or any(loop in backward.loops for backward in passed)
 
-    def _functions_around(self, forward: module_modes.Pass, loop: events.Loop) -> Iterator[str]:
+    def _functions_around(self, forward: mode.Pass) -> Iterator[str]:
         """The names of the functions that a pass and its loop stand in."""
-        for site in (loop.site, forward.site, *forward.calls[loop.depth :]):
+        loop = _loop_of(forward)
+        places = (loop.site, forward.site, *forward.calls[loop.depth :]) if loop is not None else (forward.site,)
+        for site in places:
             for item in self.model.tree.ancestors(self.model.tree.node(site)):
                 if isinstance(item, (ast.FunctionDef, ast.AsyncFunctionDef)):
                     yield item.name
                     break
 
-    def _is_of_a_part(self, forward: module_modes.Pass) -> bool:
+    def _is_of_a_part(self, forward: mode.Pass) -> bool:
         """Whether a module runs a part of itself: the whole is what is switched."""
         node = self.model.tree.node(forward.site)
         method = self.model.program.definitions_of(node).method_around(node)
         return method is not None and method.owner is not None and self.model.program.is_module_class(method.owner)
 
-    def _is_for_nothing(self, forward: module_modes.Pass) -> bool:
+    def _is_for_nothing(self, forward: mode.Pass) -> bool:
         """Whether nobody uses what a pass gives: it is run for the statistics of its batches."""
         return self.model.tree.stands_alone(self.model.tree.node(forward.site))
 
-    def _name(self, forward: module_modes.Pass) -> str:
+    def _name(self, forward: mode.Pass) -> str:
         node = self.model.tree.node(forward.site)
         return python_ast.dotted(node.func) if isinstance(node, ast.Call) else ""
 
@@ -189,6 +198,8 @@ class EvaluationInTrainingMode(Rule):
         related = []
         if found.switch is not None:
             related = [(found.switch.site, "training mode begins here, and nothing ends it")]
+            if found.undone is not None:
+                related.append((found.undone.site, "this `eval()` is undone before the model runs"))
         elif found.made is not None:
             related = [(found.made, "it is made here, in training mode")]
         self.report(
@@ -204,7 +215,12 @@ def _is_sampled(module: values.Value) -> bool:
     return naming.GENERATOR.search(module.label) is not None
 
 
-def _is_for(switch: events.ModeSwitch, trained: list[module_modes.Pass]) -> bool:
+def _loop_of(forward: mode.Pass) -> events.Loop | None:
+    """The innermost loop of the program that repeats a pass."""
+    return next(reversed(events.repeating(forward.loops)), None)
+
+
+def _is_for(switch: events.ModeSwitch, trained: list[mode.Pass]) -> bool:
     """Whether a switch is there for training passes that come after it."""
     return any(switch.order < forward.order for forward in trained)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule, edits
 from torchlint.model import definitions, events, lineage, module_values, program, values
-from torchlint.model.queries import module_modes
+from torchlint.model.relations import mode
 from torchlint.pytorch import api, naming, triggers
 from torchlint.syntax import python_ast
 
@@ -125,18 +125,18 @@ class EvaluationWithGrad(Rule):
         """What is unused from wherever a call leads to it."""
         found: dict[tuple[python_ast.Site, python_ast.Site], UnusedGraphs | None] = {}
         for trace in self.model.program.traces:
-            for forward, module in self.model.module_modes.passes(trace):
+            for forward, module in self.model.mode.passes(trace):
                 around = events.repeating(forward.loops)
                 places = forward.site, forward.place_in(around[-1] if around else None)
                 graphs = self._unused(trace, forward, module)
                 found[places] = graphs if graphs is None else found.get(places, graphs)
         return [graphs for graphs in found.values() if graphs is not None]
 
-    def _unused(self, trace: program.Trace, forward: module_modes.Pass, module: values.Value) -> UnusedGraphs | None:
+    def _unused(self, trace: program.Trace, forward: mode.Pass, module: values.Value) -> UnusedGraphs | None:
         """A forward pass in a loop of an evaluation, if its graphs surely are built, and nobody uses them."""
-        switches = self.model.module_modes.at(trace, forward, module)
-        evaluations = [switch for switch in switches if switch is not None and switch.training is False]
-        if not switches or len(evaluations) < len(switches) or not self._has_graph(forward):
+        settings = self.model.mode.at(trace, forward, module)
+        evaluations = [item.switch for item in settings if item.switch is not None and item.is_evaluating]
+        if not settings or len(evaluations) < len(settings) or not self._has_graph(forward):
             return None
         loops = events.repeating(forward.loops)
         around = (loop for loop in loops if not any(loop in item.loops for item in evaluations))
@@ -163,7 +163,7 @@ class EvaluationWithGrad(Rule):
     def _may_act(self, call: events.Call) -> bool:
         """Whether a call is of a method, or nobody uses its result."""
         is_statement = self.model.tree.stands_alone(self.model.tree.node(call.site))
-        return is_statement or module_modes.module_of(call) is None
+        return is_statement or mode.module_of(call) is None
 
     @cached_property
     def _useless(self) -> dict[events.Loop, bool]:
@@ -187,7 +187,7 @@ class EvaluationWithGrad(Rule):
         call = self.model.tree.node(event.site) if isinstance(event, events.Call) else None
         return isinstance(call, ast.Call) and bool(naming.DIFFERENTIATING.search(python_ast.called_name(call)))
 
-    def _has_graph(self, forward: module_modes.Pass) -> bool:
+    def _has_graph(self, forward: mode.Pass) -> bool:
         is_on = forward.mode is api.GradMode.ON and forward.value.mode is api.GradMode.ON
         return is_on and self.model.tracking.tracked(forward.value) is values.Answer.YES
 
@@ -245,7 +245,7 @@ class EvaluationWithGrad(Rule):
         names = {name}.union(*(callers_of(name, other) for other in others)) - {"__init__", "forward", ""}
         return any(may_run_without_gradients(called, other.tree) for other in others for called in names)
 
-    def _measures(self, loop: events.Loop, forward: module_modes.Pass) -> bool:
+    def _measures(self, loop: events.Loop, forward: mode.Pass) -> bool:
         """Whether something is measured: by the name of a function, or since each pass is given the same."""
         around = self.model.definitions.function_around
         places = (loop.site, forward.site, *forward.calls[loop.depth :])
@@ -258,7 +258,7 @@ class EvaluationWithGrad(Rule):
         around = self.model.tree.ancestors(self.model.tree.node(loop.site)) if loop.site.inner is not None else ()
         return any(isinstance(item, python_ast.FUNCTIONS) and naming.SHOWING.search(item.name) for item in around)
 
-    def _is_given_anew(self, loop: events.Loop, forward: module_modes.Pass) -> bool:
+    def _is_given_anew(self, loop: events.Loop, forward: mode.Pass) -> bool:
         """Whether a forward pass is given something else in each iteration."""
         node = self.model.tree.node(loop.site)
         targets = python_ast.walk(node.target) if isinstance(node, (ast.For, ast.AsyncFor)) else ()
@@ -271,7 +271,7 @@ class EvaluationWithGrad(Rule):
         made = lineage.ancestry(list(given))
         return any(loop in value.loops or (isinstance(value, values.Phi) and value.loop is loop) for value in made)
 
-    def _grows(self, forward: module_modes.Pass) -> bool:
+    def _grows(self, forward: mode.Pass) -> bool:
         """Whether a forward pass takes, with its graph, what it gave in the iteration before: not through a call that
         may do anything with it, as an environment's `step` does."""
         given = forward.value.parents[1:] if isinstance(forward, events.Compute) else forward.value.parents
@@ -292,7 +292,7 @@ class EvaluationWithGrad(Rule):
         is_known = isinstance(value, (values.Phi, values.Container))
         return is_known or self.model.tracking.tracked(value) is not values.Answer.NO
 
-    def _name(self, site: python_ast.Site, forward: module_modes.Pass, switch: events.ModeSwitch) -> str:
+    def _name(self, site: python_ast.Site, forward: mode.Pass, switch: events.ModeSwitch) -> str:
         """How the function with the loop calls what passes: as what is called there, or was switched, is written."""
         tree = self.model.tree
         call = tree.own_node(site if site == forward.site else switch.site)

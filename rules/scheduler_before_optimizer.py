@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from torchlint import Category, Rule, edits
 from torchlint.model import dataflow, events, program, values
+from torchlint.model.relations import cadence
 from torchlint.pytorch import triggers
 from torchlint.syntax import python_ast
 
@@ -91,7 +92,7 @@ class SchedulerBeforeOptimizer(Rule):
             return
         for trace in self.model.program.traces:
             schedules = [event for event in trace.of(events.ScheduleStep) if not event.by]
-            for optimizer in dict.fromkeys(map(_optimizer_of, schedules)):
+            for optimizer in dict.fromkeys(map(cadence.optimizer_of, schedules)):
                 if optimizer is not None:
                     yield from self._early_in(trace, optimizer)
 
@@ -100,7 +101,7 @@ class SchedulerBeforeOptimizer(Rule):
         first: dict[events.Step, set[State]] = {}
 
         def transfer(event: events.Event, states: frozenset[State]) -> frozenset[State]:
-            if isinstance(event, events.ScheduleStep) and _optimizer_of(event) is optimizer:
+            if isinstance(event, events.ScheduleStep) and cadence.optimizer_of(event) is optimizer:
                 return frozenset(event if state == NOT_YET else state for state in states)
             if isinstance(event, events.Step):
                 answer = self._is_of(event, optimizer)
@@ -168,21 +169,6 @@ class SchedulerBeforeOptimizer(Rule):
         if old is None or new is None:
             return None
         return edits.Change("move the call behind the step", [edits.Delete(old), edits.InsertAfter(new, code)])
-
-
-def _optimizer_of(schedule: events.ScheduleStep) -> values.Value | None:
-    """The one optimizer whose rates a scheduler sets, whichever it is."""
-    found = {_optimizer_of_one(item) for item in values.inputs_of(schedule.scheduler)}
-    return found.pop() if len(found) == 1 else None
-
-
-def _optimizer_of_one(scheduler: values.Value) -> values.Value | None:
-    """The optimizer of a scheduler, or of the first that it chains."""
-    optimizer = scheduler.part("optimizer")
-    if optimizer is not None:
-        return values.resolved(optimizer)
-    chained = [item for value in scheduler.parents if isinstance(value, values.Container) for item in value.elements()]
-    return _optimizer_of_one(values.resolved(chained[0])) if chained else None
 
 
 def _repeat_together(schedule: events.ScheduleStep, step: events.Step, trace: program.Trace) -> bool:

@@ -129,14 +129,12 @@ class SyncInTrainingLoop(Rule):
 
     def _training_loops(self, trace: program.Trace) -> Iterator[events.Loop]:
         """The innermost loops that go backward and step: on a batch each, and not at the pace of an environment."""
-        from ._iterations import Iteration
-
         stepping = {loop for step in trace.of(events.Step) for loop in events.repeating(step.loops)[-1:]}
         backward = (loop for event in trace.of(events.Backward) for loop in events.repeating(event.loops)[-1:])
         for loop in dict.fromkeys(backward):
             node = self.model.tree.own_node(loop.site)
             if loop in stepping and node is not None and not loop.always_leaves and not _plays(node):
-                iteration = Iteration(self.model.program, trace, loop)
+                iteration = self.model.cadence.iteration(trace, loop)
                 if iteration.training and not iteration.generates:
                     yield loop
 

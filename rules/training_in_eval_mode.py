@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule, repairs
 from torchlint.model import events, program, values
-from torchlint.model.queries import module_modes
+from torchlint.model.relations import mode
 from torchlint.pytorch import triggers
 from torchlint.syntax import python_ast
 
@@ -23,7 +23,7 @@ class TrainedInEvaluation(NamedTuple):
     """`switch` begins an evaluation in `loop`, and `forward`, which is trained, runs in the same mode later on."""
 
     switch: events.ModeSwitch
-    forward: module_modes.Pass
+    forward: mode.Pass
     loop: events.Loop
     name: str
     lost: str
@@ -120,9 +120,9 @@ class TrainingInEvalMode(Rule):
             yield first._replace(others=tuple(others))
 
     def _in(self, trace: program.Trace) -> Iterator[TrainedInEvaluation]:
-        passes = self.model.module_modes.by_module(trace)
-        is_trained = partial(self.model.module_modes.is_trained, trace)
-        for module, own in itertools.islice(passes.items(), module_modes.MAX_MODULES):
+        passes = self.model.mode.by_module(trace)
+        is_trained = partial(self.model.mode.is_trained, trace)
+        for module, own in itertools.islice(passes.items(), mode.MAX_MODULES):
             lost = self.model.training_layers.lost(module)
             trained = [forward for forward in own if lost is not None and is_trained(forward)]
             if lost is not None and trained and not self._stands_still(trace, module):
@@ -150,9 +150,7 @@ class TrainingInEvalMode(Rule):
             if not isinstance(tree.parent(node), (ast.Attribute, ast.Subscript))
         )
 
-    def _passes_within(
-        self, passes: dict[values.Value, list[module_modes.Pass]], module: values.Value
-    ) -> Iterator[module_modes.Pass]:
+    def _passes_within(self, passes: dict[values.Value, list[mode.Pass]], module: values.Value) -> Iterator[mode.Pass]:
         """The forward passes of a module, and those of its parts: methods such as `generate` run these."""
         info = module.info if isinstance(module, values.Module) else None
         parts = self.model.program.attributes_of(info).values() if info is not None else ()
@@ -163,14 +161,14 @@ class TrainingInEvalMode(Rule):
         self,
         trace: program.Trace,
         module: values.Value,
-        trained: list[module_modes.Pass],
-        untrained: list[module_modes.Pass],
+        trained: list[mode.Pass],
+        untrained: list[mode.Pass],
         lost: str,
     ) -> Iterator[TrainedInEvaluation]:
-        known = self.model.module_modes.known_at(trace, module)
         for forward in trained:
-            for switch in known[forward]:
-                if isinstance(switch, str) or switch.training is not False:
+            for setting in self.model.mode.at(trace, forward, module):
+                switch = setting.switch
+                if switch is None or not setting.is_evaluating or setting.since is not None:
                     continue
                 loop = _common_loop(switch, forward)
                 if module.loops != forward.loops[: len(module.loops)]:
@@ -186,7 +184,7 @@ class TrainingInEvalMode(Rule):
         """Whether the loop switches the module back, if only on a condition."""
         switches = [item for item in trace.of(events.ModeSwitch) if loop in item.loops and item.training is not False]
         is_part = self.model.parts.part_of_any([module])
-        covers = self.model.module_modes.covers
+        covers = self.model.mode.covers
         return any(
             covers(switch, module) or is_part(values.resolved(switch.module)) or _is_one_of_many(switch.module)
             for switch in switches
@@ -210,10 +208,11 @@ class TrainingInEvalMode(Rule):
         return False
 
     def _follows(
-        self, trace: program.Trace, forward: module_modes.Pass, switch: events.ModeSwitch, module: values.Value
+        self, trace: program.Trace, forward: mode.Pass, switch: events.ModeSwitch, module: values.Value
     ) -> bool:
         """Whether a forward pass is what a switch is for: it runs in that mode."""
-        return forward.order > switch.order and switch in self.model.module_modes.at(trace, forward, module)
+        settings = self.model.mode.at(trace, forward, module)
+        return forward.order > switch.order and any(item.switch is switch for item in settings)
 
     def _name(self, switch: events.ModeSwitch) -> str:
         call = self.model.tree.node(switch.site)
@@ -240,7 +239,7 @@ def _is_one_of_many(module: values.Value) -> bool:
     return isinstance(module, (values.Iteration, values.Element))
 
 
-def _common_loop(switch: events.ModeSwitch, forward: module_modes.Pass) -> events.Loop | None:
+def _common_loop(switch: events.ModeSwitch, forward: mode.Pass) -> events.Loop | None:
     """The innermost loop that repeats both."""
     common = [loop for loop in events.repeating(switch.loops) if loop in forward.loops]
     return common[-1] if common else None

@@ -17,6 +17,7 @@ from typing import NamedTuple
 import pytest
 
 from torchlint import SourceFile
+from torchlint.engine import registry
 from torchlint.model import Model, relations
 from torchlint.trace import trace
 
@@ -58,7 +59,7 @@ def stated(code: str) -> dict[int, str]:
 def answered(example: Example) -> dict[int, str]:
     """What the relation answers, by line."""
     found = defaultdict(list)
-    for answer in trace(SourceFile("program.py", example.code.encode())).answers:
+    for answer in trace(SourceFile("program.py", example.code.encode()), registry.rules()).answers:
         if answer.relation == example.relation:
             found[answer.span.start.line].append(answer.text)
     return {line: "; ".join(texts) for line, texts in found.items()}

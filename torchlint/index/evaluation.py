@@ -48,6 +48,7 @@ def _loops_with_gradients(
     switching = index.reaching(index.users(switches))
     if not switching:
         return
+    switching |= index.methods_in_evaluation
     loops = [loop for loop in index.tree.of_type(*kinds) if not _is_below_no_grad(index, loop)]
     by_function: dict[ast.AST | None, list[ast.AST]] = {}
     for loop in loops:
@@ -55,6 +56,16 @@ def _loops_with_gradients(
     for function, own in by_function.items():
         if not switching.isdisjoint(index.reaching([function])):
             yield from (list(_with_gradients(loop)) for loop in own)
+
+
+def methods_in_evaluation(index: FileIndex) -> set[ast.AST | None]:
+    """Methods of classes whose `__init__` switches to evaluation, where nothing in the file trains."""
+    if next(index.mentions({"train", "backward"}), None) is not None:
+        return set()
+    switching = index.reaching(index.users({"eval"}))
+    owners = {index.tree.parent(item) for item in switching if isinstance(item, FUNCTIONS) and item.name == "__init__"}
+    classes = [item for item in owners if isinstance(item, ast.ClassDef)]
+    return {item for owner in classes for item in owner.body if isinstance(item, FUNCTIONS)}
 
 
 def _is_below_no_grad(index: FileIndex, node: ast.AST) -> bool:

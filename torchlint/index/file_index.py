@@ -69,6 +69,11 @@ class FileIndex:
         return evaluation.computes_while_evaluating(self)
 
     @cached_property
+    def methods_in_evaluation(self) -> set[ast.AST | None]:
+        """Methods of classes whose `__init__` switches to evaluation, where nothing in the file trains."""
+        return evaluation.methods_in_evaluation(self)
+
+    @cached_property
     def keeps_while_evaluating(self) -> bool:
         """Whether a loop keeps something that it computes with gradients on, where a model switches to evaluation."""
         return evaluation.keeps_while_evaluating(self)

@@ -17,14 +17,15 @@ from torchlint.model.ownership import Ownership
 from torchlint.model.parts import Parts
 from torchlint.model.program import Program
 from torchlint.model.queries.endings import Endings
-from torchlint.model.queries.module_modes import ModuleModes
 from torchlint.model.relations.module_states import ModuleStates
 from torchlint.model.queries.parameter_updates import ParameterUpdates
 from torchlint.model.queries.retained_graphs import RetainedGraphs
 from torchlint.model.queries.sure_graphs import SureGraphs
 from torchlint.model.queries.training_layers import TrainingLayers
 from torchlint.model.queries.uncalled import Uncalled
+from torchlint.model.relations.cadence import Cadences
 from torchlint.model.relations.gradients import Gradients
+from torchlint.model.relations.mode import Mode
 from torchlint.model.tracking import Tracking
 from torchlint.pytorch.naming import is_test
 from torchlint.pytorch.releases import Releases
@@ -168,14 +169,19 @@ class Model:
         return ParameterUpdates(self.program, self.tracking)
 
     @cached_property
-    def module_modes(self) -> ModuleModes:
+    def cadence(self) -> Cadences:
+        """How often something happens, compared with the steps of an optimizer."""
+        return Cadences(self.program)
+
+    @cached_property
+    def mode(self) -> Mode:
         """Modules in training and in evaluation."""
-        return ModuleModes(self.tracking, self.parts)
+        return Mode(self.program, self.tracking, self.parts)
 
     @cached_property
     def training_layers(self) -> TrainingLayers:
         """What modules do in training only."""
-        return TrainingLayers(self.program)
+        return TrainingLayers(self.program, self._modules)
 
     @cached_property
     def endings(self) -> Endings:

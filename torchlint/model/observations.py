@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from torchlint.model.arguments import Arguments
 from torchlint.model.definitions import ClassInfo, FunctionInfo
-from torchlint.model.events import Clear, Loop, ModeSwitch
+from torchlint.model.events import Clear, Event, Loop, ModeSwitch
 from torchlint.model.utilities import DataLoader
 from torchlint.model.values import Function, Module, Tensor, Unknown, Value
 from torchlint.pytorch.effects import GradMode
@@ -28,6 +28,8 @@ class Observations:
     """The object that stands for any instance of a class, and of its subclasses."""
     stored: dict[tuple[Value, str], Value] = field(default_factory=dict)
     """Attributes of class templates, as `__init__` stores them."""
+    begun: dict[ClassInfo, list[Event]] = field(default_factory=dict)
+    """The switches of modes and the forward passes in the `__init__` of a class, in order."""
     forward_calls: dict[FunctionInfo, list[tuple[frozenset[str], GradMode]]] = field(default_factory=dict)
     """The parameters that each call of a `forward` gives, and the grad mode of the call."""
     backwards: list[Value] = field(default_factory=list)

@@ -168,6 +168,9 @@ class Relevance:
         for call in self.tree.of_type(ast.Call):
             if self._called(call) in names:
                 yield from self._functions(call)
+        if "eval" in calls:
+            methods = FileIndex.of(self.tree).methods_in_evaluation
+            yield from (info for info in self.definitions.functions.values() if info.node in methods)
 
     def _called(self, call: ast.Call) -> str:
         """The last name of what is called, as it is called where it was imported from."""

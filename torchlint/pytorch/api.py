@@ -93,6 +93,16 @@ _OTHER_MODELS = (
     (re.compile(r"vit_|VisionTransformer$", re.IGNORECASE), None),
 )
 """Those that hold none: what they do in training only, by their defaults. From torchvision's own sources."""
+PRETRAINED_DROPOUT = "dropout in its pretrained layers"
+_PRETRAINED_CLASS = re.compile(
+    r"transformers\.(?:\w+\.)*(?:Bert|DistilBert|Roberta|XLMRoberta|Camembert|Electra|Deberta|DebertaV2|GPT2|M?T5|M?Bart"
+    r"|Longformer|BigBird|Wav2Vec2|Hubert)(?:Model|For|LMHead|Encoder|PreTrained|DoubleHeads)\w*\.from_pretrained$"
+)
+_PRETRAINED_NAME = re.compile(
+    r"(?:[\w.-]+/)?(?:(?:distil|xlm-)?(?:bert|roberta|gpt2)|camembert|electra|deberta|(?:flan-|m)?t5|m?bart|longformer"
+    r"|bigbird|wav2vec2|hubert)(?:[-_].*)?$"
+)
+_AUTO_CLASS = re.compile(r"transformers\.(?:\w+\.)*AutoModel\w*\.from_pretrained$")
 MODELS_WITH_LOSSES = ("torchvision.models.detection.",)
 """Those that give losses in training mode, results in evaluation mode: who wants a loss of validation data leaves them
 in training mode."""
@@ -227,6 +237,16 @@ def lost_by_model(qualified: str) -> str | None:
         return None
     name = qualified.rpartition(".")[2]
     return next((lost for pattern, lost in _OTHER_MODELS if pattern.match(name)), STATISTICS)
+
+
+def drops_by_default(qualified: str, name: object) -> bool:
+    """Whether a `from_pretrained` of this qualified name gives a model with dropout, unless the call says otherwise.
+
+    `name` is the literal that names the weights.
+    """
+    if _AUTO_CLASS.match(qualified):
+        return isinstance(name, str) and bool(_PRETRAINED_NAME.match(name))
+    return bool(_PRETRAINED_CLASS.match(qualified))
 
 
 def gives_no_tensor(qualified: str) -> bool:

@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 from torchlint.model import Model
 from torchlint.model.dataflow import Flow, pruned
 from torchlint.model.events import Branch, Call, Compute, Event, Exit, Item, Loop, ModeSwitch, Try, events_in
-from torchlint.model.queries.module_modes import Pass, module_of
+from torchlint.model.relations.mode import Pass, module_of
 from torchlint.model.values import Value
 from torchlint.syntax.edits import Change, InsertBefore
 from torchlint.syntax.matching import Nodes
@@ -64,7 +64,7 @@ class TrainingMode:
     """Looks for a place from which on all training of a loop runs in training mode, and no evaluation does."""
 
     def __init__(self, model: Model, trained: TrainedInEvaluation) -> None:
-        self._modes = model.module_modes
+        self._modes = model.mode
         self._tree = model.tree
         self._forward, self._loop, self._name = trained.forward, trained.loop, trained.name
         self._trace = next(trace for trace in model.program.traces if self._forward in trace.events)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
+from itertools import chain
 from typing import TypeAlias
 
 from torchlint.index import FileIndex
 from torchlint.model.definitions import ClassInfo, Definitions, defaults_of
+from torchlint.model.imports import Imports
 from torchlint.model.program import Program
-from torchlint.model.values import External, Module, Unknown, Value, inputs_of, resolved
+from torchlint.model.values import Container, External, Module, Parameter, Unknown, Value, inputs_of, resolved
 from torchlint.pytorch import api
 from torchlint.syntax.python_ast import called_name, dotted, is_literal, walk
 from torchlint.syntax.python_tree import PythonTree
@@ -25,8 +27,10 @@ _ALL_LAYERS = frozenset("children named_children modules named_modules _modules 
 class TrainingLayers:
     """Answers about layers that compute something else in training than in evaluation."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, imports: Imports | None = None) -> None:
+        """`imports` knows classes of the repository, followed or not."""
         self._program = program
+        self._imports = imports
         self._attributes_read: dict[ClassInfo, frozenset[str] | None] = {}
 
     def lost(self, module: Value) -> str | None:
@@ -38,6 +42,12 @@ class TrainingLayers:
         found = [self._lost(option, set()) for option in options]
         return found[0] if found and all(found) else None
 
+    def lost_by_part(self, part: Value, whole: Value) -> str | None:
+        """What a layer of a part does in training only; of a part that a class is handed, what the whole is made of."""
+        if isinstance(part, Parameter):
+            return self._lost_by_handed(whole, set()) if isinstance(whole, Module) else None
+        return self.lost(part)
+
     def _lost(self, module: Value, done: set[ClassInfo], outer: Given | None = None) -> str | None:
         """`outer` is what the parameters are of the function that makes the module, if that is known."""
         if isinstance(module, Module):
@@ -45,15 +55,25 @@ class TrainingLayers:
             if outer is None:
                 outer = _by_default(made, self._program.definitions_of(made)) if made is not None else {}
             if module.info is not None:
-                given = _given(module.info, made, outer)
-                return self._lost_by_class(module.info, given, set()) or self._lost_by_parts(module.info, given, done)
+                given = _given(module.info, made, outer, self._program.tree)
+                lost = self._lost_by_class(module.info, given, set()) or self._lost_by_parts(module.info, given, done)
+                return lost or self._lost_by_handed(module, done)
             name = module.name.rpartition(".")[2]
             inside = (self._lost(resolved(item), done, outer) for item in module.parents)
-            if isinstance(made, ast.Call) and _may_do_nothing(made, outer):
+            if isinstance(made, ast.Call) and _may_do_nothing(made, outer, self._program.tree):
                 return None
             return api.MODE_DEPENDENT.get(name) or next((lost for lost in inside if lost is not None), None)
-        callee = module.callee if isinstance(module, Unknown) else None
-        return _lost_by_model(callee.name, self._program.tree) if isinstance(callee, External) else None
+        callee, call = module.callee if isinstance(module, Unknown) else None, self._program.tree.node(module.site)
+        if not isinstance(callee, External) or not isinstance(call, ast.Call):
+            return None
+        return _lost_by_model(callee.name, call, self._program.tree) or self._lost_by_import(callee, call)
+
+    def _lost_by_import(self, callee: External, call: ast.Call) -> str | None:
+        """What a layer of a class of another file does in training only."""
+        found = self._imports.defined(callee.name, self._program.definitions) if self._imports is not None else None
+        if not isinstance(found, ClassInfo):
+            return None
+        return self._lost_by_class(found, _given(found, call, {}, self._program.tree), set())
 
     def _lost_by_parts(self, info: ClassInfo, given: Given, done: set[ClassInfo]) -> str | None:
         """What a layer of PyTorch that `__init__` gets from functions does in training only."""
@@ -64,6 +84,14 @@ class TrainingLayers:
         made = (part for part in parts if isinstance(part, Module) and part.info is None)
         found = (self._lost(part, done, given) for part in made)
         return next((lost for lost in found if lost is not None), None)
+
+    def _lost_by_handed(self, module: Module, done: set[ClassInfo]) -> str | None:
+        """What a module that a class is handed, by itself or in a list, does in training only."""
+        handed = chain.from_iterable(
+            item.elements() if isinstance(item, Container) else (item,) for item in map(resolved, module.parents)
+        )
+        inner = (item for item in map(resolved, handed) if isinstance(item, Module))
+        return next((lost for item in inner if (lost := self._lost(item, done)) is not None), None)
 
     def _lost_by_class(self, info: ClassInfo, given: Given, done: set[ClassInfo]) -> str | None:
         """What a layer that the methods of a class surely make does in training only; `given` is what makes it."""
@@ -99,17 +127,21 @@ class TrainingLayers:
             return api.DROPOUT if any(item.endswith(".training") for item in switches) else None
         if api.package(qualified) == "torch":
             lost = api.MODE_DEPENDENT.get(qualified.rpartition(".")[2])
-            return None if _may_do_nothing(call, given) else lost
-        if (lost := _lost_by_model(qualified, info.definitions.tree)) is not None:
+            return None if _may_do_nothing(call, given, info.definitions.tree) else lost
+        if (lost := _lost_by_model(qualified, call, info.definitions.tree)) is not None:
             return lost
         other = info.definitions.class_named(name)
         if other is None or other in done:
             return None
-        return self._lost_by_class(other, _given(other, call, given), done)
+        return self._lost_by_class(other, _given(other, call, given, info.definitions.tree), done)
 
 
-def _lost_by_model(name: str, tree: PythonTree) -> str | None:
+def _lost_by_model(name: str, call: ast.Call, tree: PythonTree) -> str | None:
     """What a ready-made model does in training only; the layers that drop are all in what a file may replace."""
+    first = call.args[0].value if call.args and isinstance(call.args[0], ast.Constant) else None
+    if api.drops_by_default(name, first):
+        is_told = any(item.arg is None or "drop" in item.arg or item.arg == "config" for item in call.keywords)
+        return None if is_told else api.PRETRAINED_DROPOUT
     lost = api.lost_by_model(name)
     if lost != api.DROPOUT:
         return lost
@@ -123,7 +155,7 @@ def _by_default(node: ast.AST, inside: Definitions) -> Given:
     return defaults_of(around.node) if around is not None else {}
 
 
-def _given(info: ClassInfo, made: ast.AST | None, outer: Given) -> Given:
+def _given(info: ClassInfo, made: ast.AST | None, outer: Given, tree: PythonTree) -> Given:
     """What `__init__` of a class has where a call makes it, in a function whose own parameters have `outer`."""
     init = info.methods.get("__init__")
     if init is None:
@@ -134,22 +166,48 @@ def _given(info: ClassInfo, made: ast.AST | None, outer: Given) -> Given:
     by_position = zip(init.parameters[1:], made.args, strict=False)
     by_keyword = ((item.arg, item.value) for item in made.keywords if item.arg is not None)
     for name, argument in (*by_position, *by_keyword):
-        value = outer.get(argument.id) if isinstance(argument, ast.Name) else argument
+        value = argument
+        if isinstance(argument, ast.Name):
+            value = outer.get(argument.id) or _constant(argument, tree) or argument
+        elif isinstance(argument, ast.Attribute) and argument.attr in _options_of_zero(tree):
+            value = ast.Constant(0)
         if isinstance(value, ast.Constant):
             found[name] = value
+        else:
+            found.pop(name, None)
     return found
 
 
-def _may_do_nothing(call: ast.Call, given: Given) -> bool:
-    """Whether the share that a layer drops is 0, or a parameter that has 0; or whether it keeps no statistics."""
+def _may_do_nothing(call: ast.Call, given: Given, tree: PythonTree) -> bool:
+    """Whether the share that a layer drops is 0, or a parameter or an option that has 0; or whether it keeps no
+    statistics."""
     if any(item.arg == "track_running_stats" and not is_literal(item.value, True) for item in call.keywords):
         return True  # it computes with those of the batch in evaluation, too
     share = next((item.value for item in call.keywords if item.arg in ("p", "dropout")), None)
     if share is None and call.args and called_name(call).endswith(("Dropout", "1d", "2d", "3d")):
         share = call.args[0]
     if isinstance(share, ast.Name):
-        share = given.get(share.id)
-    return isinstance(share, ast.Constant) and share.value == 0
+        share = given.get(share.id) or _constant(share, tree)
+    return _is_zero(share) or (isinstance(share, ast.Attribute) and share.attr in _options_of_zero(tree))
+
+
+def _is_zero(node: ast.expr | None) -> bool:
+    return isinstance(node, ast.Constant) and node.value == 0
+
+
+def _constant(name: ast.Name, tree: PythonTree) -> ast.expr | None:
+    """What the only statement that binds a name of the module binds it to; None: that is not known."""
+    bound = FileIndex.of(tree).bindings_of(name.id)
+    statement = tree.parent(bound[0]) if len(bound) == 1 and tree.function_around(bound[0]) is None else None
+    return statement.value if isinstance(statement, (ast.Assign, ast.AnnAssign)) else None
+
+
+def _options_of_zero(tree: PythonTree) -> set[str]:
+    """Options of the command line that are 0 unless somebody asks for more."""
+    calls = FileIndex.of(tree).calls_named("add_argument")
+    asked = [call for call in calls if any(item.arg == "default" and _is_zero(item.value) for item in call.keywords)]
+    names = (item.value for call in asked for item in call.args if isinstance(item, ast.Constant))
+    return {name.lstrip("-").replace("-", "_") for name in names if isinstance(name, str)}
 
 
 def _computes_by_mode(branch: ast.If, info: ClassInfo) -> bool:

@@ -6,5 +6,17 @@ prints these answers, and the programs of its page state them.
 
 from __future__ import annotations
 
-NAMES = ("gradients", "module_states")
+from typing import TYPE_CHECKING
+
+from torchlint.lazy_import import submodules
+
+if TYPE_CHECKING:
+    from torchlint.model.relations import cadence, gradients, mode, module_states
+
+NAMES = ("cadence", "gradients", "mode", "module_states")
 """The relations, each the name of a file here, of its page and of the property of `Model`."""
+
+__all__ = ["NAMES", "cadence", "gradients", "mode", "module_states"]
+
+if not TYPE_CHECKING:
+    __getattr__ = submodules(__name__, __all__)

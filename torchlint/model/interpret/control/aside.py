@@ -9,6 +9,7 @@ from types import MappingProxyType
 
 from torchlint.model.arguments import Flags
 from torchlint.model.definitions import ClassInfo, FunctionInfo, all_parameters
+from torchlint.model.events import Call, Compute, Event, ModeSwitch, events_in
 from torchlint.model.frames import Frame
 from torchlint.model.interpret.control.functions import Functions
 from torchlint.model.interpret.machine import Machine, Part
@@ -58,6 +59,9 @@ class Aside(Part):
         with self.run(init, template):
             for (owner, name), value in self.state.heap.items():
                 self.observations.stored[owner, name] = value
+            events = events_in(self.state.items)
+            begun: list[Event] = [event for event in events if isinstance(event, (ModeSwitch, Compute, Call))]
+            self.observations.begun[info] = begun
 
     def root_frame(self, info: FunctionInfo, owner: ClassInfo | None = None) -> Frame:
         """A frame for a function whose callers are unknown; of a method for objects of `owner`, if that inherits it."""

@@ -24,6 +24,7 @@ from torchlint.model.events import (
 )
 from torchlint.model.module_values import has_parameters, is_forward, is_module
 from torchlint.model.program import Program, Trace
+from torchlint.model.relations._iteration_data import IterationData, counts
 from torchlint.model.utilities import Kind, is_kind
 from torchlint.model.values import (
     Answer,
@@ -41,8 +42,6 @@ from torchlint.model.values import (
 from torchlint.pytorch import naming
 from torchlint.syntax.python_ast import LOOPS, SCOPES, children, dotted
 from torchlint.syntax.python_tree import PythonTree
-
-from ._iteration_data import IterationData, counts
 
 _NETWORK = LazyPattern(r"(^|_)(model|net|network)$", re.IGNORECASE)
 """Names of a whole network: `decoder_hidden` and the `q` of a critic are none."""

@@ -1,0 +1,114 @@
+"""Models that predict in training mode, with weights that were loaded."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from torchlint import Category, Rule
+from torchlint.model import events, program, values
+from torchlint.model.relations import mode
+from torchlint.pytorch import api, naming
+from torchlint.syntax import python_ast
+
+
+class Predicted(NamedTuple):
+    """`forward` predicts with a module that is in training mode since it was made, with weights of `load`."""
+
+    forward: mode.Pass
+    load: events.Call
+    name: str
+    kept: str
+    """What a layer of the module does in training only."""
+
+
+class CheckpointUsedWithoutEval(Rule):
+    """A model predicts with loaded weights in training mode: nothing calls `eval()`.
+
+    ## What it does
+    Finds models that are made, get their weights by `load_state_dict` and predict, where nothing has called `eval()`
+    or trains them. It reports models that surely hold what the mode changes: dropout, batch normalization,
+    `if self.training:`. It is silent where names ask for Monte Carlo dropout, and where the same input runs several
+    times.
+
+    ## Why is this bad?
+    A new model is in training mode, and loading weights does not change that. Its dropout drops at random, so that
+    each prediction is another one. Its batch normalization uses the statistics of the input, of one picture perhaps,
+    and overwrites those that were loaded.
+
+    ## Example
+    ```python
+    import torch
+
+    def predict(path, picture):
+        model = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.BatchNorm2d(8), torch.nn.Conv2d(8, 2, 1))
+        model.load_state_dict(torch.load(path, weights_only=True))
+        with torch.no_grad():
+            return model(picture).argmax(1)
+    ```
+
+    Use instead:
+    ```python
+    import torch
+
+    def predict(path, picture):
+        model = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.BatchNorm2d(8), torch.nn.Conv2d(8, 2, 1))
+        model.load_state_dict(torch.load(path, weights_only=True))
+        model.eval()
+        with torch.no_grad():
+            return model(picture).argmax(1)
+    ```
+
+    ## References
+    - [Saving and loading models](https://docs.pytorch.org/tutorials/beginner/saving_loading_models.html)
+    """
+
+    code = "TL120"
+    category = Category.CORRECTNESS
+    preview = True
+    triggers = ((b"load_state_dict",),)
+    calls = frozenset({"load_state_dict"})
+
+    def ask(self) -> Iterator[Predicted]:
+        """The first prediction of each model."""
+        for trace in [] if self.model.is_test else self.model.program.traces:
+            if not trace.of_kinds(events.Backward, events.Step):
+                for module, own in self.model.mode.by_module(trace).items():
+                    yield from self._of_module(trace, module, own)
+
+    def _of_module(self, trace: program.Trace, module: values.Value, own: list[mode.Pass]) -> Iterator[Predicted]:
+        load = next((item for item in self.model.mode.loads(trace) if item.value.parents[0] is module), None)
+        if load is None or not self.model.mode.starts_in_training(trace, module):
+            return
+        for forward in own:
+            settings = self.model.mode.at(trace, forward, module)
+            is_as_made = bool(settings) and all(item.switch is None and item.since is None for item in settings)
+            kept = self.model.training_layers.lost(module) if is_as_made and self._predicts(forward) else None
+            if kept is not None and kept != api.PRETRAINED_DROPOUT:
+                yield Predicted(forward, load, module.label, kept)
+                return
+
+    def _predicts(self, forward: mode.Pass) -> bool:
+        """Whether the result of a pass is used, without gradients or for a class, and no name asks for chance."""
+        node = self.model.tree.node(forward.site)
+        return not self.model.tree.stands_alone(node) and not self._is_drawn_again(node)
+
+    def _is_drawn_again(self, node: ast.AST) -> bool:
+        """Whether a pass runs many times for one input, or in a function that asks for chance by its name."""
+        around = list(self.model.tree.ancestors(node))
+        names = [item.name for item in around if isinstance(item, python_ast.FUNCTIONS)]
+        counted = (
+            item.iter for part in around for item in getattr(part, "generators", [part]) if hasattr(item, "iter")
+        )
+        is_counted = any(isinstance(item, ast.Call) and python_ast.called_name(item) == "range" for item in counted)
+        return is_counted or any(map(naming.STOCHASTIC.search, names))
+
+    def report_Predicted(self, found: Predicted) -> None:
+        name = f"`{found.name}`" if found.name else "the model"
+        self.report(
+            found.forward.site,
+            f"{name} predicts in training mode, with {found.kept}: nothing has called `eval()`",
+            related=[(found.load.site, "its weights are loaded here")],
+            help="call `eval()` after the weights are loaded",
+        )

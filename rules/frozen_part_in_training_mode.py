@@ -1,0 +1,129 @@
+"""Frozen parts of modules that `train()` of the whole switches back to training."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from torchlint import Category, Confidence, Rule
+from torchlint.lazy_pattern import LazyPattern
+from torchlint.model import values
+from torchlint.model.relations import mode
+from torchlint.pytorch import api, triggers
+from torchlint.syntax import python_ast
+
+if TYPE_CHECKING:
+    from torchlint.index import FileIndex
+
+
+_FOLLOWING = LazyPattern(r"(?i)teacher|ema|momentum|target|key|critic|discriminator")
+"""Names of networks that are frozen and follow another one, often in training mode."""
+
+
+class FrozenPartInTrainingMode(Rule):
+    """A part in evaluation mode is switched back by `train()` of the whole model.
+
+    ## What it does
+    Finds `eval()` of a part of a model, or of its layers one by one, where `train()` of the whole model follows before
+    the model is trained, and nothing puts the part into evaluation mode again. It follows `__init__` and methods such
+    as `freeze`. It is silent where the class overrides `train`, where its `forward` calls `eval()`, and where the part
+    holds nothing that the mode changes. In preview: a part with batch normalization whose parameters are frozen, but
+    that nothing puts into evaluation mode; some methods want its statistics to adapt.
+
+    ## Why is this bad?
+    `train()` switches all parts of a model, whether their parameters are frozen or not. The batch normalization of a
+    frozen backbone uses the statistics of each batch again, and its running statistics move away from those that it
+    was pretrained with. The dropout of a teacher makes its targets random.
+
+    ## Example
+    ```python
+    import torch
+    import torch.nn.functional as F
+    import torchvision
+
+    def train(loader, epochs):
+        model = torchvision.models.resnet50(weights="DEFAULT")
+        for module in model.modules():
+            if isinstance(module, torch.nn.BatchNorm2d):
+                module.eval()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for epoch in range(epochs):
+            model.train()
+            for x, y in loader:
+                optimizer.zero_grad()
+                F.cross_entropy(model(x), y).backward()
+                optimizer.step()
+    ```
+
+    Use instead:
+    ```python
+    import torch
+    import torch.nn.functional as F
+    import torchvision
+
+    def train(loader, epochs):
+        model = torchvision.models.resnet50(weights="DEFAULT")
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for epoch in range(epochs):
+            model.train()
+            for module in model.modules():
+                if isinstance(module, torch.nn.BatchNorm2d):
+                    module.eval()
+            for x, y in loader:
+                optimizer.zero_grad()
+                F.cross_entropy(model(x), y).backward()
+                optimizer.step()
+    ```
+
+    ## References
+    - [torch.nn.Module.train](https://docs.pytorch.org/docs/stable/generated/torch.nn.Module.html#torch.nn.Module.train)
+    """
+
+    code = "TL118"
+    category = Category.CORRECTNESS
+    preview = True
+    triggers = (triggers.BACKWARD, (b"train",), (*triggers.EVAL, b"requires_grad"))
+    calls = frozenset({"eval", "train"})
+
+    @classmethod
+    def concerns(cls, index: FileIndex) -> bool:
+        return index.goes_backward
+
+    def ask(self) -> Iterator[mode.SwitchedBack]:
+        """One answer for each `train()` of a whole."""
+        found: dict[python_ast.Site, mode.SwitchedBack] = {}
+        for trace in [] if self.model.is_test else self.model.program.traces:
+            for module, own in itertools.islice(self.model.mode.by_module(trace).items(), mode.MAX_MODULES):
+                trained = [forward for forward in own if self.model.mode.is_trained(trace, forward)]
+                for answer in self.model.mode.switched_back(trace, module, trained):
+                    if self._is_changed(answer):
+                        found.setdefault(answer.switch.site, answer)
+        yield from found.values()
+
+    def _is_changed(self, found: mode.SwitchedBack) -> bool:
+        """Whether the mode surely changes what a part computes; of one that is only frozen, its statistics."""
+        kept = self.model.training_layers.lost_by_part(found.part, found.whole)
+        is_meant = found.evaluated is not None or not _FOLLOWING.search(self._label(found))
+        return is_meant and (kept == api.STATISTICS or (found.evaluated is not None and kept is not None))
+
+    def _label(self, found: mode.SwitchedBack) -> str:
+        """The name of a part: that of an attribute of the whole, if it is one."""
+        info = values.class_of(found.whole)
+        stored = self.model.program.attributes_of(info).items() if info is not None else ()
+        names = (name for name, value in stored if values.resolved(value) is found.part)
+        return next(names, found.part.label) or "the model"
+
+    def report_SwitchedBack(self, found: mode.SwitchedBack) -> None:
+        kept = self.model.training_layers.lost_by_part(found.part, found.whole)
+        name, back = f"`{self._label(found)}`", "to training, though it is frozen"
+        if found.evaluated is not None:
+            is_itself = found.part is values.resolved(found.evaluated.module)
+            name, back = name if is_itself else f"layers of {name}", "back to training"
+        self.report(
+            found.switch.site,
+            f"`train()` of the whole switches {name} {back}, with {kept}",
+            related=[(found.evaluated.site, "it is put into evaluation mode here")] if found.evaluated else (),
+            help="call its `eval()` after each `train()`, or override `train` in the class of the whole",
+            confidence=Confidence.HIGH if found.evaluated is not None else Confidence.LOW,
+        )

@@ -1,0 +1,264 @@
+"""Horizons of schedules: after how many epochs, batches or optimizer steps they end, as it is written."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from enum import Enum
+from typing import NamedTuple
+
+from torchlint.index import FileIndex
+from torchlint.lazy_pattern import LazyPattern
+from torchlint.model.events import Loop
+from torchlint.model.program import Program
+from torchlint.model.values import Value
+from torchlint.pytorch import naming
+from torchlint.syntax.python_ast import called_name, dotted, walk
+
+_DEPTH = 6
+"""So many names are followed from one to the next."""
+_WHERE = {
+    "StepLR": ("step_size", 1), "MultiStepLR": ("milestones", 1), "CosineAnnealingLR": ("T_max", 1),
+    "CosineAnnealingWarmRestarts": ("T_0", 1), "LinearLR": ("total_iters", 3), "ConstantLR": ("total_iters", 2),
+    "PolynomialLR": ("total_iters", 1), "OneCycleLR": ("total_steps", 2), "CyclicLR": ("step_size_up", 3),
+    "LambdaLR": ("lr_lambda", 1), "get_scheduler": ("num_training_steps", 3),
+}  # fmt: skip
+"""The argument of each scheduler that says how long it is: its name, and its place."""
+_OF_TRANSFORMERS = ("num_training_steps", 2)
+_EPOCHS = LazyPattern(r"(?i)(^|_)n?epochs?$")
+_PER_EPOCH = LazyPattern(
+    r"(?i)(steps?|iters?|iterations|batches|updates)_?(per|in)_?(train_)?epoch$|^(num|n|nb)_?(train(ing)?_)?batch(es)?$"
+)
+_PER_STEP = LazyPattern(r"(?i)accum|grad_?acc")
+_BATCH_SIZE = LazyPattern(r"(?i)batch_?size$|^bsz?$|(^|_)bs$")
+_ROUNDING = frozenset("int float round ceil floor abs max min list tuple sorted".split())
+_UPDATES = frozenset({"estimated_stepping_batches"})
+"""What Lightning counts in optimizer steps."""
+
+
+class Unit(Enum):
+    """The unit in which a number counts; the value is the word for it."""
+
+    EPOCHS = "epochs"
+    BATCHES = "batches"
+    UPDATES = "optimizer steps"
+
+
+class Horizon(NamedTuple):
+    """The length of a schedule."""
+
+    unit: Unit | None
+    """None: it is not known."""
+    argument: str
+    """The parameter that takes it: `T_max`."""
+    written: ast.expr
+    numbers: tuple[int, ...]
+    """The literal numbers that it is; none, if it is made of variables."""
+
+
+class Horizons:
+    """Reads the lengths of schedules, and the counts of loops."""
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+
+    def of(self, scheduler: Value, loops: Sequence[Loop], every: ast.expr | None = None) -> Horizon | None:
+        """The length of a scheduler that steps in the last of these loops, or around it; `every` is how many batches
+        there are for a step."""
+        call = self._program.tree.node(scheduler.site)
+        if not isinstance(call, ast.Call):
+            return None
+        argument, written = self.length(call)
+        if written is None:
+            return None
+        names = self._names(loops, every)
+        unit = Unit.BATCHES if argument == "steps_per_epoch" else _unit(self._power(written, names))
+        return Horizon(unit, argument, written, tuple(self.numbers(written)))
+
+    def unit(self, call: ast.Call) -> Unit | None:
+        """The unit in which a scheduler is long, by names alone."""
+        argument, written = self.length(call)
+        if written is None or argument == "steps_per_epoch":
+            return Unit.BATCHES if written is not None else None
+        return _unit(self._power(written, {}))
+
+    def count(self, loop: Loop) -> ast.expr | None:
+        """How often a loop runs: `n` of `range(n)`, `range(start, n)`, `tqdm(range(n))` and `trange(n)`."""
+        node = self._program.tree.node(loop.site)
+        iterable = node.iter if isinstance(node, (ast.For, ast.AsyncFor)) else None
+        while isinstance(iterable, ast.Call) and iterable.args:
+            name = called_name(iterable).rpartition(".")[2]
+            if name in ("range", "trange"):
+                return iterable.args[min(1, len(iterable.args) - 1)]
+            iterable = iterable.args[0] if name in ("tqdm", "enumerate", "track") else None
+        return None
+
+    def numbers(self, node: ast.expr, depth: int = _DEPTH) -> Iterator[int]:
+        """The literal numbers that an expression is, or a list of them."""
+        if isinstance(node, ast.Constant) and type(node.value) is int:
+            yield node.value
+        elif isinstance(node, (ast.List, ast.Tuple)):
+            found = [list(self.numbers(item, depth)) for item in node.elts]
+            yield from (number for item in found for number in item) if all(found) else ()
+        elif isinstance(node, ast.Name) and depth and (value := self.assigned(node.id, node)) is not None:
+            yield from self.numbers(value, depth - 1)
+
+    def assigned(self, name: str, near: ast.AST) -> ast.expr | None:
+        """What a variable is bound to, by the only statement that binds it in its function or in the module."""
+        tree = self._program.definitions_of(near).tree
+        function, bound = tree.function_around(near), FileIndex.of(tree).bindings_of(name)
+        if function is not None and any(item.arg == name for item in walk(function.args) if isinstance(item, ast.arg)):
+            return None
+        own = [item for item in bound if tree.function_around(item) is function]
+        found = own or [item for item in bound if tree.function_around(item) is None]
+        statement = tree.parent(found[0]) if len(found) == 1 else None
+        is_plain = isinstance(statement, (ast.Assign, ast.AnnAssign)) and found[0] is not statement.value
+        return statement.value if is_plain and isinstance(statement, (ast.Assign, ast.AnnAssign)) else None
+
+    # -- units ------------------------------------------------------------------------------------------
+
+    def _names(self, loops: Sequence[Loop], every: ast.expr | None) -> dict[str, str]:
+        """What names count: the epochs of the outer loops, the batches of the inner one, and those for a step."""
+        found = {}
+        for loop in loops[:-1]:
+            found.update(dict.fromkeys(self._atoms(self.count(loop)), "epoch"))
+        for loop in loops[-1:]:
+            found.update(dict.fromkeys(self._atoms(self.count(loop)), "batch"))
+            found.update(dict.fromkeys(self._atoms(self._updates(loop, every)), "update"))
+        found.update(dict.fromkeys(self._atoms(every), "every"))
+        return found
+
+    def _updates(self, loop: Loop, every: ast.expr | None) -> ast.expr | None:
+        """The number of optimizer steps, where a loop goes over that number times the batches for one."""
+        node = self._program.tree.node(loop.site)
+        if every is None or not isinstance(node, (ast.For, ast.AsyncFor)):
+            return None
+        products = (item for item in walk(node.iter) if isinstance(item, ast.BinOp) and isinstance(item.op, ast.Mult))
+        factors = [pair for item in products for pair in ((item.left, item.right), (item.right, item.left))]
+        return next((one for one, other in factors if ast.unparse(other) == ast.unparse(every)), None)
+
+    def _atoms(self, node: ast.expr | None) -> Iterator[str]:
+        """The name that an expression is, as it is written and as it is bound."""
+        for _ in range(_DEPTH):
+            if not isinstance(node, (ast.Name, ast.Attribute)):
+                break
+            yield dotted(node).removeprefix("self.")
+            node = self.assigned(node.id, node) if isinstance(node, ast.Name) else None
+
+    def length(self, call: ast.Call) -> tuple[str, ast.expr | None]:
+        """The argument of a scheduler that says how long it is, behind the name of its parameter."""
+        name = called_name(call).rpartition(".")[2]
+        parameter, place = _WHERE.get(name, _OF_TRANSFORMERS if name.startswith("get_") else ("", 0))
+        keywords = {item.arg: item.value for item in call.keywords}
+        if name == "OneCycleLR" and "steps_per_epoch" in keywords:
+            steps = keywords["steps_per_epoch"]
+            return "steps_per_epoch", None if isinstance(steps, ast.Constant) and steps.value == 1 else steps
+        by_place = call.args[place] if place and len(call.args) > place else None
+        written = keywords.get(parameter, by_place)
+        if name == "LambdaLR":
+            written = _divisor(written) if isinstance(written, ast.Lambda) else None
+        return parameter, None if isinstance(written, ast.Starred) else written
+
+    def _power(self, node: ast.expr, names: dict[str, str], depth: int = _DEPTH) -> Counter[str] | None:
+        """How often each unit is a factor of an expression; empty for a plain number, None where that is unknown."""
+        if isinstance(node, ast.Constant):
+            return Counter()
+        if isinstance(node, (ast.Name, ast.Attribute)):
+            return self._power_of_name(node, names, depth)
+        if isinstance(node, (ast.List, ast.Tuple)):
+            return self._same([self._power(item, names, depth) for item in node.elts])
+        if isinstance(node, (ast.ListComp, ast.GeneratorExp)):
+            return self._power(node.elt, {**names, **{dotted(item.target): "" for item in node.generators}}, depth)
+        if isinstance(node, ast.BinOp):
+            return self._power_of_sum(node, names, depth)
+        if isinstance(node, ast.Call):
+            return self._power_of_call(node, names, depth)
+        return None
+
+    def _power_of_name(self, node: ast.Name | ast.Attribute, names: dict[str, str], depth: int) -> Counter[str] | None:
+        name, last = dotted(node).removeprefix("self."), dotted(node).rpartition(".")[2]
+        known = names.get(name)
+        if known is not None:
+            return Counter([known] if known else [])
+        value = self.assigned(node.id, node) if isinstance(node, ast.Name) and depth else None
+        found = self._power(value, names, depth - 1) if value is not None else None
+        if found:
+            return found
+        if last in _UPDATES:
+            return Counter({"batch": 1, "every": -1})
+        if _PER_EPOCH.search(last):
+            return Counter(["batch"])
+        if _EPOCHS.search(last) and "per" not in last:
+            is_counted = any(kind == "epoch" and other.rpartition(".")[2] == last for other, kind in names.items())
+            return Counter(["epoch" if is_counted or not names else "named epoch"])
+        if _PER_STEP.search(last):
+            return Counter(["every"])
+        if _BATCH_SIZE.search(last):
+            return Counter(["batch size"])
+        return found
+
+    def _power_of_call(self, node: ast.Call, names: dict[str, str], depth: int) -> Counter[str] | None:
+        name = called_name(node).rpartition(".")[2]
+        if name == "len" and node.args:
+            of = (
+                dotted(node.args[0]) or called_name(node.args[0])
+                if isinstance(node.args[0], ast.Call)
+                else dotted(node.args[0])
+            )
+            return Counter(["batch"]) if naming.LOADER.search(of) else Counter(["sample"])
+        if name in _ROUNDING and node.args:
+            return self._same([self._power(item, names, depth) for item in node.args])
+        return None
+
+    def _power_of_sum(self, node: ast.BinOp, names: dict[str, str], depth: int) -> Counter[str] | None:
+        left, right = (self._power(item, names, depth) for item in (node.left, node.right))
+        if isinstance(node.op, (ast.Add, ast.Sub)):
+            return self._same([left, right])
+        if isinstance(node.op, (ast.FloorDiv, ast.Div)):
+            if left is not None and right is None and set(left) <= {"epoch", "named epoch"}:
+                return left  # a part of the epochs
+            return _minus(left, right)
+        if isinstance(node.op, ast.Mult):
+            return None if left is None or right is None else _minus(left, Counter({k: -n for k, n in right.items()}))
+        return None
+
+    def _same(self, powers: list[Counter[str] | None]) -> Counter[str] | None:
+        """The unit that several numbers have, of which some may be plain."""
+        if None in powers:
+            return None
+        found = [item for item in powers if item]
+        return (found[0] if all(item == found[0] for item in found) else None) if found else Counter()
+
+
+def _minus(left: Counter[str] | None, right: Counter[str] | None) -> Counter[str] | None:
+    if left is None or right is None:
+        return None
+    found = Counter(left)
+    found.subtract(right)
+    if found["sample"] == 1 and found["batch size"] == -1:
+        found["sample"] = found["batch size"] = 0
+        found["batch"] += 1
+    return Counter({kind: times for kind, times in found.items() if times})
+
+
+def _unit(power: Counter[str] | None) -> Unit | None:
+    """The unit of a product."""
+    if power is None:
+        return None
+    if power == Counter(["update"]):
+        return Unit.UPDATES
+    epochs = power["epoch"] + power["named epoch"]
+    if power["batch"] == 1 and epochs in (0, 1) and set(power) <= {"batch", "epoch", "named epoch", "every"}:
+        return {0: Unit.BATCHES, -1: Unit.UPDATES}.get(power["every"])
+    return Unit.EPOCHS if power == Counter(["epoch"]) else None
+
+
+def _divisor(function: ast.Lambda) -> ast.expr | None:
+    """The number by which a function of the epoch divides it: `1 - epoch / epochs`."""
+    parameter = function.args.args[0].arg if function.args.args else ""
+    for node in walk(function.body):
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
+            if any(isinstance(item, ast.Name) and item.id == parameter for item in walk(node.left)):
+                return node.right
+    return None

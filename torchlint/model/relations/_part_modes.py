@@ -1,0 +1,173 @@
+"""Modes of parts: a part in evaluation mode that `train()` of the whole switches back."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from torchlint.model.dataflow import Flow
+from torchlint.model.definitions import ClassInfo
+from torchlint.model.events import Call, Compute, Event, Fresh, MayClear, ModeSwitch
+from torchlint.model.parts import Parts
+from torchlint.model.program import Program, Trace
+from torchlint.model.values import (
+    CallResult,
+    Element,
+    Iteration,
+    Module,
+    ModuleOutput,
+    ModuleParameter,
+    Tensor,
+    Value,
+    class_of,
+    resolved,
+)
+from torchlint.pytorch import naming
+from torchlint.syntax.python_ast import walk
+
+_ALL_LAYERS = frozenset("modules named_modules children named_children".split())
+_PLAIN_BASES = frozenset({"torch.nn.Module", "torch.nn.modules.module.Module"})
+
+
+class PartMode(NamedTuple):
+    """A part of a module on one path: which `eval()` switched it by itself, and which `train()` of the whole undid
+    that."""
+
+    switch: ModeSwitch | None = None
+    undone_by: ModeSwitch | None = None
+    is_used: bool = False
+    """Whether the whole or the part has run with the part in evaluation mode."""
+
+
+PartModesOnPaths = frozenset[PartMode]
+
+
+class SwitchedBack(NamedTuple):
+    """A part that trains again since `switch` of the whole, when the whole is trained."""
+
+    part: Value
+    whole: Value
+    switch: ModeSwitch
+    evaluated: ModeSwitch | None
+    """The `eval()` of the part; None: only its parameters are frozen."""
+
+
+class PartModes:
+    """Answers about parts that are switched by themselves."""
+
+    def __init__(self, program: Program, parts: Parts) -> None:
+        self._program = program
+        self._parts = parts
+
+    def switched_back(self, trace: Trace, module: Value, passes: Iterable[Compute | Call]) -> Iterator[SwitchedBack]:
+        """The part that was put into evaluation mode, and is in training mode on each path to one of these passes."""
+        modes = self._at_passes(trace, module)
+        for forward in passes:
+            undone = next((item for item in modes[forward] if item.undone_by is not None), None)
+            if undone is not None and not any(item.switch and item.undone_by is None for item in modes[forward]):
+                assert undone.switch is not None and undone.undone_by is not None
+                yield SwitchedBack(self.part_of(undone.switch), module, undone.undone_by, undone.switch)
+
+    def _at_passes(self, trace: Trace, module: Value) -> dict[Event, PartModesOnPaths]:
+        """The modes of the part that was switched last, on the paths to each forward pass of the whole."""
+        arrivals: dict[Event, PartModesOnPaths] = defaultdict(PartModesOnPaths)
+        if not self.keeps_modes(module):
+            return arrivals
+
+        def transfer(event: Event, modes: PartModesOnPaths) -> PartModesOnPaths:
+            if isinstance(event, Fresh) and event.value is module:
+                return PartModesOnPaths({self._as_made(module)})
+            if _called_by(event) is module:
+                arrivals[event] |= modes
+            if isinstance(event, ModeSwitch) and any(item.is_used for item in modes):
+                modes = PartModesOnPaths(item._replace(is_used=True) for item in modes)  # a loop may run zero times
+            return PartModesOnPaths(self._after(event, module, item) for item in modes)
+
+        start, owner = PartMode(), class_of(trace.receiver) if trace.receiver is not None else None
+        for event in self._program.observations.begun.get(owner, ()) if owner is not None else ():
+            start = self._after(event, module, start)
+        kinds = (Fresh, ModeSwitch, MayClear, Compute, Call)
+        Flow(transfer).run(trace.only(*kinds), PartModesOnPaths({start}))
+        return arrivals
+
+    def frozen_parts(self, trace: Trace, module: Value) -> Iterator[Value]:
+        """The parts of a module whose parameters are frozen, and that nothing switches by themselves."""
+        frozen = self._program.observations.frozen
+        told = (resolved(item.parents[0]) if isinstance(item, ModuleParameter) else item for item in frozen)
+        inits = (event for info in self._classes_in(module) for event in self._program.observations.begun.get(info, ()))
+        switches = [event for event in (*inits, *trace.of(ModeSwitch)) if isinstance(event, ModeSwitch)]
+        switched = {self.part_of(item) for item in switches if item.training is False}
+        for part in dict.fromkeys(told):
+            if part is not module and self._parts.is_part(part, module) and self.keeps_modes(module):
+                if not any(self._parts.is_part(item, part) or self._parts.is_part(part, item) for item in switched):
+                    yield part
+
+    def part_of(self, switch: ModeSwitch) -> Value:
+        """What a switch switches: of each layer of a module in turn, that module."""
+        value = resolved(switch.module)
+        while isinstance(value, (Element, Iteration)) and value.parents:
+            value = resolved(value.parents[0])
+        callee = resolved(value.callee) if isinstance(value, CallResult) and value.callee is not None else None
+        is_of_all = callee is not None and callee.label in _ALL_LAYERS
+        return resolved(value.parents[0]) if is_of_all and value.parents else resolved(switch.module)
+
+    def keeps_modes(self, module: Value) -> bool:
+        """Whether `train()` of a module is PyTorch's, and its `forward` switches nothing."""
+        info = class_of(module)
+        if info is None:
+            return not isinstance(module, Module) or module.info is None
+        bases = [item for item in info.ancestors() if isinstance(item, str)]
+        if info.method("train") is not None or not _PLAIN_BASES.issuperset(bases):
+            return False
+        forward = info.method("forward")
+        return forward is not None and not any(getattr(node, "attr", "") == "eval" for node in walk(forward.node))
+
+    # -- paths ------------------------------------------------------------------------------------------
+
+    def _as_made(self, module: Value) -> PartMode:
+        """The mode in which `__init__` leaves the parts of a module."""
+        mode = PartMode()
+        for info in self._classes_in(module):
+            for event in self._program.observations.begun.get(info, ()):
+                mode = self._after(event, module, mode)
+        return mode
+
+    def _classes_in(self, module: Value) -> Iterator[ClassInfo]:
+        """The classes of a module and of the modules that its `__init__` makes."""
+        info = class_of(module)
+        if info is not None:
+            yield info
+            parts = map(resolved, self._program.attributes_of(info).values())
+            yield from (part.info for part in parts if isinstance(part, Module) and part.info not in (None, info))
+
+    def _after(self, event: Event, module: Value, mode: PartMode) -> PartMode:
+        if isinstance(event, ModeSwitch):
+            return self._switched(event, module, mode)
+        if isinstance(event, MayClear):
+            may_switch = naming.SWITCHING_MODE.search(event.name) or not naming.is_harmless_to_model(event.name)
+            is_handed = self._parts.part_of_any([resolved(item) for item in event.handed])(module)
+            return PartMode() if may_switch and is_handed and event.name not in _ALL_LAYERS else mode
+        if mode.switch is None or mode.undone_by is not None:
+            return mode
+        is_used = _called_by(event) in (module, self.part_of(mode.switch))
+        return mode._replace(is_used=is_used or mode.is_used)
+
+    def _switched(self, switch: ModeSwitch, module: Value, mode: PartMode) -> PartMode:
+        """The mode behind a switch: of the whole, or of a part of it."""
+        if self._parts.is_part(module, resolved(switch.module)):
+            if switch.training is False or mode.switch is None or mode.undone_by is not None:
+                return mode
+            return PartMode() if mode.is_used or switch.training is None else mode._replace(undone_by=switch)
+        part = self.part_of(switch)
+        if part is not module and not self._parts.is_part(part, module):
+            return mode
+        return PartMode(switch) if switch.training is False else PartMode()
+
+
+def _called_by(event: Event) -> Value | None:
+    """The module that an event runs."""
+    value = event.value if isinstance(event, (Compute, Call)) else None
+    if isinstance(value, Tensor):
+        return resolved(value.parents[0]) if isinstance(value, ModuleOutput) else None
+    return resolved(value.callee) if isinstance(value, CallResult) and value.callee is not None else None
