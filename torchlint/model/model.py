@@ -17,7 +17,6 @@ from torchlint.model.ownership import Ownership
 from torchlint.model.parts import Parts
 from torchlint.model.program import Program
 from torchlint.model.queries.endings import Endings
-from torchlint.model.relations.module_states import ModuleStates
 from torchlint.model.queries.parameter_updates import ParameterUpdates
 from torchlint.model.queries.retained_graphs import RetainedGraphs
 from torchlint.model.queries.sure_graphs import SureGraphs
@@ -26,6 +25,7 @@ from torchlint.model.queries.uncalled import Uncalled
 from torchlint.model.relations.cadence import Cadences
 from torchlint.model.relations.gradients import Gradients
 from torchlint.model.relations.mode import Mode
+from torchlint.model.relations.module_states import ModuleStates
 from torchlint.model.tracking import Tracking
 from torchlint.pytorch.naming import is_test
 from torchlint.pytorch.releases import Releases
