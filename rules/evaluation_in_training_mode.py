@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from torchlint import Category, Rule
+from torchlint import Category, Confidence, Rule
 from torchlint.model import events, program, values
 from torchlint.model.relations import mode
 from torchlint.pytorch import api, naming, triggers
@@ -37,7 +37,8 @@ class EvaluationInTrainingMode(Rule):
     Finds loops over validation or test data, by the names of the data or of the function, that run a model and train
     nothing, where the model has been trained before and nothing has called `model.eval()` since. Calls of functions
     are followed. It speaks of models that surely hold what the mode changes (dropout, batch normalization,
-    `if self.training:`), and stays silent where the evaluation itself asks for training mode.
+    `if self.training:`), and stays silent where the evaluation itself asks for training mode. An `eval()` that
+    `train()` undoes before the model runs is found whatever the names are. In preview: evaluations with gradients on.
 
     ## Why is this bad?
     Dropout goes on dropping, so that the result is noisy and worse than the model is. Batch normalization uses the
@@ -87,7 +88,6 @@ class EvaluationInTrainingMode(Rule):
 
     code = "TL117"
     category = Category.CORRECTNESS
-    preview = True
     triggers = (triggers.BACKWARD,)
 
     @classmethod
@@ -195,7 +195,7 @@ class EvaluationInTrainingMode(Rule):
 
     def report_EvaluatedInTraining(self, found: EvaluatedInTraining) -> None:
         name = f"`{found.name}`" if found.name else "the model"
-        related = []
+        related, is_sure = [], found.undone is not None or self._is_without_gradients(found.forward)
         if found.switch is not None:
             related = [(found.switch.site, "training mode begins here, and nothing ends it")]
             if found.undone is not None:
@@ -207,6 +207,7 @@ class EvaluationInTrainingMode(Rule):
             f"{name} is evaluated in training mode: with {found.kept}",
             related=related,
             help="call `eval()` before the evaluation, and `train()` before it is trained again",
+            confidence=Confidence.HIGH if is_sure else Confidence.LOW,
         )
 
 

@@ -82,7 +82,6 @@ class FrozenPartInTrainingMode(Rule):
 
     code = "TL118"
     category = Category.CORRECTNESS
-    preview = True
     triggers = (triggers.BACKWARD, (b"train",), (*triggers.EVAL, b"requires_grad"))
     calls = frozenset({"eval", "train"})
 

@@ -64,7 +64,6 @@ class ScheduleInWrongUnit(Rule):
 
     code = "TL119"
     category = Category.CORRECTNESS
-    preview = True
     triggers = (triggers.SCHEDULER,)
 
     def ask(self) -> Iterator[cadence.Mismatch]:
