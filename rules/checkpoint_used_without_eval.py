@@ -60,6 +60,9 @@ class CheckpointUsedWithoutEval(Rule):
             return model(picture).argmax(1)
     ```
 
+    ## Known limits
+    Weights that `__init__` loads are not followed into other methods.
+
     ## References
     - [Saving and loading models](https://docs.pytorch.org/tutorials/beginner/saving_loading_models.html)
     """

@@ -80,6 +80,10 @@ class EvaluationInTrainingMode(Rule):
                 print(sum(F.cross_entropy(model(x), y).item() for x, y in val_loader))
     ```
 
+    ## Known limits
+    An evaluation that calls `train()` by itself, with no `eval()` before, is silent: it may want that mode. So is a
+    model whose layers are not known.
+
     ## References
     - [torch.nn.Module.eval](https://docs.pytorch.org/docs/stable/generated/torch.nn.Module.html#torch.nn.Module.eval)
     - [Locally disabling gradient computation](https://docs.pytorch.org/docs/stable/notes/autograd.html): "`eval()` is

@@ -92,6 +92,9 @@ class EvaluationWithGrad(Rule):
     `torchlint verify` confirms it by graphs that go without a backward through them, and counts their bytes; it is
     refuted if the calls make none, or a backward uses them.
 
+    ## Known limits
+    A module that calls `self.eval()` in its own `__init__` is not followed: whoever holds it may switch it.
+
     ## References
     - [torch.no_grad](https://docs.pytorch.org/docs/stable/generated/torch.no_grad.html)
     - [Evaluation mode](https://docs.pytorch.org/docs/stable/notes/autograd.html#evaluation-mode-nn-module-eval):

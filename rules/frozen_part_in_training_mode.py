@@ -76,6 +76,9 @@ class FrozenPartInTrainingMode(Rule):
                 optimizer.step()
     ```
 
+    ## Known limits
+    `model.apply(function)` is not followed.
+
     ## References
     - [torch.nn.Module.train](https://docs.pytorch.org/docs/stable/generated/torch.nn.Module.html#torch.nn.Module.train)
     """
