@@ -10,6 +10,7 @@ from torchlint import Category, Rule
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import values
 from torchlint.model.relations.provenance import provenance
+from torchlint.pytorch import naming
 from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
@@ -91,6 +92,8 @@ class AliasedNetwork(Rule):
         if self.model.is_test:
             return
         for copy in self.model.provenance.copies:
+            if naming.looks_like_optimizer(python_ast.dotted(copy.target).rpartition(".")[2]):
+                continue  # that casts the state to the types of the parameters
             if self.model.provenance.same(copy.target, copy.source) is values.Answer.YES:
                 if not self._is_asked(copy.node, copy.target, copy.source):
                     target, source = map(self.model.tree.code, (copy.target, copy.source))

@@ -10,13 +10,14 @@ from torchlint.index import FileIndex
 from torchlint.model.definitions import ClassInfo, Definitions, FunctionInfo, all_parameters
 from torchlint.model.parameterless import is_parameterless
 from torchlint.model.queries import names
+from torchlint.model.relations import answer
 from torchlint.model.relations.provenance.copies import Copies, Copy, given_to
 from torchlint.model.relations.provenance.drawn import Drawn
 from torchlint.model.relations.provenance.files import Files
 from torchlint.model.relations.provenance.states import States
 from torchlint.model.values import Answer
 from torchlint.pytorch import naming, stateful_modules
-from torchlint.syntax.python_ast import LOOPS, SCOPES, TRIES, called_name, dotted, walk, written_alike
+from torchlint.syntax.python_ast import LOOPS, SCOPES, TRIES, called_name, dotted, site_of, walk, written_alike
 
 _MODULES = frozenset({"torch.nn.Module", "torch.nn.modules.Module", "torch.nn.modules.module.Module"})
 _LAYER_NAMES = ("layer", "block", "cell", "conv", "linear", "mlp", "encoder", "decoder", "attention")
@@ -30,6 +31,21 @@ class Provenance:
 
     def __init__(self, definitions: Definitions) -> None:
         self.definitions = definitions
+
+    def answers(self) -> Iterator[answer.Answer]:
+        """Which weights go where, and which states are lost."""
+        code = self.definitions.tree.code
+        for copy in self.copies:
+            target, source, same = code(copy.target), code(copy.source), self.same(copy.target, copy.source)
+            if same is Answer.UNKNOWN:
+                text = f"the weights of `{source}` go into `{target}`, which is perhaps the same network"
+            else:
+                one = "two networks" if same is Answer.NO else "one network"
+                text = f"the weights of `{source}` go into `{target}`: {one}"
+            yield answer.Answer(site_of(copy.node), text)
+        for site, place, load in self.states.discarded():
+            lines = answer.lines(self.definitions.tree, [load])
+            yield answer.Answer(site, f"`{place}` is made anew; the state of the one before is lost, from {lines}")
 
     def created(self, node: ast.expr) -> ast.expr | None:
         """The expression that makes what a name stands for: of a variable that is bound once, or of an attribute that
@@ -110,7 +126,9 @@ class Provenance:
         one, other = self.origin(first), self.origin(second)
         if one is None or other is None:
             return Answer.UNKNOWN
-        return Answer.YES if one == other else Answer.NO
+        if one == other:
+            return Answer.YES
+        return Answer.NO if isinstance(one, ast.Call) and isinstance(other, ast.Call) else Answer.UNKNOWN
 
     def calls_of(self, function: FunctionInfo) -> Iterator[tuple[ast.Call, dict[str, ast.expr]]]:
         """The calls in this file of a function, of a class for its `__init__`, and what they give its parameters."""
