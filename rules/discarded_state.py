@@ -55,7 +55,7 @@ class DiscardedState(Rule):
     - [Saving and loading a general checkpoint](https://docs.pytorch.org/tutorials/recipes/recipes/saving_and_loading_a_general_checkpoint.html)
     """
 
-    code = "TL122"
+    code = "TL328"
     category = Category.CORRECTNESS
     triggers = ((b"load_state_dict",),)
 

@@ -69,7 +69,7 @@ class IncompleteResume(Rule):
     ```
     """
 
-    code = "TL123"
+    code = "TL329"
     category = Category.SUSPICIOUS
     triggers = ((b"load_state_dict",), (b"state_dict",))
 

@@ -76,7 +76,7 @@ class IneffectiveAssignment(Rule):
     - [torch.optim](https://docs.pytorch.org/docs/stable/optim.html): "Per-parameter options"
     """
 
-    code = "TL121"
+    code = "TL327"
     category = Category.CORRECTNESS
     triggers = ((*(name.encode() for name in sorted(_OPTIONS)), b"state_dict", b"parameters", b"param_groups"),)
 
