@@ -29,11 +29,12 @@ class CopyOfItself(NamedTuple):
 
 
 class OneForTwo(NamedTuple):
-    """A class gets one network at `site` for two parameters, and copies weights between them at `copied`."""
+    """A class gets one network at `site` for two parameters, and copies weights between them at `copied`, perhaps in
+    another file."""
 
     site: Site
     name: str
-    copied: Site
+    copied: Site | None
 
 
 class BoundToTrained(NamedTuple):
@@ -86,7 +87,7 @@ class AliasedNetwork(Rule):
 
     code = "TL320"
     category = Category.CORRECTNESS
-    triggers = ((b"state_dict", b"parameters"),)
+    triggers = ((b"state_dict", b"parameters", b"Agent", b"Trainer", b"target", b"teacher", b"policy"), (b"torch",))
 
     def ask(self) -> Iterator[CopyOfItself | OneForTwo | BoundToTrained]:
         if self.model.is_test:
@@ -98,8 +99,8 @@ class AliasedNetwork(Rule):
                 if not self._is_asked(copy.node, copy.target, copy.source):
                     target, source = map(self.model.tree.code, (copy.target, copy.source))
                     yield CopyOfItself(python_ast.site_of(copy.node), target, source)
-            else:
-                yield from self._one_for_two(copy.node, copy.target, copy.source)
+        for call, given, copied in self.model.provenance.one_for_two():
+            yield OneForTwo(python_ast.site_of(call), self.model.tree.code(given), copied)
         for statement in self.model.tree.of_type(ast.Assign):
             if self._binds_to_trained(statement):
                 target, source = map(self.model.tree.code, (statement.targets[0], statement.value))
@@ -110,22 +111,6 @@ class AliasedNetwork(Rule):
         read = {python_ast.dotted(item) for item in networks}
         branches = (item for item in self.model.tree.ancestors(node) if isinstance(item, (ast.If, ast.IfExp)))
         return any(read & python_ast.names_read(branch.test) for branch in branches)
-
-    def _one_for_two(self, node: ast.AST, target: ast.expr, source: ast.expr) -> Iterator[OneForTwo]:
-        one, other = self.model.provenance.origin(target), self.model.provenance.origin(source)
-        if (
-            not isinstance(one, tuple)
-            or not isinstance(other, tuple)
-            or one[0] is not other[0]
-            or one[0].name != "__init__"
-        ):
-            return
-        function, names = one[0], (one[1], other[1])
-        for call, given in self.model.provenance.calls_of(function):
-            first, second = (given.get(name) for name in names)
-            if isinstance(first, (ast.Name, ast.Attribute)) and second is not None:
-                if self.model.provenance.same(first, second) is values.Answer.YES:
-                    yield OneForTwo(python_ast.site_of(call), self.model.tree.code(first), python_ast.site_of(node))
 
     def _binds_to_trained(self, statement: ast.Assign) -> bool:
         """Whether an update binds a follower to the network that is trained, and that stays the one it is."""
@@ -151,7 +136,7 @@ class AliasedNetwork(Rule):
         self.report(
             shared.site,
             f"`{shared.name}` is one network for two parameters, between which weights are copied",
-            related=[(shared.copied, "here it is copied into itself")],
+            related=[(shared.copied, "here it is copied into itself")] if shared.copied is not None else [],
             help="pass a copy for one of them: `copy.deepcopy(...)`",
         )
 

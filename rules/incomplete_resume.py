@@ -108,24 +108,32 @@ class IncompleteResume(Rule):
         return any(self.model.reads_entry(key) for key in keys) or "last_epoch" in self.model.tree.source.text
 
     def _stepped(self, load: ast.Call) -> Iterator[LeftOut]:
-        """Schedulers that step in the function of a load, and begin anew there."""
-        function = self.model.tree.function_around(load)
-        if function is None:
+        """Schedulers that step in the function or class of a load, and begin anew there."""
+        method = self.model.definitions.method_around(load)
+        if method is None or not self._restores_counter(method.node):
             return
-        inside = list(python_ast.walk(function))
-        keys = (node.slice for node in inside if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load))
-        if not any(isinstance(key, ast.Constant) and _COUNTERS.search(str(key.value)) for key in keys):
-            return
-        for call in inside:
-            if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute) or call.func.attr != "step":
-                continue
-            owner = call.func.value
-            made = self.model.provenance.created(owner)
-            name = self.model.definitions.named(made.func) if isinstance(made, ast.Call) else ""
-            is_plain = name.startswith("torch.optim.lr_scheduler.") and name.rpartition(".")[2] not in _CLOSED
-            if is_plain and not call.args and not self._is_replayed(call):
-                yield LeftOut(python_ast.site_of(load), self.model.tree.code(owner), python_ast.site_of(call), False)
-                return
+        region = method.owner.node if method.owner is not None else method.node
+        steps = [
+            call
+            for call in python_ast.walk(region)
+            if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "step"
+            if self._begins_anew(call.func.value) and not call.args
+        ]
+        if steps and not any(map(self._is_replayed, steps)):
+            name = self.model.tree.code(steps[0].func).removesuffix(".step")
+            yield LeftOut(python_ast.site_of(load), name, python_ast.site_of(steps[0]), False)
+
+    def _restores_counter(self, function: ast.AST) -> bool:
+        """Whether a function reads the epoch or step of a checkpoint, so that training goes on from there."""
+        reads = (node for node in python_ast.walk(function) if isinstance(node, ast.Subscript))
+        keys = (node.slice for node in reads if isinstance(node.ctx, ast.Load))
+        return any(isinstance(key, ast.Constant) and _COUNTERS.search(str(key.value)) for key in keys)
+
+    def _begins_anew(self, scheduler: ast.expr) -> bool:
+        """Whether a scheduler is made by PyTorch's class, one whose state matters."""
+        made = self.model.provenance.created(scheduler)
+        name = self.model.definitions.named(made.func) if isinstance(made, ast.Call) else ""
+        return name.startswith("torch.optim.lr_scheduler.") and name.rpartition(".")[2] not in _CLOSED
 
     def _is_replayed(self, call: ast.expr) -> bool:
         """Whether a loop does nothing but step a scheduler, to bring it to where it was."""

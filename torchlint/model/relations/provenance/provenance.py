@@ -17,7 +17,18 @@ from torchlint.model.relations.provenance.files import Files
 from torchlint.model.relations.provenance.states import States
 from torchlint.model.values import Answer
 from torchlint.pytorch import naming, stateful_modules
-from torchlint.syntax.python_ast import LOOPS, SCOPES, TRIES, called_name, dotted, site_of, walk, written_alike
+from torchlint.syntax.python_ast import (
+    LOOPS,
+    SCOPES,
+    TRIES,
+    Site,
+    arguments,
+    called_name,
+    dotted,
+    site_of,
+    walk,
+    written_alike,
+)
 
 _MODULES = frozenset({"torch.nn.Module", "torch.nn.modules.Module", "torch.nn.modules.module.Module"})
 _LAYER_NAMES = ("layer", "block", "cell", "conv", "linear", "mlp", "encoder", "decoder", "attention")
@@ -130,13 +141,30 @@ class Provenance:
             return Answer.YES
         return Answer.NO if isinstance(one, ast.Call) and isinstance(other, ast.Call) else Answer.UNKNOWN
 
-    def calls_of(self, function: FunctionInfo) -> Iterator[tuple[ast.Call, dict[str, ast.expr]]]:
-        """The calls in this file of a function, of a class for its `__init__`, and what they give its parameters."""
+    def one_for_two(self) -> Iterator[tuple[ast.Call, ast.expr, Site | None]]:
+        """The calls that give a class one object for two parameters between which it copies weights: the call, the
+        object, and where that is copied, if it is in this file."""
         for call in self.definitions.tree.of_type(ast.Call):
-            found = self.definitions.defined(dotted(call.func))
-            made = found.method("__init__") if isinstance(found, ClassInfo) else found
-            if made is function:
-                yield call, given_to(call, function)
+            names_given = [dotted(item) for item in arguments(call) if isinstance(item, (ast.Name, ast.Attribute))]
+            is_twice = len(set(names_given)) < len(names_given)
+            info = self.definitions.class_named(dotted(call.func)) if is_twice else None
+            method = info.method("__init__") if info is not None else None
+            if method is None:
+                continue
+            given = given_to(call, method)
+            is_here = method.definitions is self.definitions
+            for copy in (self if is_here else Provenance(method.definitions)).copies_of(method):
+                first, second = (given.get(name) for name in copy[1:])
+                if first is not None and second is not None and dotted(first) and written_alike(first, second):
+                    yield call, first, site_of(copy[0]) if is_here else None
+                    break
+
+    def copies_of(self, method: FunctionInfo) -> Iterator[tuple[ast.expr, str, str]]:
+        """The copies of weights between objects that are two parameters of a method, and the names of these."""
+        for copy in self.copies:
+            one, other = self.origin(copy.target), self.origin(copy.source)
+            if isinstance(one, tuple) and isinstance(other, tuple) and one[0] is other[0] is method:
+                yield copy.node, one[1], other[1]
 
     def is_rebound_to_trained(self, target: ast.expr, source: ast.expr) -> bool:
         """Whether an update binds a name that had another network to one whose parameters an optimizer has got, and
