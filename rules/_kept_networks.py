@@ -8,6 +8,7 @@ from itertools import takewhile
 from typing import NamedTuple
 
 from torchlint import Model
+from torchlint.index import FileIndex
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import events
 from torchlint.model.definitions import ClassInfo
@@ -30,6 +31,8 @@ from ._state_dict_places import DEEP, is_state_dict, wrapper
 
 _SNAPSHOT = LazyPattern(r"(?i)(^|_)(best|snapshot|backup|saved|kept|initial|init|early|checkpoint)(_|$)|best")
 """Names of what is kept of a network as it is at one time."""
+_BEST = LazyPattern(r"(?i)best|early")
+"""Names of what belongs to the best score so far."""
 _ENDINGS = (ast.Break, ast.Return, ast.Raise)
 
 
@@ -134,8 +137,20 @@ class KeptByObjects:
             if method is not None and method.owner is not None and method.is_method:
                 target = self._target(node)
                 own = f"{method.parameters[0]}.{target.attr}" if target is not None else ""
-                if target is not None and dotted(target) == own and self._is_never_copied(target, node, method.owner):
+                if target is None or dotted(target) != own or not self._is_while_training(target):
+                    continue
+                if self._is_never_copied(target, node, method.owner):
                     yield from self._loaded(target, node, method.owner)
+
+    def _is_while_training(self, target: ast.Attribute) -> bool:
+        """Whether steps of an optimizer follow: a comparison or a name speaks of the best, or the file optimizes.
+
+        What changes weights by `p.data = x` leaves the tensors of a state dictionary what they are.
+        """
+        if _BEST.search(target.attr) or FileIndex.of(self.tree).optimizes:
+            return True
+        branches = (item for item in self.tree.ancestors(target) if isinstance(item, ast.If))
+        return any(isinstance(node, ast.Compare) for branch in branches for node in walk(branch.test))
 
     def _target(self, node: ast.expr) -> ast.Attribute | None:
         """The attribute that keeps a state dictionary, or a dictionary or shallow copy with it."""

@@ -26,6 +26,8 @@ class CopyOfItself(NamedTuple):
     site: Site
     target: str
     source: str
+    bound: list[Site]
+    """Where the two names get the network."""
 
 
 class OneForTwo(NamedTuple):
@@ -98,7 +100,9 @@ class AliasedNetwork(Rule):
             if self.model.provenance.same(copy.target, copy.source) is values.Answer.YES:
                 if not self._is_asked(copy.node, copy.target, copy.source):
                     target, source = map(self.model.tree.code, (copy.target, copy.source))
-                    yield CopyOfItself(python_ast.site_of(copy.node), target, source)
+                    places = map(self.model.provenance.bound_at, (copy.target, copy.source))
+                    bound = list(dict.fromkeys(place for place in places if place is not None))
+                    yield CopyOfItself(python_ast.site_of(copy.node), target, source, bound)
         for call, given, copied in self.model.provenance.one_for_two():
             yield OneForTwo(python_ast.site_of(call), self.model.tree.code(given), copied)
         for statement in self.model.tree.of_type(ast.Assign):
@@ -130,7 +134,8 @@ class AliasedNetwork(Rule):
             message = f"`{copy.target}` gets its weights from itself: nothing changes"
         else:
             message = f"`{copy.target}` and `{copy.source}` are one network: this copies it into itself"
-        self.report(copy.site, message, help="make one of them a copy: `copy.deepcopy(...)`")
+        related = [(place, "a name gets the network here") for place in copy.bound]
+        self.report(copy.site, message, related=related, help="make one of them a copy: `copy.deepcopy(...)`")
 
     def report_OneForTwo(self, shared: OneForTwo) -> None:
         self.report(

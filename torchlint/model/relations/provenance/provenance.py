@@ -69,6 +69,11 @@ class Provenance:
             node = value
         return None if isinstance(node, (ast.Name, ast.Attribute)) else node
 
+    def bound_at(self, node: ast.expr) -> Site | None:
+        """Where a name gets what it stands for, if that is one place."""
+        value = self._value(node)
+        return site_of(value) if value is not None else None
+
     def _value(self, node: ast.expr) -> ast.expr | None:
         if isinstance(node, ast.Name):
             return names.only_value(node, self.definitions)
