@@ -67,7 +67,7 @@ class KeptReferences:
 
     def _kept(self, trace: Trace, call: events.Call, node: ast.Call) -> KeptReference | None:
         owner = resolved(call.value.parents[0])
-        loop = self._training_loop(trace, call, owner)
+        loop = self.training_loop(trace, call.loops, owner)
         around = self.tree.own_node(loop.site) if loop is not None else None
         if loop is None or around is None or not isinstance(around, LOOPS) or self._may_be_moved(node, around):
             return None
@@ -77,7 +77,7 @@ class KeptReferences:
             store = self.places.store(node, around)
         except Unclear:
             return None
-        if store is None or not store.uses or self._is_for_the_end(node, around):
+        if store is None or not store.uses or self.is_for_the_end(node, around):
             return None
         use = self._stale_use(trace, loop, store, owner)
         if use is None:
@@ -88,13 +88,13 @@ class KeptReferences:
 
     # -- the model, and the loop that trains it -----------------------------------------------------
 
-    def _training_loop(self, trace: Trace, call: events.Call, owner: Value) -> events.Loop | None:
-        """The innermost loop around a call in which an optimizer steps on a model that is older than its iterations."""
+    def training_loop(self, trace: Trace, loops: tuple[events.Loop, ...], owner: Value) -> events.Loop | None:
+        """The innermost of some loops in which an optimizer steps on a model that is older than its iterations."""
         made_in = {loop for item in inputs_of(with_owners(owner)[-1]) for loop in item.loops}
-        for depth in range(len(call.loops), 0, -1):
-            loop = call.loops[depth - 1]
+        for depth in range(len(loops), 0, -1):
+            loop = loops[depth - 1]
             if not loop.implicit and loop not in made_in:
-                if any(self._steps(step, owner) for step in trace.of(events.Step, call.loops[:depth])):
+                if any(self._steps(step, owner) for step in trace.of(events.Step, loops[:depth])):
                     return loop
         return None
 
@@ -115,9 +115,13 @@ class KeptReferences:
     def _is_another_each_time(self, call: ast.AST | None, loop: ast.AST) -> bool:
         """Whether the loop binds what holds the model: to a client of many, or to a model that it makes."""
         parts = [call.func, *arguments(call)] if isinstance(call, ast.Call) else []
-        roots = {dotted(part).partition(".")[0] for part in parts if isinstance(part, ast.Attribute)} - {""}
+        return call is None or any(self.binds_anew(part, loop) for part in parts if isinstance(part, ast.Attribute))
+
+    def binds_anew(self, owner: ast.expr, loop: ast.AST) -> bool:
+        """Whether a loop binds the variable that something is, or is a part of, to another object."""
+        root = dotted(owner).partition(".")[0]
         names = (item for item in walk(loop) if isinstance(item, ast.Name) and isinstance(item.ctx, ast.Store))
-        return call is None or any(name.id in roots and not self._passes_on(name) for name in names)
+        return any(name.id == root and not self._passes_on(name) for name in names)
 
     def _passes_on(self, name: ast.Name) -> bool:
         """`model = train_epoch(model, loader)`."""
@@ -143,7 +147,7 @@ class KeptReferences:
     def _header(self, block: ast.With) -> str:
         return " ".join(self.tree.code(item.context_expr) for item in block.items)
 
-    def _is_for_the_end(self, node: ast.AST, loop: ast.AST) -> bool:
+    def is_for_the_end(self, node: ast.AST, loop: ast.AST) -> bool:
         """Whether a condition on how far the loop has come decides alone, so that no step may follow."""
         targets = set(names_read(loop.target)) if isinstance(loop, (ast.For, ast.AsyncFor)) else set()
         counters = {dotted(item.target) for item in walk(loop) if isinstance(item, ast.AugAssign) and _counts(item)}

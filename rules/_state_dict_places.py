@@ -9,6 +9,7 @@ from functools import cached_property
 
 from torchlint import Model
 from torchlint.syntax.python_ast import FUNCTIONS, called_name, dotted, names_read, site_of, walk
+from torchlint.syntax.python_tree import PythonTree
 
 _SHALLOW = frozenset({"dict", "OrderedDict", "copy", "items"})
 """Calls that give the same tensors as they are given."""
@@ -103,10 +104,10 @@ class StateDictPlaces:
                 return (targets[0], node) if len(targets) == 1 and parent.value is node else (None, None)
             if isinstance(parent, ast.Tuple):
                 return self._element_target(parent, node), node
-            wrapper = self._wrapper(node)
-            if wrapper is None:
+            around = wrapper(node, self.tree)
+            if around is None:
                 return None, None
-            node = wrapper
+            node = around
 
     def _element_target(self, values: ast.Tuple, node: ast.expr) -> ast.expr | None:
         """`best` of `accuracy, best = x, model.state_dict()`."""
@@ -115,24 +116,6 @@ class StateDictPlaces:
         if not isinstance(target, ast.Tuple) or len(target.elts) != len(values.elts):
             return None
         return target.elts[values.elts.index(node)]
-
-    def _wrapper(self, node: ast.expr) -> ast.expr | None:
-        """The expression around another that holds the same tensors; None where there is none."""
-        parent = self.tree.parent(node)
-        around = self.tree.parent(parent) if parent is not None else None
-        if isinstance(parent, ast.Attribute) and isinstance(around, ast.Call) and around.func is parent:
-            return around if parent.attr in ("copy", "items") and not around.args else None
-        if isinstance(parent, ast.keyword) and isinstance(around, ast.Call):
-            return around if called_name(around) == "dict" else None
-        if isinstance(parent, ast.Call) and node in parent.args:
-            return parent if called_name(parent) in _SHALLOW else None
-        if isinstance(parent, ast.Dict):
-            return parent if node in parent.values else None
-        if isinstance(parent, ast.IfExp):
-            return parent if node is not parent.test else None
-        if isinstance(parent, ast.comprehension) and isinstance(around, ast.DictComp) and parent.iter is node:
-            return around if _keeps_tensors(around) else None
-        return None
 
     # -- what is done with it -----------------------------------------------------------------------
 
@@ -189,10 +172,10 @@ class StateDictPlaces:
                 store.uses[parent] = "returned"
             elif isinstance(parent, ast.Tuple) and isinstance(around := self.tree.parent(parent), ast.Return):
                 store.uses[around] = "returned"
-            wrapper = self._wrapper(node)
-            if wrapper is None:
+            outer = wrapper(node, self.tree)
+            if outer is None:
                 break
-            node = wrapper
+            node = outer
         target, value = self._target(node)
         name = _place(target)
         if name and value is not None and name not in store.places:
@@ -274,6 +257,25 @@ class StateDictPlaces:
 
 def is_state_dict(call: ast.Call) -> bool:
     return isinstance(call.func, ast.Attribute) and call.func.attr == "state_dict" and not call.args
+
+
+def wrapper(node: ast.expr, tree: PythonTree) -> ast.expr | None:
+    """The expression around another that holds the same tensors; None where there is none."""
+    parent = tree.parent(node)
+    around = tree.parent(parent) if parent is not None else None
+    if isinstance(parent, ast.Attribute) and isinstance(around, ast.Call) and around.func is parent:
+        return around if parent.attr in ("copy", "items") and not around.args else None
+    if isinstance(parent, ast.keyword) and isinstance(around, ast.Call):
+        return around if called_name(around) == "dict" else None
+    if isinstance(parent, ast.Call) and node in parent.args:
+        return parent if called_name(parent) in _SHALLOW else None
+    if isinstance(parent, ast.Dict):
+        return parent if node in parent.values else None
+    if isinstance(parent, ast.IfExp):
+        return parent if node is not parent.test else None
+    if isinstance(parent, ast.comprehension) and isinstance(around, ast.DictComp) and parent.iter is node:
+        return around if _keeps_tensors(around) else None
+    return None
 
 
 def _place(target: ast.expr | None) -> str:

@@ -7,12 +7,12 @@ from itertools import starmap
 from typing import TYPE_CHECKING
 
 from torchlint import Category, Rule, edits
-from torchlint.pytorch import triggers
 from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
     from torchlint.index import FileIndex
 
+    from ._kept_networks import KeptByObject, KeptNetwork
     from ._kept_state_dicts import KeptReference
 
 
@@ -89,16 +89,21 @@ class UncopiedStateDict(Rule):
 
     code = "TL116"
     category = Category.CORRECTNESS
-    triggers = ((b"state_dict",), triggers.STEP)
+    triggers = ((b"state_dict", b"best"),)
 
     @classmethod
     def concerns(cls, index: FileIndex) -> bool:
-        return index.goes_backward or index.optimizes
+        return index.goes_backward or index.optimizes or index.has_word((b"load_state_dict",))
 
-    def ask(self) -> Iterator[KeptReference]:
+    def ask(self) -> Iterator[KeptReference | KeptNetwork | KeptByObject]:
+        from ._kept_networks import KeptByObjects, KeptNetworks
         from ._kept_state_dicts import KeptReferences
 
-        return KeptReferences(self.model).answers()
+        found = {kept.site: kept for kept in KeptReferences(self.model).answers()}
+        yield from found.values()
+        if not self.model.is_test:
+            yield from KeptNetworks(self.model).answers()
+            yield from (kept for kept in KeptByObjects(self.model).answers() if kept.site not in found)
 
     def report_KeptReference(self, kept: KeptReference) -> None:
         self.report(
@@ -107,6 +112,22 @@ class UncopiedStateDict(Rule):
             related=[(kept.use, f"the weights of the last step are {kept.verb} here")],
             help=f"keep `copy.deepcopy({kept.model}.state_dict())`",
             fix=self._fix((kept.site, *kept.others)),
+        )
+
+    def report_KeptNetwork(self, kept: KeptNetwork) -> None:
+        self.report(
+            kept.site,
+            f"`{kept.place}` is `{kept.model}` itself and no copy: later steps change it",
+            related=[(kept.use, "this is the network after the last step")],
+            help=f"keep `copy.deepcopy({kept.model})`",
+        )
+
+    def report_KeptByObject(self, kept: KeptByObject) -> None:
+        self.report(
+            kept.site,
+            f"`{kept.place}` keeps the parameters of `{kept.model}` and no copy: later steps change what was kept",
+            related=[(kept.use, "this loads the weights that the network has already")],
+            help=f"keep `copy.deepcopy({kept.model}.state_dict())`",
         )
 
     def _fix(self, sites: tuple[python_ast.Site, ...]) -> edits.Change | None:

@@ -44,8 +44,6 @@ class UnregisteredModule(Rule):
 
     ## What it does
     Finds lists, tuples and dicts with modules or parameters in them that `__init__` of a module keeps as an attribute.
-    It is a preview: all of thirteen findings in twelve readings were right, and one was wanted. A model that is in use
-    has been trained, and somebody has seen that its layers were not.
 
     ## Why is this bad?
     A module knows what is assigned to its attributes and what is in a `ModuleList` or `ModuleDict`, and looks into no
@@ -93,7 +91,6 @@ class UnregisteredModule(Rule):
 
     code = "TL309"
     category = Category.CORRECTNESS
-    preview = True
     triggers = ((b"class",), (b"__init__",), (b"nn", b"torch"), (b"[", b"{", b"("))
 
     @classmethod

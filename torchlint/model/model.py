@@ -26,6 +26,8 @@ from torchlint.model.relations.cadence import Cadences
 from torchlint.model.relations.gradients import Gradients
 from torchlint.model.relations.mode import Mode
 from torchlint.model.relations.module_states import ModuleStates
+from torchlint.model.relations.provenance.provenance import Provenance
+from torchlint.model.relations.provenance.replaced import Replacements
 from torchlint.model.tracking import Tracking
 from torchlint.pytorch.naming import is_test
 from torchlint.pytorch.releases import Releases
@@ -114,6 +116,17 @@ class Model:
         """Whether this file, or another one of the repository, holds one of some words: for hints."""
         return any(word in self.tree.source.code for word in words) or next(self._mentioning(words), None) is not None
 
+    def reads_entry(self, key: str) -> bool:
+        """Whether this file, or another one of the repository, reads the entry of a dictionary with a key: for hints.
+
+        A store is no reading: `state["x"] = y`.
+        """
+        pattern = re.compile(rb"""(?:\[\s*["']%s["']\s*\](?!\s*=[^=])|\bget\(\s*["']%s["']|["']%s["']\s+in\b)"""
+                             % ((re.escape(key.encode()),) * 3))  # fmt: skip
+        words = (b'"%s"' % key.encode(), b"'%s'" % key.encode())
+        trees = (self.tree, *(other.tree for other in self._mentioning(words)))
+        return any(pattern.search(tree.source.code) for tree in trees)
+
     def _mentioning(self, words: tuple[bytes, ...]) -> Iterator[Definitions]:
         """The other files of the repository that hold one of some words."""
         return self._modules.mentioning(words) if self._modules is not None else iter(())
@@ -197,6 +210,16 @@ class Model:
     def module_states(self) -> ModuleStates:
         """Graphs that modules keep from one call to the next."""
         return ModuleStates(self.program, self.sure_graphs)
+
+    @cached_property
+    def replacements(self) -> Replacements:
+        """Modules in a loss that the optimizer does not hold."""
+        return Replacements(self.program, self.ownership, self.parts, self.frozen, self.sure_graphs)
+
+    @cached_property
+    def provenance(self) -> Provenance:
+        """Where modules and parameters come from."""
+        return Provenance(self.definitions)
 
     @cached_property
     def shapes(self) -> Shapes:

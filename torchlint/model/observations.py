@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from torchlint.model.arguments import Arguments
 from torchlint.model.definitions import ClassInfo, FunctionInfo
@@ -12,6 +13,19 @@ from torchlint.model.utilities import DataLoader
 from torchlint.model.values import Function, Module, Tensor, Unknown, Value
 from torchlint.pytorch.effects import GradMode
 from torchlint.syntax.python_ast import Site
+
+
+class Placed(NamedTuple):
+    """A module or parameter that takes a place in an object: an attribute, or an element of a container of modules."""
+
+    site: Site
+    owner: Value
+    key: object
+    """The name of the attribute or the index; None where that is not known."""
+    value: Value
+    order: int
+    functions: tuple[FunctionInfo, ...]
+    """The functions under way."""
 
 
 @dataclass
@@ -66,6 +80,10 @@ class Observations:
     """Results of calls that are statements of their own."""
     attribute_owners: dict[Site, Value] = field(default_factory=dict)
     """What an attribute is assigned to, by the site of the target."""
+    bound_in_loops: list[tuple[Site, Value, tuple[Loop, ...]]] = field(default_factory=list)
+    """Names and attributes that a loop binds to an object, with the object and the loops around."""
+    placed: list[Placed] = field(default_factory=list)
+    """Modules and parameters that take a place in an object."""
     indexed: list[tuple[Site, Tensor]] = field(default_factory=list)
     """Where a tensor is asked for an element by a literal number."""
     masked: list[tuple[Site, Tensor, Tensor]] = field(default_factory=list)

@@ -24,6 +24,7 @@ from torchlint.model.values import (
     Phi,
     Plain,
     Tensor,
+    Unknown,
     Value,
     inputs_of,
     meanings,
@@ -48,6 +49,8 @@ class Targets(Part):
 
     def assign(self, target: ast.expr, value: Value) -> None:
         """Bind a target to a value."""
+        if self.state.position.loops and isinstance(target, (ast.Name, ast.Attribute)) and _is_object(value):
+            self.observations.bound_in_loops.append((site_of(target), value, self.state.position.loops))
         if isinstance(target, ast.Name):
             self.state.bind(target.id, value)
         elif isinstance(target, ast.Attribute):
@@ -105,6 +108,8 @@ class Targets(Part):
             owner.used_as("__setitem__")
         index = self.subscripts.index(target, owner)
         key = key_of(index)
+        if isinstance(owner, (Module, Unknown)):
+            self.attributes.note_place(owner, key, value, target)
         if isinstance(owner, Container):
             self.state.store(owner, index if key is None else None, value, target)
             is_empty = isinstance(value, Container) and not value.elements()
@@ -188,6 +193,11 @@ def _counted(target: ast.expr, iterated: ast.Call) -> tuple[ast.expr, ast.expr] 
         return first, given[0]
     is_length = isinstance(given[0], ast.Call) and called_name(given[0]) == "len" and len(given[0].args) == 1
     return (target, given[0].args[0]) if name == "range" and isinstance(given[0], ast.Call) and is_length else None
+
+
+def _is_object(value: Value) -> bool:
+    """Whether a value may be a module or another object with a state."""
+    return isinstance(resolved(value), (Module, Unknown, Phi))
 
 
 def _is_all(target: ast.Subscript) -> bool:

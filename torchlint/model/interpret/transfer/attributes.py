@@ -10,6 +10,7 @@ from torchlint.model.definitions import ClassInfo
 from torchlint.model.events import Clear, GradRead, MayClear
 from torchlint.model.interpret.machine import Machine, Part
 from torchlint.model.interpret.transfer.tensors import Tensors
+from torchlint.model.observations import Placed
 from torchlint.model.values import (
     Attribute,
     CallResult,
@@ -162,6 +163,7 @@ class Attributes(Part):
             if self._has_setter(owner, name):
                 self.state.emit(MayClear(site_of(node), name, (owner, value)))
                 value = self.state.stamp(CallResult(node, (value,), name))
+            self.note_place(owner, name, value, node)
             self.state.name_value(value, name)
             if isinstance(value, Plain) and not value.order:
                 self.state.stamp(value)
@@ -177,8 +179,17 @@ class Attributes(Part):
             method is not None and any(dotted(item) == f"{name}.setter" for item in method.decorators)
         )
 
-    def set_some(self, owner: Value, node: ast.AST) -> None:
+    def note_place(self, owner: Value, key: object, value: Value, node: ast.AST) -> None:
+        """Remember which object a new module or parameter becomes a part of."""
+        value = resolved(value)
+        if isinstance(value, Module) or (isinstance(value, Tensor) and value.leaf):
+            functions = self.state.position.functions
+            placed = Placed(site_of(node), owner, key, value, self.state.clock, functions)
+            self.observations.placed.append(placed)
+
+    def set_some(self, owner: Value, value: Value, node: ast.AST) -> None:
         """`setattr(owner, name, value)`, nobody knows of which: any list may begin anew, any tensor be another."""
+        self.note_place(owner, None, value, node)
         for (holder, name), value in list(self.state.heap.items()):
             if holder is owner and isinstance(resolved(value), (Container, Tensor, Phi)):
                 self.state.heap[owner, name] = self.state.stamp(CallResult(node, (), name))

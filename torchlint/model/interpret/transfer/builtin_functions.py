@@ -141,7 +141,7 @@ class BuiltinFunctions(Part):
         if isinstance(known, Plain) and isinstance(known.constant, str):
             self.attributes.set(resolved(owner), known.constant, value, node)
         else:
-            self.attributes.set_some(resolved(owner), node)
+            self.attributes.set_some(resolved(owner), value, node)
         return Plain(node, None)
 
     def _call_super(self, arguments: Arguments, node: ast.Call) -> Value | None:

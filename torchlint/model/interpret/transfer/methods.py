@@ -83,6 +83,7 @@ class Methods(Part):
             **contexts.handlers(),
             **dict.fromkeys(api.PLAIN_METHODS, self._plain_result),
             **dict.fromkeys(("register_buffer", "register_parameter"), self._register),
+            **dict.fromkeys(("add_module", "register_module"), self._register_module),
         }
         """What to do at a call of a method of this name; None as its answer: nothing special."""
 
@@ -138,6 +139,14 @@ class Methods(Part):
         if isinstance(known.constant, str):
             self.attributes.set(receiver, known.constant, value, node)
         return Plain(node, None)
+
+    def _register_module(self, receiver: Value, arguments: Arguments, node: ast.Call) -> None:
+        """`module.add_module(name, layer)` sets an attribute, which is read by an index mostly."""
+        name, value = arguments.get(0, "name"), arguments.get(1, "module")
+        known = resolved(name) if name is not None else None
+        if value is not None:
+            key = known.constant if isinstance(known, Plain) and known.is_literal else None
+            self.attributes.note_place(receiver, key, value, node)
 
     def _is_own(self, receiver: Value) -> bool:
         """Whether an object is the one whose method is under way."""

@@ -1,0 +1,222 @@
+"""Networks and their weights that an object or a name keeps while training goes on, with no copy of them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from itertools import takewhile
+from typing import NamedTuple
+
+from torchlint import Model
+from torchlint.index import FileIndex
+from torchlint.lazy_pattern import LazyPattern
+from torchlint.model import events
+from torchlint.model.definitions import ClassInfo
+from torchlint.model.values import Value, resolved
+from torchlint.syntax.python_ast import (
+    LOOPS,
+    SCOPES,
+    Site,
+    arguments,
+    called_name,
+    dotted,
+    names_read,
+    site_of,
+    walk,
+    written_alike,
+)
+
+from ._kept_state_dicts import KeptReferences
+from ._state_dict_places import DEEP, is_state_dict, wrapper
+
+_SNAPSHOT = LazyPattern(r"(?i)(^|_)(best|snapshot|backup|saved|kept|initial|init|early|checkpoint)(_|$)|best")
+"""Names of what is kept of a network as it is at one time."""
+_BEST = LazyPattern(r"(?i)best|early")
+"""Names of what belongs to the best score so far."""
+_ENDINGS = (ast.Break, ast.Return, ast.Raise)
+
+
+class KeptNetwork(NamedTuple):
+    """`place` becomes another name of `model` at `site`, in a loop that trains it, and is used at `use`."""
+
+    site: Site
+    place: str
+    model: str
+    use: Site
+
+
+class KeptByObject(NamedTuple):
+    """An object keeps what `state_dict()` of `model` gives, at `site`, and another method loads it at `use`."""
+
+    site: Site
+    place: str
+    model: str
+    use: Site
+
+
+class KeptNetworks:
+    """Answers about networks that are kept under a second name."""
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self.tree = model.tree
+        self.references = KeptReferences(model)
+
+    def answers(self) -> Iterator[KeptNetwork]:
+        seen: set[Site] = set()
+        for site, value, loops in self.model.program.observations.bound_in_loops:
+            target = self.tree.own_node(site)
+            if site not in seen and isinstance(target, (ast.Name, ast.Attribute)) and _SNAPSHOT.search(_last(target)):
+                use = self._use(target, value, loops)
+                if use is not None:
+                    seen.add(site)
+                    yield KeptNetwork(site, self.tree.code(target), self.tree.code(self._source(target) or target), use)
+
+    def _use(self, target: ast.Name | ast.Attribute, value: Value, loops: tuple[events.Loop, ...]) -> Site | None:
+        """Where a second name of a network is used after the loop that trains it."""
+        source = self._source(target)
+        shared = resolved(value)
+        if isinstance(source, ast.Call) and shared.parents:
+            shared = resolved(shared.parents[0])  # `copy.copy`
+        loop = self._training_loop(shared, loops) if source is not None else None
+        around = self.tree.own_node(loop.site) if loop is not None else None
+        if source is None or loop is None or not isinstance(around, LOOPS) or around not in self.tree.ancestors(target):
+            return None
+        if self.references.is_for_the_end(target, around) or not self._is_conditional(target, around):
+            return None
+        if self.references.binds_anew(source, around) or self._is_copied_or_bound_again(target, around):
+            return None
+        return next((site_of(item) for item in self._reads(target) if around not in self.tree.ancestors(item)), None)
+
+    def _training_loop(self, value: Value, loops: tuple[events.Loop, ...]) -> events.Loop | None:
+        traces = self.model.program.traces
+        found = (self.references.training_loop(trace, loops, value) for trace in traces)
+        return next((loop for loop in found if loop is not None), None)
+
+    def _source(self, target: ast.expr) -> ast.expr | None:
+        """`model` of `best_model = model` and of `best, best_model = score, model`, or a shallow copy of it."""
+        value = self.references.places.value_for(target)
+        is_copy = isinstance(value, ast.Call) and self.model.definitions.named(value.func) == "copy.copy"
+        return value if isinstance(value, (ast.Name, ast.Attribute)) or is_copy else None
+
+    def _is_conditional(self, target: ast.AST, loop: ast.AST) -> bool:
+        """Whether a branch of the loop decides, and training goes on after it."""
+        inside = list(takewhile(lambda item: item is not loop, self.tree.ancestors(target)))
+        ends = any(isinstance(item, _ENDINGS) for item in self.tree.block(target))
+        return any(isinstance(item, ast.If) for item in inside) and not ends
+
+    def _is_copied_or_bound_again(self, target: ast.expr, loop: ast.AST) -> bool:
+        stores = [item for item in walk(loop) if isinstance(getattr(item, "ctx", None), ast.Store)]
+        if any(item is not target and written_alike(item, target) for item in stores):
+            return True
+        reads = (item for item in walk(loop) if isinstance(item, type(target)) and dotted(item) == dotted(target))
+        uses = (item for item in reads if isinstance(getattr(item, "ctx", None), ast.Load))
+        calls = (item for use in uses for item in self.tree.ancestors(use) if isinstance(item, ast.Call))
+        return next(calls, None) is not None  # saved at once, or given to something that may copy it
+
+    def _reads(self, target: ast.Name | ast.Attribute) -> Iterator[ast.expr]:
+        """Where a name is read after its statement in its function, or an attribute anywhere in its class."""
+        kind = ast.ClassDef if isinstance(target, ast.Attribute) else SCOPES
+        scope = next((item for item in self.tree.ancestors(target) if isinstance(item, kind)), self.tree.module)
+        for item in walk(scope):
+            if isinstance(item, type(target)) and isinstance(item.ctx, ast.Load) and dotted(item) == dotted(target):
+                if isinstance(target, ast.Attribute) or item.lineno > target.lineno:
+                    yield item
+
+
+class KeptByObjects:
+    """Answers about state dictionaries that an object keeps in an attribute, for a trainer that may be elsewhere."""
+
+    def __init__(self, model: Model) -> None:
+        self.tree = model.tree
+        self.definitions = model.definitions
+
+    def answers(self) -> Iterator[KeptByObject]:
+        for node in self.tree.of_type(ast.Call):
+            method = self.definitions.method_around(node) if is_state_dict(node) else None
+            if method is not None and method.owner is not None and method.is_method:
+                target = self._target(node)
+                own = f"{method.parameters[0]}.{target.attr}" if target is not None else ""
+                if target is None or dotted(target) != own or not self._is_while_training(target):
+                    continue
+                if self._is_never_copied(target, node, method.owner):
+                    yield from self._loaded(target, node, method.owner)
+
+    def _is_while_training(self, target: ast.Attribute) -> bool:
+        """Whether steps of an optimizer follow: a comparison or a name speaks of the best, or the file optimizes.
+
+        What changes weights by `p.data = x` leaves the tensors of a state dictionary what they are.
+        """
+        if _BEST.search(target.attr) or FileIndex.of(self.tree).optimizes:
+            return True
+        branches = (item for item in self.tree.ancestors(target) if isinstance(item, ast.If))
+        return any(isinstance(node, ast.Compare) for branch in branches for node in walk(branch.test))
+
+    def _target(self, node: ast.expr) -> ast.Attribute | None:
+        """The attribute that keeps a state dictionary, or a dictionary or shallow copy with it."""
+        while (around := wrapper(node, self.tree)) is not None:
+            node = around
+        statement = self.tree.parent(node)
+        target = statement.targets[0] if isinstance(statement, ast.Assign) and statement.value is node else None
+        return target if isinstance(target, ast.Attribute) else None
+
+    def _is_never_copied(self, target: ast.Attribute, node: ast.Call, owner: ClassInfo) -> bool:
+        """Whether the attribute is only ever None or this, and its class only loads it or asks whether it is there."""
+        for item in walk(owner.node):
+            if not isinstance(item, ast.Attribute) or item.attr != target.attr or item is target:
+                continue
+            if isinstance(item.ctx, ast.Store):
+                value = getattr(self.tree.parent(item), "value", None)
+                beside = isinstance(self.tree.parent(item), ast.Tuple)
+                if not beside and not (isinstance(value, ast.Constant) or _is_empty(value)):
+                    return False
+            elif not self._only_loads(item):
+                return False
+        return not any(called_name(call) in DEEP for call in walk(node.func) if isinstance(call, ast.Call))
+
+    def _only_loads(self, read: ast.expr) -> bool:
+        node: ast.AST | None = self.tree.parent(read)
+        while isinstance(node, ast.Subscript):
+            node = self.tree.parent(node)
+        if isinstance(node, (ast.Compare, ast.If, ast.IfExp, ast.UnaryOp, ast.BoolOp, ast.Return)):
+            return not isinstance(node, ast.Return)
+        return isinstance(node, ast.Call) and called_name(node) == "load_state_dict"
+
+    def _loaded(self, target: ast.Attribute, node: ast.Call, owner: ClassInfo) -> Iterator[KeptByObject]:
+        """Where another method loads what an attribute keeps into the network that it is of."""
+        assert isinstance(node.func, ast.Attribute)
+        model, method = node.func.value, self.definitions.method_around(node)
+        for call in walk(owner.node):
+            if not isinstance(call, ast.Call) or called_name(call) != "load_state_dict":
+                continue
+            given = [item for item in arguments(call) if dotted(target) in names_read(item)]
+            loaded = call.func.value if isinstance(call.func, ast.Attribute) else None
+            is_other = self.definitions.method_around(call) is not method
+            if given and is_other and loaded is not None and self._is_same(model, loaded, owner):
+                yield KeptByObject(site_of(node), dotted(target), self.tree.code(model), site_of(call))
+                return
+
+    def _is_same(self, model: ast.expr, loaded: ast.expr, owner: ClassInfo) -> bool:
+        """Whether two methods mean one network: by one name, or by the parameter that an attribute keeps."""
+        if not dotted(model) or dotted(model).partition(".")[2] != dotted(loaded).partition(".")[2]:
+            return dotted(loaded).startswith("self.") and self._keeps(dotted(loaded)[5:], model, owner)
+        return written_alike(model, loaded)
+
+    def _keeps(self, name: str, model: ast.expr, owner: ClassInfo) -> bool:
+        """Whether a class assigns `model` to its attribute of a name, and nothing else."""
+        stores = [
+            item
+            for item in walk(owner.node)
+            if isinstance(item, ast.Attribute) and item.attr == name and isinstance(item.ctx, ast.Store)
+        ]
+        value = getattr(self.tree.parent(stores[0]), "value", None) if len(stores) == 1 else None
+        return isinstance(value, ast.Name) and isinstance(model, ast.Name) and value.id == model.id
+
+
+def _last(target: ast.Name | ast.Attribute) -> str:
+    return target.id if isinstance(target, ast.Name) else target.attr
+
+
+def _is_empty(value: ast.expr | None) -> bool:
+    is_made = isinstance(value, ast.Call) and called_name(value) in ("dict", "OrderedDict") and not arguments(value)
+    return is_made or (isinstance(value, ast.Dict) and not value.keys)

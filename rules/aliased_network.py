@@ -1,0 +1,153 @@
+"""Two names for one network, where a copy of it is meant."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from torchlint import Category, Rule
+from torchlint.lazy_pattern import LazyPattern
+from torchlint.model import values
+from torchlint.model.relations.provenance import provenance
+from torchlint.pytorch import naming
+from torchlint.syntax import python_ast
+
+if TYPE_CHECKING:
+    from torchlint.syntax.python_ast import Site
+
+_FOLLOWER = LazyPattern(r"(?i)(^|_)(target|teacher|ema|ref|reference|old|frozen|momentum|key)(_|$|net|\d)|Target$")
+"""Names of networks that follow another one at a distance."""
+
+
+class CopyOfItself(NamedTuple):
+    """The weights of one network are copied into itself at `site`, by two names perhaps."""
+
+    site: Site
+    target: str
+    source: str
+    bound: list[Site]
+    """Where the two names get the network."""
+
+
+class OneForTwo(NamedTuple):
+    """A class gets one network at `site` for two parameters, and copies weights between them at `copied`, perhaps in
+    another file."""
+
+    site: Site
+    name: str
+    copied: Site | None
+
+
+class BoundToTrained(NamedTuple):
+    """`target` becomes another name of the network `source`, which training goes on to change."""
+
+    site: Site
+    target: str
+    source: str
+
+
+class AliasedNetwork(Rule):
+    """Two networks, such as policy and target, are one object.
+
+    ## What it does
+    Finds copies of weights from a network into itself: `target.load_state_dict(policy.state_dict())`, or a loop over
+    the parameters of both, where both names are one object, or one name. Also a class that gets one network for two
+    parameters between which it copies, and an update by `target = policy`, which copies nothing.
+
+    ## Why is this bad?
+    The target moves with each step of the policy, since it is the policy. Temporal-difference targets, teachers and
+    averages then follow at no distance at all: learning becomes unstable or collapses, and nothing raises.
+
+    ## Example
+    ```python
+    from torch import nn
+
+    class Agent:
+        def __init__(self):
+            self.policy = nn.Linear(4, 2)
+            self.target = self.policy
+
+        def sync(self):
+            self.target.load_state_dict(self.policy.state_dict())
+    ```
+
+    Use instead:
+    ```python
+    import copy
+    from torch import nn
+
+    class Agent:
+        def __init__(self):
+            self.policy = nn.Linear(4, 2)
+            self.target = copy.deepcopy(self.policy)
+
+        def sync(self):
+            self.target.load_state_dict(self.policy.state_dict())
+    ```
+    """
+
+    code = "TL320"
+    category = Category.CORRECTNESS
+    triggers = ((b"state_dict", b"parameters", b"Agent", b"Trainer", b"target", b"teacher", b"policy"), (b"torch",))
+
+    def ask(self) -> Iterator[CopyOfItself | OneForTwo | BoundToTrained]:
+        if self.model.is_test:
+            return
+        for copy in self.model.provenance.copies:
+            if naming.looks_like_optimizer(python_ast.dotted(copy.target).rpartition(".")[2]):
+                continue  # that casts the state to the types of the parameters
+            if self.model.provenance.same(copy.target, copy.source) is values.Answer.YES:
+                if not self._is_asked(copy.node, copy.target, copy.source):
+                    target, source = map(self.model.tree.code, (copy.target, copy.source))
+                    places = map(self.model.provenance.bound_at, (copy.target, copy.source))
+                    bound = list(dict.fromkeys(place for place in places if place is not None))
+                    yield CopyOfItself(python_ast.site_of(copy.node), target, source, bound)
+        for call, given, copied in self.model.provenance.one_for_two():
+            yield OneForTwo(python_ast.site_of(call), self.model.tree.code(given), copied)
+        for statement in self.model.tree.of_type(ast.Assign):
+            if self._binds_to_trained(statement):
+                target, source = map(self.model.tree.code, (statement.targets[0], statement.value))
+                yield BoundToTrained(python_ast.site_of(statement.targets[0]), target, source)
+
+    def _is_asked(self, node: ast.AST, *networks: ast.expr) -> bool:
+        """Whether a branch asks about one of the networks: `if target is not policy:`."""
+        read = {python_ast.dotted(item) for item in networks}
+        branches = (item for item in self.model.tree.ancestors(node) if isinstance(item, (ast.If, ast.IfExp)))
+        return any(read & python_ast.names_read(branch.test) for branch in branches)
+
+    def _binds_to_trained(self, statement: ast.Assign) -> bool:
+        """Whether an update binds a follower to the network that is trained, and that stays the one it is."""
+        target, source = statement.targets[0], provenance.itself(statement.value)
+        names = python_ast.dotted(target), python_ast.dotted(source)
+        if not all(names) or isinstance(target, ast.Subscript) or isinstance(source, ast.Subscript):
+            return False
+        last = [name.rpartition(".")[2] for name in names]
+        if not _FOLLOWER.search(last[0]) or _FOLLOWER.search(last[1]) or self._is_asked(statement, target):
+            return False
+        return self.model.provenance.is_rebound_to_trained(target, source)
+
+    # -- report ----------------------------------------------------------------------------------------
+
+    def report_CopyOfItself(self, copy: CopyOfItself) -> None:
+        if copy.target == copy.source:
+            message = f"`{copy.target}` gets its weights from itself: nothing changes"
+        else:
+            message = f"`{copy.target}` and `{copy.source}` are one network: this copies it into itself"
+        related = [(place, "a name gets the network here") for place in copy.bound]
+        self.report(copy.site, message, related=related, help="make one of them a copy: `copy.deepcopy(...)`")
+
+    def report_OneForTwo(self, shared: OneForTwo) -> None:
+        self.report(
+            shared.site,
+            f"`{shared.name}` is one network for two parameters, between which weights are copied",
+            related=[(shared.copied, "here it is copied into itself")] if shared.copied is not None else [],
+            help="pass a copy for one of them: `copy.deepcopy(...)`",
+        )
+
+    def report_BoundToTrained(self, bound: BoundToTrained) -> None:
+        self.report(
+            bound.site,
+            f"`{bound.target}` becomes `{bound.source}` itself, not a copy: from here on it changes with each step",
+            help="copy the weights: `target.load_state_dict(source.state_dict())`",
+        )

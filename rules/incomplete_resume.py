@@ -1,0 +1,154 @@
+"""Resumes that restore the optimizer and leave out its scheduler or scaler."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from torchlint import Category, Rule
+from torchlint.lazy_pattern import LazyPattern
+from torchlint.pytorch import naming
+from torchlint.syntax import python_ast
+
+if TYPE_CHECKING:
+    from torchlint.syntax.python_ast import Site
+
+_KINDS = {"scheduler": LazyPattern(r"(?i)sched|(^|_)lr_"), "scaler": LazyPattern(r"(?i)scaler")}
+"""Names of what belongs to an optimizer and has a state."""
+_COUNTERS = LazyPattern(r"(?i)epoch|step|iter")
+_CLOSED = frozenset({"ReduceLROnPlateau", "GradScaler"})
+"""Schedulers whose state is worth little: the learning rate is in the state of the optimizer."""
+
+
+class LeftOut(NamedTuple):
+    """The state of the optimizer is restored at `site`, that of `name` is not, though it is saved or steps at `use`."""
+
+    site: Site
+    name: str
+    use: Site
+    is_saved: bool
+
+
+class IncompleteResume(Rule):
+    """A resume restores the optimizer and not its scheduler or scaler.
+
+    ## What it does
+    Finds files that load the state of an optimizer, and save the state of a scheduler or a `GradScaler` in a checkpoint
+    but never load it, or never look at its entry. Also a function that restores optimizer and epoch and steps a
+    scheduler of PyTorch that begins anew. Nothing is said if `last_epoch` is set, or if states are loaded by names that
+    are not written out.
+
+    ## Why is this bad?
+    After a resume the schedule starts from its beginning: warm-up runs again, or the learning rate jumps up and decays
+    late. The loss curve has a kink at each restart, and the checkpoint holds a state that nobody reads.
+
+    ## Example
+    ```python
+    import torch
+
+    def save(optimizer, scheduler, path):
+        torch.save({"optimizer": optimizer.state_dict(), "scheduler": scheduler.state_dict()}, path)
+
+    def resume(optimizer, scheduler, path):
+        checkpoint = torch.load(path)
+        optimizer.load_state_dict(checkpoint["optimizer"])
+    ```
+
+    Use instead:
+    ```python
+    import torch
+
+    def save(optimizer, scheduler, path):
+        torch.save({"optimizer": optimizer.state_dict(), "scheduler": scheduler.state_dict()}, path)
+
+    def resume(optimizer, scheduler, path):
+        checkpoint = torch.load(path)
+        optimizer.load_state_dict(checkpoint["optimizer"])
+        scheduler.load_state_dict(checkpoint["scheduler"])
+    ```
+    """
+
+    code = "TL329"
+    category = Category.SUSPICIOUS
+    triggers = ((b"load_state_dict",), (b"state_dict",))
+
+    def ask(self) -> Iterator[LeftOut]:
+        loads, saved = self.model.provenance.states.loads, self.model.provenance.states.saved
+        is_written_out = all(isinstance(owner, (ast.Name, ast.Attribute)) for _, owner in loads)
+        restored = [call for call, owner in loads if naming.looks_like_optimizer(_last(owner))]
+        is_saved = any(naming.looks_like_optimizer(_last(item)) for item in saved)
+        if self.model.is_test or not is_written_out or not restored or not is_saved:
+            return
+        for kind, words in _KINDS.items():
+            if self._is_restored(words):
+                continue
+            left_out = next((item for item in saved if words.search(_last(item))), None)
+            if left_out is not None:
+                yield LeftOut(
+                    python_ast.site_of(restored[0]),
+                    self.model.tree.code(left_out),
+                    python_ast.site_of(left_out),
+                    True,
+                )
+            elif kind == "scheduler":
+                yield from (found for call in restored for found in self._stepped(call))
+
+    def _is_restored(self, words: LazyPattern[str]) -> bool:
+        """Whether a state of this kind is loaded here, or its entry is read here or in another file."""
+        for call, owner in self.model.provenance.states.loads:
+            if words.search(_last(owner)) or words.search(self.model.tree.code(call.args[0])):
+                return True
+        loops = {item.id for loop in self.model.tree.of_type(ast.For) for item in python_ast.walk(loop.target)
+                 if isinstance(item, ast.Name)}  # fmt: skip
+        if any(isinstance(owner, ast.Name) and owner.id in loops for _, owner in self.model.provenance.states.loads):
+            return True
+        texts = (node for node in self.model.tree.of_type(ast.Constant) if isinstance(node.value, str))
+        keys = {node.value for node in texts if words.search(node.value) and node.value.isidentifier()}
+        return any(self.model.reads_entry(key) for key in keys) or "last_epoch" in self.model.tree.source.text
+
+    def _stepped(self, load: ast.Call) -> Iterator[LeftOut]:
+        """Schedulers that step in the function or class of a load, and begin anew there."""
+        method = self.model.definitions.method_around(load)
+        if method is None or not self._restores_counter(method.node):
+            return
+        region = method.owner.node if method.owner is not None else method.node
+        steps = [
+            call
+            for call in python_ast.walk(region)
+            if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "step"
+            if self._begins_anew(call.func.value) and not call.args
+        ]
+        if steps and not any(map(self._is_replayed, steps)):
+            name = self.model.tree.code(steps[0].func).removesuffix(".step")
+            yield LeftOut(python_ast.site_of(load), name, python_ast.site_of(steps[0]), False)
+
+    def _restores_counter(self, function: ast.AST) -> bool:
+        """Whether a function reads the epoch or step of a checkpoint, so that training goes on from there."""
+        reads = (node for node in python_ast.walk(function) if isinstance(node, ast.Subscript))
+        keys = (node.slice for node in reads if isinstance(node.ctx, ast.Load))
+        return any(isinstance(key, ast.Constant) and _COUNTERS.search(str(key.value)) for key in keys)
+
+    def _begins_anew(self, scheduler: ast.expr) -> bool:
+        """Whether a scheduler is made by PyTorch's class, one whose state matters."""
+        made = self.model.provenance.created(scheduler)
+        name = self.model.definitions.named(made.func) if isinstance(made, ast.Call) else ""
+        return name.startswith("torch.optim.lr_scheduler.") and name.rpartition(".")[2] not in _CLOSED
+
+    def _is_replayed(self, call: ast.expr) -> bool:
+        """Whether a loop does nothing but step a scheduler, to bring it to where it was."""
+        loop = self.model.tree.parent(self.model.tree.statement(call))
+        return isinstance(loop, python_ast.LOOPS) and len(loop.body) == 1
+
+    def report_LeftOut(self, found: LeftOut) -> None:
+        what = "its state is saved, and never loaded" if found.is_saved else "it steps on after this, and begins anew"
+        self.report(
+            found.site,
+            f"the optimizer is restored and `{found.name}` is not: {what}",
+            related=[(found.use, "the state is saved here" if found.is_saved else "it steps here")],
+            help=f"save and load the state of `{found.name}`, too",
+        )
+
+
+def _last(node: ast.expr) -> str:
+    return python_ast.dotted(node).rpartition(".")[2]

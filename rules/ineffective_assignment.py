@@ -1,0 +1,175 @@
+"""Assignments that change neither an optimizer nor a parameter."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from torchlint import Category, Rule
+from torchlint.pytorch import api
+from torchlint.syntax import python_ast
+
+if TYPE_CHECKING:
+    from torchlint.syntax.python_ast import Site
+
+_OPTIONS = frozenset({"lr", "learning_rate", "weight_decay", "momentum", "betas"})
+"""Options that an optimizer keeps in its groups."""
+
+
+class UnreadOption(NamedTuple):
+    """An optimizer of PyTorch never reads what is assigned at `site`."""
+
+    site: Site
+    target: str
+
+
+class LostInCopy(NamedTuple):
+    """What is stored at `site` goes into the dictionary that `state_dict()` makes, and nobody keeps that."""
+
+    site: Site
+    target: str
+    is_option: bool
+
+
+class LostParameter(NamedTuple):
+    """The loop variable `name` gets another tensor, which nothing reads; the parameter stays as it is."""
+
+    site: Site
+    name: str
+
+
+class IneffectiveAssignment(Rule):
+    """An assignment that is meant for an optimizer or a parameter does nothing.
+
+    ## What it does
+    Finds three assignments that change nothing: `optimizer.lr = x`, of an optimizer of PyTorch, where nothing reads it;
+    a store into `optimizer.state_dict()` or `model.state_dict()`; and a loop over `parameters()` that binds its
+    variable anew, `p = p - lr * p.grad`, and does not read it again.
+
+    ## Why is this bad?
+    An optimizer reads its learning rate from `param_groups`, so the schedule has no effect. `state_dict()` makes a new
+    dictionary at each call. A new value for the loop variable is a new tensor: no parameter is updated, clipped or
+    moved. Nothing raises in any of these cases.
+
+    ## Example
+    ```python
+    import torch
+
+    def update(model, lr):
+        with torch.no_grad():
+            for p in model.parameters():
+                p = p - lr * p.grad
+    ```
+
+    Use instead:
+    ```python
+    import torch
+
+    def update(model, lr):
+        with torch.no_grad():
+            for p in model.parameters():
+                p -= lr * p.grad
+    ```
+
+    ## References
+    - [torch.optim](https://docs.pytorch.org/docs/stable/optim.html): "Per-parameter options"
+    """
+
+    code = "TL327"
+    category = Category.CORRECTNESS
+    triggers = ((*(name.encode() for name in sorted(_OPTIONS)), b"state_dict", b"parameters", b"param_groups"),)
+
+    def ask(self) -> Iterator[UnreadOption | LostInCopy | LostParameter]:
+        for statement in self.model.tree.of_type(ast.Assign, ast.AugAssign):
+            for target in statement.targets if isinstance(statement, ast.Assign) else (statement.target,):
+                if isinstance(target, ast.Attribute) and self._is_unread(target.value, target.attr):
+                    yield UnreadOption(python_ast.site_of(target), python_ast.dotted(target))
+                elif isinstance(target, ast.Subscript):
+                    yield from self._stored(statement, target)
+                elif isinstance(target, ast.Name) and isinstance(statement, ast.Assign):
+                    if self._is_lost(statement, target):
+                        yield LostParameter(python_ast.site_of(target), target.id)
+        for call in self.model.tree.of_type(ast.Call):
+            name, given = python_ast.called_name(call), call.args
+            option = given[1].value if len(given) == 3 and isinstance(given[1], ast.Constant) else None
+            if name == "setattr" and isinstance(option, str) and self._is_unread(given[0], option):
+                yield UnreadOption(python_ast.site_of(call), f"{python_ast.dotted(given[0])}.{option}")
+            elif name == "update" and isinstance(call.func, ast.Attribute) and _is_state(call.func.value):
+                yield LostInCopy(python_ast.site_of(call), self.model.tree.code(call.func.value), False)
+
+    def _is_unread(self, optimizer: ast.expr, option: str) -> bool:
+        """Whether an option is set on an optimizer of PyTorch, and nothing in the file reads it from there."""
+        if option not in _OPTIONS or not self.model.provenance.is_optimizer(optimizer):
+            return False
+        return not any(
+            node.attr == option and isinstance(node.ctx, ast.Load) for node in self.model.tree.of_type(ast.Attribute)
+        )
+
+    def _stored(self, statement: ast.stmt, target: ast.Subscript) -> Iterator[UnreadOption | LostInCopy]:
+        """Stores into a dictionary that nobody keeps, or into defaults that only new groups read."""
+        inner, depth = target.value, 1
+        while isinstance(inner, ast.Subscript):
+            inner, depth = inner.value, depth + 1
+        is_option = depth == 3 and isinstance(target.slice, ast.Constant) and isinstance(statement, ast.Assign)
+        if _is_state(inner) and (is_option or (depth == 1 and isinstance(statement, ast.Assign))):
+            yield LostInCopy(python_ast.site_of(target), self.model.tree.code(inner), is_option)
+        elif isinstance(inner, ast.Attribute) and inner.attr == "defaults" and depth == 1:
+            if (
+                self.model.provenance.is_optimizer(inner.value)
+                and b"add_param_group" not in self.model.tree.source.code
+            ):
+                yield UnreadOption(python_ast.site_of(target), self.model.tree.code(target))
+
+    def _is_lost(self, statement: ast.Assign, name: ast.Name) -> bool:
+        """Whether a loop over parameters binds its variable to a new tensor, and nothing reads it after that."""
+        loop = next((item for item in self.model.tree.ancestors(statement) if isinstance(item, python_ast.LOOPS)), None)
+        drawn = self.model.provenance.drawn
+        if not isinstance(loop, ast.For) or not drawn.is_parameter(loop, name.id):
+            return False
+        if any(isinstance(item, python_ast.TRIES) for item in self.model.tree.ancestors(statement)):
+            return False
+        if name.id not in python_ast.names_read(statement.value) or not self._makes_tensor(statement.value):
+            return False
+        return not drawn.is_read_behind(statement, name.id, loop)
+
+    def _makes_tensor(self, value: ast.expr) -> bool:
+        """Whether an expression surely computes a new tensor, and changes nothing in place."""
+        calls = [item for item in python_ast.walk(value) if isinstance(item, ast.Call)]
+        return isinstance(value, (ast.BinOp, ast.Call)) and all(map(self._is_pure, calls))
+
+    def _is_pure(self, call: ast.Call) -> bool:
+        name = python_ast.called_name(call)
+        if name.endswith("_") or any(item.arg in ("out", "inplace") for item in call.keywords):
+            return False
+        if isinstance(call.func, ast.Attribute) and name in api.TENSOR_METHODS | api.OUT_OF_PLACE | api.MOVING:
+            return True
+        return self.model.definitions.named(call.func).startswith(("torch.", "math.")) and ".init." not in name
+
+    # -- report ----------------------------------------------------------------------------------------
+
+    def report_UnreadOption(self, unread: UnreadOption) -> None:
+        self.report(
+            unread.site,
+            f"`{unread.target}` is never read: the optimizer takes its options from `param_groups`",
+            help="set them there: `for group in optimizer.param_groups: group[...] = ...`",
+        )
+
+    def report_LostInCopy(self, lost: LostInCopy) -> None:
+        where = "`param_groups`" if lost.is_option else "the module, or load the dictionary again"
+        self.report(
+            lost.site,
+            f"`{lost.target}` is a new dictionary at each call, a copy: what is stored in it is lost",
+            help=f"change {where}",
+        )
+
+    def report_LostParameter(self, lost: LostParameter) -> None:
+        self.report(
+            lost.site,
+            f"`{lost.name}` is bound to a new tensor that nothing reads: the parameter stays as it is",
+            help=f"change it in place, under `torch.no_grad()`: `{lost.name}.copy_(...)`",
+        )
+
+
+def _is_state(node: ast.expr) -> bool:
+    return isinstance(node, ast.Call) and python_ast.called_name(node) == "state_dict" and not node.args

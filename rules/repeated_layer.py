@@ -1,0 +1,154 @@
+"""One layer that a model holds several times."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from torchlint import Category, Rule
+from torchlint.lazy_pattern import LazyPattern
+from torchlint.syntax import python_ast
+
+if TYPE_CHECKING:
+    from torchlint.syntax.python_ast import Site
+
+_SHARED = LazyPattern(
+    r"(?i)shar(e|ing)|\btie|tied|tying|universal|recur|reus|albert|siamese|same[ _](weight|layer|param)"
+)
+"""Words of who means the layers to be one."""
+_REGISTERING = frozenset({"add_module", "register_module", "setattr", "append"})
+_CONTAINERS = frozenset({"ModuleList", "Sequential", "ModuleDict"})
+
+
+class RepeatedLayer(Rule):
+    """A model holds one layer several times: all its layers share their weights.
+
+    ## What it does
+    Finds one layer with parameters that a `ModuleList`, `Sequential` or `ModuleDict` gets several times:
+    `[nn.Linear(8, 8)] * n`, `[layer for _ in range(n)]`, `layers.append(layer)` in a loop that does not make the layer,
+    or one variable in two places of a `Sequential`. Names, comments and docstrings that speak of sharing silence it.
+
+    ## Why is this bad?
+    A network of twelve layers has the parameters of one. Nothing raises, the shapes fit, and the model trains, but it
+    is much smaller than its author believes, and the checkpoint holds the same tensor twelve times.
+
+    ## Example
+    ```python
+    from torch import nn
+
+    class Mlp(nn.Module):
+        def __init__(self, width, depth):
+            super().__init__()
+            self.layers = nn.ModuleList([nn.Linear(width, width)] * depth)
+    ```
+
+    Use instead:
+    ```python
+    from torch import nn
+
+    class Mlp(nn.Module):
+        def __init__(self, width, depth):
+            super().__init__()
+            self.layers = nn.ModuleList([nn.Linear(width, width) for _ in range(depth)])
+    ```
+
+    ## References
+    - [torch.nn.ModuleList](https://docs.pytorch.org/docs/stable/generated/torch.nn.ModuleList.html)
+    """
+
+    code = "TL321"
+    category = Category.SUSPICIOUS
+    triggers = ((b"ModuleList", b"Sequential", b"ModuleDict", b"add_module", b"setattr", b"register_module"),)
+
+    def ask(self) -> Iterator[Repeated]:
+        for layer, place in self._repeated() if not self.model.is_test else ():
+            made = self.model.provenance.made_layer(layer)
+            if made is not None and not self._is_shared(layer, place):
+                code = self.model.tree.code
+                name = layer.id if isinstance(layer, ast.Name) else f"{code(layer).partition('(')[0]}(...)"
+                yield Repeated(python_ast.site_of(place), name, python_ast.site_of(made))
+
+    def _repeated(self) -> Iterator[tuple[ast.expr, ast.expr]]:
+        """A layer that one expression puts into a model several times, and that expression."""
+        for node in self.model.tree.of_type(ast.BinOp):
+            if isinstance(node.op, ast.Mult) and isinstance(node.left, ast.List) and not _is_one(node.right):
+                yield from ((item, node) for item in node.left.elts if self._is_registered(node))
+        for node in self.model.tree.of_type(ast.ListComp, ast.GeneratorExp, ast.DictComp):
+            item = node.value if isinstance(node, ast.DictComp) else node.elt
+            if isinstance(item, ast.Name) and item.id not in _bound(node.generators) and self._is_registered(node):
+                yield item, node
+        for call in self.model.tree.of_type(ast.Call):
+            name, last = python_ast.called_name(call), call.args[-1] if call.args else None
+            if name in _REGISTERING and isinstance(last, ast.Name) and self._is_repeated(call, last):
+                yield last, call
+            elif name == "Sequential":
+                names = [item for item in call.args if isinstance(item, ast.Name)]
+                twice = (item for item in names if sum(item.id == other.id for other in names) > 1)
+                yield from ((item, call) for item in {each.id: each for each in twice}.values())
+
+    def _is_registered(self, made: ast.expr) -> bool:
+        """Whether a list goes to a container of modules: at once, or by a variable that nothing fills anew."""
+        tree, node = self.model.tree, made
+        while isinstance(parent := tree.parent(node), (ast.Starred, ast.List, ast.Tuple, ast.BinOp, ast.Call)):
+            if isinstance(parent, ast.Call):
+                return python_ast.called_name(parent) in _CONTAINERS and node in parent.args
+            node = parent
+        target = parent.targets[0] if isinstance(parent, ast.Assign) else None
+        return isinstance(target, ast.Name) and self._goes_to_container(target)
+
+    def _goes_to_container(self, name: ast.Name) -> bool:
+        """Whether a list with a name is given to a container of modules, and no element of it is replaced."""
+        tree, scope = self.model.tree, self.model.tree.function_around(name) or self.model.tree.module
+        uses = [node for node in python_ast.walk(scope) if isinstance(node, ast.Name) and node.id == name.id]
+        around = [(node, tree.parent(node)) for node in uses]
+        if any(isinstance(item, ast.Subscript) and isinstance(item.ctx, ast.Store) for _, item in around):
+            return False
+        given = ((node, tree.parent(item) if isinstance(item, ast.Starred) else item) for node, item in around)
+        return any(isinstance(item, ast.Call) and python_ast.called_name(item) in _CONTAINERS for _, item in given)
+
+    def _is_repeated(self, call: ast.Call, layer: ast.Name) -> bool:
+        """Whether a loop registers in each iteration a layer that it does not make."""
+        name, receiver = python_ast.called_name(call), getattr(call.func, "value", None)
+        loop = next((item for item in self.model.tree.ancestors(call) if isinstance(item, python_ast.LOOPS)), None)
+        if loop is None or self.model.tree.function_around(loop) is not self.model.tree.function_around(call):
+            return False
+        if layer.id in self.model.definitions.names_assigned([loop]):
+            return False
+        if name != "append":
+            return not isinstance(call.args[-2] if len(call.args) > 1 else None, ast.Constant)
+        made = self.model.provenance.created(receiver) if receiver is not None else None
+        is_list = isinstance(made, ast.Call) and python_ast.called_name(made) in _CONTAINERS
+        return is_list or (isinstance(receiver, ast.Name) and self._goes_to_container(receiver))
+
+    def _is_shared(self, layer: ast.expr, place: ast.expr) -> bool:
+        """Whether words around say that the layers are meant to be one."""
+        tree = self.model.tree
+        around = [item for item in tree.ancestors(place) if isinstance(item, (*python_ast.FUNCTIONS, ast.ClassDef))]
+        first = python_ast.site_of(tree.statement(place)).line
+        lines = tree.source.program_lines[max(first - 4, 0) : first]
+        return any(_SHARED.search(text) for text in (*lines, *map(tree.code, around)))
+
+    def report_Repeated(self, found: Repeated) -> None:
+        self.report(
+            found.site,
+            f"`{found.name}` is one layer, registered several times: all of them share their weights",
+            related=[(found.made, "it is made once, here")],
+            help="make a layer for each place, or copy it by `copy.deepcopy`",
+        )
+
+
+class Repeated(NamedTuple):
+    """One layer, made at `made`, is put into a model several times at `site`."""
+
+    site: Site
+    name: str
+    made: Site
+
+
+def _is_one(count: ast.expr) -> bool:
+    return isinstance(count, ast.Constant) and count.value in (0, 1)
+
+
+def _bound(generators: list[ast.comprehension]) -> set[str]:
+    return {item.id for each in generators for item in python_ast.walk(each.target) if isinstance(item, ast.Name)}

@@ -1,0 +1,1 @@
+"""Provenance: who makes modules and parameters, which names are one object, and what takes whose place."""

@@ -1,0 +1,110 @@
+"""Checkpoints in files: which calls of `torch.save` and `torch.load` mean one file, and what is saved there."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from functools import cached_property
+
+from torchlint.model.definitions import Definitions
+from torchlint.model.queries import names
+from torchlint.syntax.python_ast import LOOPS, arguments, called_name, dotted, walk, written_alike
+
+_PREFIXES = {"DataParallel": "module.", "DistributedDataParallel": "module.", "DDP": "module.", "compile": "_orig_mod."}
+"""Wrappers of modules, and what they put before the names of parameters."""
+
+
+class Files:
+    """Answers about the checkpoints of a file."""
+
+    def __init__(self, definitions: Definitions) -> None:
+        self.definitions = definitions
+        self.tree = definitions.tree
+
+    @cached_property
+    def saves(self) -> list[tuple[ast.expr, ast.expr, ast.Call]]:
+        """What is saved, under which path, and by which call."""
+        calls = [call for call in self.tree.of_type(ast.Call) if self.definitions.named(call.func) == "torch.save"]
+        return [(call.args[0], call.args[1], call) for call in calls if len(call.args) > 1]
+
+    def saved_for(self, load: ast.Call) -> Iterator[tuple[ast.expr, ast.Call]]:
+        """What is saved where a call of `torch.load` reads, and by which call."""
+        path = next(iter(arguments(load)), None)
+        for saved, place, call in self.saves if path is not None else ():
+            if path is not None and self._is_one_path(place, path):
+                yield saved, call
+
+    def _is_one_path(self, first: ast.expr, second: ast.expr) -> bool:
+        if not written_alike(first, second):
+            return False
+        if isinstance(first, ast.Name):
+            one, other = (self.definitions.function_around(item) for item in (first, second))
+            return one is other or self._is_pair(first.id)
+        return True
+
+    def _is_pair(self, name: str) -> bool:
+        """Whether a file has one call that saves under a path of this name, as where a class saves and loads."""
+        return sum(dotted(path) == name for _, path, _ in self.saves) == 1
+
+    def entries(self, saved: ast.expr) -> Iterator[tuple[str, ast.expr]]:
+        """The entries of what is saved: of a dictionary by their keys, else the whole under an empty one."""
+        value = names.only_value(saved, self.definitions) if isinstance(saved, ast.Name) else saved
+        if isinstance(value, ast.Dict):
+            keys = (key.value if isinstance(key, ast.Constant) else "" for key in value.keys)
+            yield from ((str(key), item) for key, item in zip(keys, value.values, strict=True))
+        elif isinstance(value, ast.Call) and called_name(value) == "dict":
+            yield from ((item.arg or "", item.value) for item in value.keywords)
+        else:
+            yield "", saved
+
+    def value_at(self, name: ast.expr, depth: int = 3) -> ast.expr | None:
+        """What a name was last bound to where it is read, in the statements before that; None: not known."""
+        if not isinstance(name, (ast.Name, ast.Attribute)):
+            return name
+        inner: ast.AST = self.tree.statement(name)
+        while isinstance(inner, ast.stmt):
+            for statement in reversed(self.tree.before(inner)):
+                value = _bound_by(statement, name)
+                if value is not None:
+                    return self.value_at(value, depth - 1) if depth else None
+                if any(_binds(item, name) for item in walk(statement)):
+                    return None  # on some path only
+            parent = self.tree.parent(inner)
+            while parent is not None and not isinstance(parent, ast.stmt):
+                parent = self.tree.parent(parent)
+            if parent is None or isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+                break
+            if isinstance(parent, LOOPS) and any(_binds(item, name) for item in walk(parent)):
+                return None
+            inner = parent
+        return None
+
+    def prefix(self, network: ast.expr) -> str:
+        """What the names of the parameters of a network begin with, where a wrapper has been put around it."""
+        value = self.value_at(network)
+        return self.prefix_of(value) if isinstance(value, ast.Call) else ""
+
+    def prefix_of(self, call: ast.Call) -> str:
+        """What a wrapper that a call makes puts before the names of parameters; empty of no wrapper."""
+        is_torch = self.definitions.named(call.func).startswith("torch")
+        return _PREFIXES.get(called_name(call), "") if is_torch else ""
+
+    def wrapper(self, name: ast.Name) -> ast.Call | None:
+        """The call that puts a wrapper around what a name stands for, on some path to where it is read."""
+        scope = self.tree.function_around(name) or self.tree.module
+        for node in walk(scope):
+            if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and node.lineno < name.lineno:
+                if written_alike(node.targets[0], name) and self.prefix_of(node.value):
+                    return node.value
+        return None
+
+
+def _bound_by(statement: ast.AST, name: ast.expr) -> ast.expr | None:
+    if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
+        return statement.value if written_alike(statement.targets[0], name) else None
+    return None
+
+
+def _binds(node: ast.AST, name: ast.expr) -> bool:
+    is_store = isinstance(getattr(node, "ctx", None), ast.Store)
+    return is_store and dotted(node) == dotted(name)

@@ -1,0 +1,274 @@
+"""Provenance: who makes a module or parameter, which names are the same object, and what has taken its place."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from functools import cached_property
+
+from torchlint.index import FileIndex
+from torchlint.model.definitions import ClassInfo, Definitions, FunctionInfo, all_parameters
+from torchlint.model.parameterless import is_parameterless
+from torchlint.model.queries import names
+from torchlint.model.relations import answer
+from torchlint.model.relations.provenance.copies import Copies, Copy, given_to
+from torchlint.model.relations.provenance.drawn import Drawn
+from torchlint.model.relations.provenance.files import Files
+from torchlint.model.relations.provenance.states import States
+from torchlint.model.values import Answer
+from torchlint.pytorch import naming, stateful_modules
+from torchlint.syntax.python_ast import (
+    LOOPS,
+    SCOPES,
+    TRIES,
+    Site,
+    arguments,
+    called_name,
+    dotted,
+    site_of,
+    walk,
+    written_alike,
+)
+
+_MODULES = frozenset({"torch.nn.Module", "torch.nn.modules.Module", "torch.nn.modules.module.Module"})
+_LAYER_NAMES = ("layer", "block", "cell", "conv", "linear", "mlp", "encoder", "decoder", "attention")
+"""Names of parameters that stand for layers with weights."""
+_SAME = frozenset("to cuda cpu half float double bfloat16 train eval requires_grad_".split())
+"""Methods of a module that return the module."""
+
+
+class Provenance:
+    """Answers where modules and parameters come from."""
+
+    def __init__(self, definitions: Definitions) -> None:
+        self.definitions = definitions
+
+    def answers(self) -> Iterator[answer.Answer]:
+        """Which weights go where, and which states are lost."""
+        code = self.definitions.tree.code
+        for copy in self.copies:
+            target, source, same = code(copy.target), code(copy.source), self.same(copy.target, copy.source)
+            if same is Answer.UNKNOWN:
+                text = f"the weights of `{source}` go into `{target}`, which is perhaps the same network"
+            else:
+                one = "two networks" if same is Answer.NO else "one network"
+                text = f"the weights of `{source}` go into `{target}`: {one}"
+            yield answer.Answer(site_of(copy.node), text)
+        for site, place, load in self.states.discarded():
+            lines = answer.lines(self.definitions.tree, [load])
+            yield answer.Answer(site, f"`{place}` is made anew; the state of the one before is lost, from {lines}")
+
+    def created(self, node: ast.expr) -> ast.expr | None:
+        """The expression that makes what a name stands for: of a variable that is bound once, or of an attribute that
+        its class assigns once. A call that returns the module itself, `net.to(device)`, counts as the module."""
+        for _ in range(8):  # names of names
+            node = itself(node)
+            value = self._value(node)
+            if value is None:
+                break
+            node = value
+        return None if isinstance(node, (ast.Name, ast.Attribute)) else node
+
+    def bound_at(self, node: ast.expr) -> Site | None:
+        """Where a name gets what it stands for, if that is one place."""
+        value = self._value(node)
+        return site_of(value) if value is not None else None
+
+    def _value(self, node: ast.expr) -> ast.expr | None:
+        if isinstance(node, ast.Name):
+            return names.only_value(node, self.definitions)
+        method = self.definitions.method_around(node) if isinstance(node, ast.Attribute) else None
+        if method is None or method.owner is None or not isinstance(node, ast.Attribute):
+            return None
+        if dotted(node.value) not in method.parameters[:1]:
+            return None
+        return self._assigned(method.owner, node.attr)
+
+    def assigned_anywhere(self, node: ast.Attribute) -> ast.expr | None:
+        """The same, of an attribute of any object: what the file assigns to an attribute of this name, once."""
+        method = self.definitions.method_around(node)
+        return self._assigned(method.owner, node.attr) if method is not None and method.owner is not None else None
+
+    def _assigned(self, owner: ClassInfo, name: str) -> ast.expr | None:
+        """What a class assigns to an attribute, where that is one expression."""
+        stores = [
+            item for item in ast.walk(owner.node) if isinstance(item, ast.Attribute) and item.attr == name
+            if isinstance(item.ctx, ast.Store)
+        ]  # fmt: skip
+        statement = self.definitions.tree.parent(stores[0]) if len(stores) == 1 else None
+        return statement.value if isinstance(statement, (ast.Assign, ast.AnnAssign)) else None
+
+    def origin(self, node: ast.expr) -> object:
+        """The expression that makes the object that a name stands for, or the parameter of a function that it is; the
+        same for two names of one object. None: not known."""
+        for _ in range(8):
+            node = itself(node)
+            if isinstance(node, ast.Call) and self.definitions.named(node.func) == "copy.copy" and node.args:
+                node = node.args[0]
+                continue
+            function = self.definitions.function_around(node)
+            if isinstance(node, ast.Name) and function is not None and node.id in function.parameters:
+                return self._parameter(function, node)
+            value = self._value(node)
+            if value is None:
+                break
+            if self._is_under_condition(value):
+                return None
+            node = value
+        return node if isinstance(node, ast.Call) else None
+
+    def _parameter(self, function: FunctionInfo, node: ast.Name) -> object:
+        """A parameter, unless the function binds it to something other than itself, moved."""
+        bound = [
+            item for item in FileIndex.of(self.definitions.tree).bindings_of(node.id)
+            if self.definitions.function_around(item) is function
+        ]  # fmt: skip
+        values = [getattr(self.definitions.tree.parent(item), "value", None) for item in bound]
+        is_same = all(isinstance(value, ast.Call) and dotted(itself(value)) == node.id for value in values)
+        return (function, node.id) if is_same else None
+
+    def _is_under_condition(self, node: ast.expr) -> bool:
+        for item in self.definitions.tree.ancestors(node):
+            if isinstance(item, SCOPES):
+                return False
+            if isinstance(item, (ast.If, *LOOPS, *TRIES)):
+                return True
+        return False
+
+    def same(self, first: ast.expr, second: ast.expr) -> Answer:
+        """Whether two expressions are one object, as far as parameters go: a shallow copy has those of the module."""
+        if dotted(first) and written_alike(first, second):
+            return Answer.YES
+        one, other = self.origin(first), self.origin(second)
+        if one is None or other is None:
+            return Answer.UNKNOWN
+        if one == other:
+            return Answer.YES
+        return Answer.NO if isinstance(one, ast.Call) and isinstance(other, ast.Call) else Answer.UNKNOWN
+
+    def one_for_two(self) -> Iterator[tuple[ast.Call, ast.expr, Site | None]]:
+        """The calls that give a class one object for two parameters between which it copies weights: the call, the
+        object, and where that is copied, if it is in this file."""
+        for call in self.definitions.tree.of_type(ast.Call):
+            names_given = [dotted(item) for item in arguments(call) if isinstance(item, (ast.Name, ast.Attribute))]
+            is_twice = len(set(names_given)) < len(names_given)
+            info = self.definitions.class_named(dotted(call.func)) if is_twice else None
+            method = info.method("__init__") if info is not None else None
+            if method is None:
+                continue
+            given = given_to(call, method)
+            is_here = method.definitions is self.definitions
+            for copy in (self if is_here else Provenance(method.definitions)).copies_of(method):
+                first, second = (given.get(name) for name in copy[1:])
+                if first is not None and second is not None and dotted(first) and written_alike(first, second):
+                    yield call, first, site_of(copy[0]) if is_here else None
+                    break
+
+    def copies_of(self, method: FunctionInfo) -> Iterator[tuple[ast.expr, str, str]]:
+        """The copies of weights between objects that are two parameters of a method, and the names of these."""
+        for copy in self.copies:
+            one, other = self.origin(copy.target), self.origin(copy.source)
+            if isinstance(one, tuple) and isinstance(other, tuple) and one[0] is other[0] is method:
+                yield copy.node, one[1], other[1]
+
+    def is_rebound_to_trained(self, target: ast.expr, source: ast.expr) -> bool:
+        """Whether an update binds a name that had another network to one whose parameters an optimizer has got, and
+        that keeps its own name."""
+        tree, function = self.definitions.tree, self.definitions.function_around(target)
+        is_attribute = isinstance(target, ast.Attribute)
+        method = self.definitions.method_around(target)
+        owner = method.owner if method is not None else None
+        if is_attribute and (owner is None or method is None or method.name == "__init__"):
+            return False
+        here = function.node if function is not None else tree.module
+        scope = owner.node if is_attribute and owner is not None else here
+        loop = next((item for item in tree.ancestors(target) if isinstance(item, LOOPS)), None)
+        if not is_attribute and loop is None:
+            return False
+        if any(written_alike(item, source) for item in _stores(here if loop is None else loop)):
+            return False
+        others = [item for item in _stores(scope) if item is not target and written_alike(item, target)]
+        before = [getattr(tree.parent(item), "value", None) for item in others]
+        was_another = any(value is None or not written_alike(source, value) for value in before)
+        return was_another and any(self._is_trained(call, source) for call in walk(scope) if isinstance(call, ast.Call))
+
+    def _is_trained(self, call: ast.Call, network: ast.expr) -> bool:
+        """`optim.Adam(network.parameters())`."""
+        if not naming.is_optimizer_class(called_name(call)):
+            return False
+        taken = (item.func for item in walk(call) if isinstance(item, ast.Call) and called_name(item) == "parameters")
+        return any(isinstance(item, ast.Attribute) and written_alike(item.value, network) for item in taken)
+
+    @cached_property
+    def states(self) -> States:
+        """Which objects get a state, and which are made anew."""
+        return States(self.definitions)
+
+    @cached_property
+    def drawn(self) -> Drawn:
+        """Which variables of loops are parameters."""
+        return Drawn(self.definitions)
+
+    @cached_property
+    def files(self) -> Files:
+        """Which checkpoints are saved and loaded."""
+        return Files(self.definitions)
+
+    @cached_property
+    def copies(self) -> list[Copy]:
+        """The copies of weights from one network into another."""
+        return list(Copies(self.definitions).all())
+
+    def made_layer(self, node: ast.expr) -> ast.Call | ast.Name | None:
+        """The call that makes a layer with parameters; the name itself of a parameter that is called a layer."""
+        made = node if isinstance(node, ast.Call) else self.created(node) if isinstance(node, ast.Name) else None
+        if isinstance(made, ast.Call):
+            return made if self.has_weights(made) else None
+        function = self.definitions.function_around(node)
+        is_parameter = isinstance(node, ast.Name) and function is not None and node.id in function.parameters
+        if not is_parameter or not isinstance(node, ast.Name) or not node.id.lower().endswith(_LAYER_NAMES):
+            return None
+        return node
+
+    def is_optimizer(self, node: ast.expr) -> bool:
+        """Whether a name stands for an optimizer of PyTorch: by the call that makes it, or by an annotation."""
+        made = self.created(node)
+        if isinstance(made, ast.Call):
+            return _is_optimizer_class(self.definitions.named(made.func))
+        function = self.definitions.function_around(node)
+        given = all_parameters(function.node) if function is not None and isinstance(node, ast.Name) else []
+        notes = [item.annotation for item in given if isinstance(node, ast.Name) and item.arg == node.id]
+        return any(note is not None and _is_optimizer_class(self.definitions.named(note)) for note in notes)
+
+    def has_weights(self, call: ast.Call) -> bool:
+        """Whether a call makes a module that surely has parameters."""
+        info = self.definitions.class_named(dotted(call.func))
+        if info is not None:
+            is_module = any(item in _MODULES for item in info.ancestors() if isinstance(item, str))
+            return is_module and not is_parameterless(info)
+        name = self.definitions.named(call.func)
+        if not name.startswith("torch.nn."):
+            return False
+        last = called_name(call)
+        if last == "Sequential":
+            return any(isinstance(item, ast.Call) and self.has_weights(item) for item in call.args)
+        return last in stateful_modules.WEIGHTED or (last in stateful_modules.NORMS and not call.keywords)
+
+
+def _is_optimizer_class(name: str) -> bool:
+    package, _, last = name.rpartition(".")
+    return package.startswith("torch.optim") and "lr_scheduler" not in package and naming.is_optimizer_class(last)
+
+
+def itself(node: ast.expr) -> ast.expr:
+    """`net` of `net.cuda().eval()`: the module that methods of it return."""
+    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _SAME:
+        node = node.func.value
+    return node
+
+
+def _stores(scope: ast.AST) -> Iterator[ast.expr]:
+    """The variables and attributes that are bound in a scope."""
+    for node in walk(scope):
+        if isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Store):
+            yield node

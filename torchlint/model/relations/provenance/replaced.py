@@ -1,0 +1,333 @@
+"""Modules and parameters that an optimizer misses: made after it in the place of others, or never given to it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+from typing import NamedTuple
+
+from torchlint.lazy_pattern import LazyPattern
+from torchlint.model import events, lineage, module_values, values
+from torchlint.model.frozen import Frozen
+from torchlint.model.observations import Placed
+from torchlint.model.ownership import Ownership
+from torchlint.model.parts import Parts
+from torchlint.model.program import Program, Trace
+from torchlint.model.queries import moved_modules
+from torchlint.model.queries.sure_graphs import SureGraphs
+from torchlint.syntax.python_ast import Site, called_name, dotted, is_literal, walk
+
+_FIXED = LazyPattern(r"(?i)random|fixed|frozen|target|teacher|ema|ref|pretrain|vgg|lpips|percept|loss|criterion|metric")
+"""Names of networks that are not meant to learn, or of losses."""
+
+
+class Replacement(NamedTuple):
+    """`module` has taken the place of one whose parameters `optimizer` holds, and `step` updates those."""
+
+    module: values.Value
+    name: str
+    optimizer: values.Value
+    step: events.Step
+
+
+class Reassigned(NamedTuple):
+    """The call at `site` puts new parameters in the places of those that the optimizer of `step` holds."""
+
+    site: Site
+    step: events.Step
+
+
+class Unheld(NamedTuple):
+    """`module` computes a loss that `step` follows, and no optimizer holds its parameters."""
+
+    module: values.Value
+    name: str
+    step: events.Step
+
+
+class Replacements:
+    """Answers about modules that compute a loss, and that the optimizer which steps does not hold."""
+
+    def __init__(
+        self, program: Program, ownership: Ownership, parts: Parts, frozen: Frozen, sure_graphs: SureGraphs
+    ) -> None:
+        self.program = program
+        self.ownership = ownership
+        self.parts = parts
+        self.frozen = frozen
+        self.sure_graphs = sure_graphs
+        self.tree = program.tree
+
+    def missed(
+        self, trace: Trace, step: events.Step, optimizer: values.Optimizer
+    ) -> Iterator[Replacement | Reassigned | Unheld]:
+        """What computes the loss before a step, and is not among the parameters that the step updates."""
+        called = {module for backward in before(trace, step) for module in self.called(trace, backward)}
+        yield from self._made_again(trace, step, optimizer, called)
+        yield from self._placed(trace, step, optimizer, called)
+        yield from self._reassigned(trace, step, optimizer, called)
+        yield from self._unheld(trace, step, optimizer, called)
+
+    def called(self, trace: Trace, backward: events.Backward) -> Iterator[values.Value]:
+        """The modules that surely ran for a loss, they or methods of theirs."""
+        graph = self.sure_graphs.of(backward.loss)
+        for call in (call for calls in trace.followed.values() for call in calls):
+            if call.receiver is not None and call.result in graph:
+                yield values.resolved(call.receiver)
+        for item in graph:
+            whole = item.parents[0] if isinstance(item, values.Component) else item
+            if isinstance(whole, values.ModuleOutput):
+                yield values.resolved(whole.parents[0])
+            elif (
+                isinstance(item, values.Unknown) and item.callee is not None and self.sure_graphs.is_trained_call(item)
+            ):
+                yield values.resolved(item.callee)
+
+    def _perhaps_called(self, backward: events.Backward) -> Iterator[values.Value]:
+        """The modules one of which surely ran for a loss: `head` of `head = new if is_first else old`."""
+        for item in self.sure_graphs.of(backward.loss):
+            callee = item.callee if isinstance(item, values.Unknown) else None
+            if isinstance(callee, values.Phi):
+                yield from values.inputs_of(callee)
+
+    # -- made in the place of another ----------------------------------------------------------------
+
+    def _made_again(
+        self, trace: Trace, step: events.Step, optimizer: values.Optimizer, called: set[values.Value]
+    ) -> Iterator[Replacement]:
+        """Whole models that are made after an optimizer, under the name of the one that it holds."""
+        for module in called:
+            name = self._target(module)
+            if name and self._is_new(module, optimizer, step) and self._had_before(optimizer, module):
+                if not self._is_taken_care_of(trace, optimizer, module, module, module):
+                    yield Replacement(module, name, optimizer, step)
+
+    def _placed(
+        self, trace: Trace, step: events.Step, optimizer: values.Optimizer, called: set[values.Value]
+    ) -> Iterator[Replacement]:
+        """Layers and parameters that take a place in a model after an optimizer got its parameters."""
+        for placed in self.program.observations.placed:
+            owner, module = placed.owner, placed.value
+            if not optimizer.order < placed.order < step.order or not self._is_new(module, optimizer, step):
+                continue
+            if not self._happens_before(placed, trace, optimizer) or not self._is_kept(trace, placed):
+                continue
+            whole = next((item for item in called if self.parts.is_part(owner, item, derived=True)), None)
+            if whole is None and any(module in self._perhaps_called(each) for each in before(trace, step)):
+                whole = owner
+            if whole is None or not _has(owner, placed.key) or _wraps(module, owner, placed.key):
+                continue
+            if owner is not whole and self._has_siblings(whole, trace):
+                continue  # what a class stores is one value for all of its objects
+            holds = self.ownership.holds(optimizer, owner) is values.Answer.YES
+            if holds and not self._is_taken_care_of(trace, optimizer, module, owner, whole):
+                yield Replacement(module, self._written(placed), optimizer, step)
+
+    def _is_new(self, module: values.Value, optimizer: values.Optimizer, step: events.Step) -> bool:
+        """Whether a module or parameter with weights is made after an optimizer, of nothing that is older."""
+        if isinstance(module, values.Module):
+            is_plain = module_values.is_as_made(module) and module_values.has_parameters(module)
+        else:
+            is_plain = isinstance(module, values.Tensor) and not isinstance(module, values.ModuleParameter)
+        return is_plain and optimizer.order < module.order < step.order and not self._takes_in(module, optimizer)
+
+    def _takes_in(self, module: values.Value, optimizer: values.Optimizer) -> bool:
+        """Whether a module is made with what is older than an optimizer: `Sequential(Dropout(), head)`."""
+        given = lineage.ancestry([module], through=_made_with) - {module}
+        return any(0 < item.order < optimizer.order for item in given if module_values.is_module_like(item))
+
+    def _happens_before(self, placed: Placed, trace: Trace, optimizer: values.Optimizer) -> bool:
+        """Whether a place is taken on the way to a step: in its root, or where an object is made with its optimizer.
+
+        What `__init__` of the owner does itself makes the owner, and what `forward` does happens in other runs.
+        """
+        made = self.tree.own_node(optimizer.site)
+        method = self.program.definitions.method_around(made) if made is not None else None
+        owner = method.owner if method is not None else None
+        makers = {item.owner for item in placed.functions if item.name in ("__init__", "forward")}
+        if makers:
+            return owner is not None and makers == {owner}
+        return placed.order >= trace.start
+
+    def _is_kept(self, trace: Trace, placed: Placed) -> bool:
+        """Whether an attribute has not got something else by the end."""
+        stored = trace.heap.get((placed.owner, str(placed.key)))
+        return stored is None or placed.value in values.inputs_of(stored)
+
+    def _written(self, placed: Placed) -> str:
+        """The place as the program writes it: `model.fc`, also of `setattr(model, "fc", ...)`."""
+        node = self.tree.node(placed.site)
+        if isinstance(node, ast.Call) and node.args:
+            of_method = node.func.value if isinstance(node.func, ast.Attribute) else node.args[0]
+            return f"{dotted(of_method)}.{placed.key}" if placed.key is not None else placed.value.label or "the layer"
+        return self.tree.code(placed.site)
+
+    def _had_before(self, optimizer: values.Value, module: values.Value) -> bool:
+        """Whether an optimizer holds what had the name of a module before, in the same function, and not the module."""
+        if self.ownership.holds(optimizer, module) is not values.Answer.NO:
+            return False
+        made_of = lineage.ancestry([module])
+        return any(
+            self._target(old) == self._target(module) and self._around(old) is self._around(module)
+            for old in self.ownership.held_by(optimizer)[0]
+            if old not in made_of
+        )
+
+    def _target(self, value: values.Value) -> str:
+        """What the call that makes a value is assigned to: `net`, `model.fc`."""
+        node = self.tree.node(values.resolved(value).site)
+        node = moved_modules.moved(node, self.tree) if isinstance(node, ast.Call) else None
+        parent = self.tree.parent(node) if node is not None else None
+        is_alone = isinstance(parent, ast.Assign) and parent.value is node and len(parent.targets) == 1
+        return dotted(parent.targets[0]) if is_alone and isinstance(parent, ast.Assign) else ""
+
+    def _around(self, value: values.Value) -> object:
+        node = self.tree.node(value.site)
+        return self.program.definitions.function_around(node) if node is not None else None
+
+    def _has_siblings(self, whole: values.Value, trace: Trace) -> bool:
+        """Whether a function makes several objects of the class of a module."""
+        info = values.class_of(whole)
+        made = {event.value for event in trace.of(events.Fresh) if values.class_of(event.value) is info}
+        return info is not None and len(made) > 1
+
+    def _is_taken_care_of(
+        self,
+        trace: Trace,
+        optimizer: values.Value,
+        module: values.Value,
+        owner: values.Value,
+        whole: values.Value,
+    ) -> bool:
+        """Whether another optimizer may have a module, it is frozen, or a call may add it to this optimizer."""
+        if self.frozen.may_be_partly(module) or self.frozen.may_be_partly(owner):
+            return True
+        handed = (item for event in trace.of(events.MayClear) if event.order > module.order for item in event.handed)
+        if any(optimizer in values.inputs_of(item) for item in handed):
+            return True
+        seen = self._optimizers if whole.order < trace.start else self._stepping(trace, whole)
+        others = [item for item in seen if item is not optimizer and item.order > module.order]
+        return any(
+            self.ownership.holds(other, item) is not values.Answer.NO for other in others for item in (module, owner)
+        )
+
+    @cached_property
+    def _optimizers(self) -> list[values.Value]:
+        made = (event.value for trace in self.program.traces for event in trace.of(events.Fresh))
+        return [item for item in made if isinstance(item, values.Optimizer)]
+
+    # -- parameters that a call replaces -------------------------------------------------------------
+
+    def _reassigned(
+        self, trace: Trace, step: events.Step, optimizer: values.Optimizer, called: set[values.Value]
+    ) -> Iterator[Reassigned]:
+        """`load_state_dict(..., assign=True)` after an optimizer got its parameters."""
+        for call in trace.of(events.Call):
+            node = self.tree.own_node(call.site)
+            if not optimizer.order < call.order < step.order or not isinstance(node, ast.Call):
+                continue
+            assigns = any(item.arg == "assign" and is_literal(item.value, True) for item in node.keywords)
+            owner = values.resolved(call.value.parents[0]) if call.value.parents else None
+            if assigns and called_name(node) == "load_state_dict" and owner in called:
+                later = (item for item in self._optimizers if item.order > call.order)
+                is_left = all(self.ownership.holds(other, owner) is values.Answer.NO for other in later)
+                if is_left and self.ownership.holds(optimizer, owner) is values.Answer.YES:
+                    yield Reassigned(call.site, step)
+
+    # -- modules that no optimizer holds ---------------------------------------------------------------
+
+    def _unheld(
+        self, trace: Trace, step: events.Step, optimizer: values.Optimizer, called: set[values.Value]
+    ) -> Iterator[Unheld]:
+        """New modules in the loss of a step that neither its optimizer nor any other has."""
+        for whole in called:
+            others = self._stepping(trace, whole)
+            has_some = self.ownership.holds(optimizer, whole) is values.Answer.YES and self._is_made_to_learn(whole)
+            for module in self._parts_in(whole) if has_some else (whole,):
+                if not self._is_made_to_learn(module):
+                    continue
+                if whole.order < optimizer.order and all(isinstance(item, values.Optimizer) for item in others):
+                    if all(self.ownership.holds(other, module) is values.Answer.NO for other in others):
+                        yield Unheld(module, module.label, step)
+
+    def _stepping(self, trace: Trace, whole: values.Value) -> set[values.Value]:
+        """The optimizers that are made or step where a module is in sight; also what else steps, as an update by hand.
+
+        That is the function that makes the module; for a module of an object, all methods of the class.
+        """
+        root = trace.root
+        traces = [trace]
+        if whole.order < trace.start:
+            traces = [
+                each
+                for each in self.program.traces
+                if each.root is None or (root is not None and each.root.owner is root.owner)
+            ]
+        made = (event.value for each in traces for event in each.of(events.Fresh))
+        stepped = (values.resolved(step.optimizer) for each in traces for step in each.of(events.Step))
+        return {item for item in made if isinstance(item, values.Optimizer)} | set(stepped)
+
+    def _parts_in(self, whole: values.Value) -> Iterator[values.Value]:
+        """The layers that `forward` of a module of the program surely uses."""
+        info = values.class_of(whole)
+        stored = self.program.attributes_of(info) if info is not None else {}
+        return (values.resolved(value) for name, value in stored.items() if _has(whole, name))
+
+    def _is_made_to_learn(self, module: values.Value) -> bool:
+        """Whether a module is new, neither loaded, evaluated nor frozen, and by its name meant to learn."""
+        if not isinstance(module, values.Module):
+            return False
+        uses = module.has_use("load_state_dict", "eval", "requires_grad_", "train", "apply", "load", "freeze")
+        is_known = module.name.startswith("torch.nn.") if module.info is None else self._is_of_layers(module)
+        return (
+            not uses
+            and is_known
+            and module_values.is_as_made(module)
+            and module_values.has_parameters(module)
+            and bool(module.label)
+            and not _FIXED.search(module.label)
+            and not self.frozen.may_be_partly(module)
+        )
+
+    def _is_of_layers(self, module: values.Module) -> bool:
+        """Whether a class of the program makes nothing but layers of PyTorch: none comes with weights."""
+        stored = self.program.attributes_of(module.info) if module.info is not None else {}
+        parts = [item for value in stored.values() for item in values.inputs_of(value)]
+        layers = [item for item in parts if isinstance(item, values.Module)]
+        return bool(layers) and not any(isinstance(item, values.Unknown) for item in parts)
+
+
+def before(trace: Trace, step: events.Step) -> Iterator[events.Backward]:
+    """The backward passes of an iteration that ends in a step."""
+    for backward in trace.of(events.Backward):
+        if backward.loops == step.loops and backward.order < step.order and not events.apart(backward, step):
+            yield backward
+
+
+def _has(owner: values.Value, key: object) -> bool:
+    """Whether an object surely uses an attribute: its class stores it, or reads it in `forward`, or is not known."""
+    info = values.class_of(owner)
+    if info is None or not isinstance(key, str):
+        return True
+    if "__init__" in info.writers(key):
+        return True
+    forward = info.method("forward")
+    if forward is None or not forward.parameters or "forward" in info.writers(key):
+        return False
+    return f"{forward.parameters[0]}.{key}" in {dotted(node) for node in walk(forward.node)}
+
+
+def _wraps(value: values.Value, owner: values.Value, key: object) -> bool:
+    """Whether a layer is made with the one whose place it takes in it."""
+    parents = values.resolved(value).parents
+    given = [
+        *parents,
+        *(item for parent in parents if isinstance(parent, values.Container) for item in parent.elements()),
+    ]
+    return any(isinstance(item, values.Unknown) and item.label == key and owner in item.parents for item in given)
+
+
+def _made_with(value: values.Value) -> Iterable[values.Value]:
+    """What a module, or a list of such, is made with."""
+    return lineage.made_of(value) if isinstance(value, (values.Module, values.Container)) else ()

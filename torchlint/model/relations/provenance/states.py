@@ -1,0 +1,179 @@
+"""States of objects: which of them get a state by `load_state_dict`, which are made anew, and which are saved."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+
+from torchlint.lazy_pattern import LazyPattern
+from torchlint.model.definitions import Definitions, FunctionInfo
+from torchlint.model.queries import names
+from torchlint.model.relations.provenance.copies import given_to
+from torchlint.pytorch import naming
+from torchlint.syntax.python_ast import FUNCTIONS, LOOPS, Site, called_name, dotted, names_read, site_of, walk
+
+_MAKING = LazyPattern(r"_?(build|make|create|get|configure|init|setup|new)(_|$|[A-Z])")
+"""Names of functions that make objects."""
+_SHOWING = frozenset({"print", "info", "debug", "log", "warning"})
+
+
+class States:
+    """Answers about the states of the objects of a file: by names, in the order of its statements."""
+
+    def __init__(self, definitions: Definitions) -> None:
+        self.definitions = definitions
+        self.tree = definitions.tree
+
+    @cached_property
+    def loads(self) -> list[tuple[ast.Call, ast.expr]]:
+        """The calls of `load_state_dict`, each with its object."""
+        calls = (call for call in self.tree.of_type(ast.Call) if called_name(call) == "load_state_dict")
+        return [(call, call.func.value) for call in calls if isinstance(call.func, ast.Attribute) and call.args]
+
+    @cached_property
+    def saved(self) -> list[ast.expr]:
+        """The objects whose `state_dict()` becomes an entry of a dictionary, as a checkpoint has them."""
+        found: list[ast.expr] = []
+        for call in self.tree.of_type(ast.Call):
+            if called_name(call) == "state_dict" and isinstance(call.func, ast.Attribute) and not call.args:
+                parent = self.tree.parent(call)
+                in_slot = isinstance(parent, ast.Assign) and isinstance(parent.targets[0], ast.Subscript)
+                if isinstance(parent, (ast.Dict, ast.keyword)) or in_slot:
+                    found.append(call.func.value)
+        return found
+
+    def discarded(self) -> Iterator[tuple[Site, str, Site]]:
+        """Objects that are made anew after their state was loaded and before anything uses them: where, the name of
+        the object, and where its state was loaded."""
+        for node in self.tree.nodes:
+            for block in (getattr(node, name, None) for name in ("body", "orelse", "finalbody")):
+                if isinstance(block, list):
+                    yield from self._discarded(block)
+
+    def _discarded(self, block: list[ast.stmt]) -> Iterator[tuple[Site, str, Site]]:
+        loaded: dict[str, ast.AST] = {}
+        for statement in block:
+            made = self._made(statement) if loaded else {}
+            for place in [item for item in loaded if item in made]:
+                yield site_of(made[place]), place, site_of(loaded.pop(place))
+            for place in [item for item in loaded if self._uses(statement, item)]:
+                del loaded[place]
+            if not isinstance(statement, (*LOOPS, *FUNCTIONS, ast.ClassDef)):
+                loaded.update(self._loaded(statement))
+
+    def _loaded(self, statement: ast.stmt) -> dict[str, ast.AST]:
+        """The names of objects that a statement gives a state, and does not use otherwise."""
+        found: dict[str, ast.AST] = {}
+        for call in (item for item in walk(statement) if isinstance(item, ast.Call)):
+            owner = call.func.value if isinstance(call.func, ast.Attribute) else None
+            if called_name(call) == "load_state_dict" and owner is not None:
+                found[dotted(owner)] = call
+                continue
+            called = self._loading(call)
+            given = given_to(call, called) if called is not None else {}
+            for place in self._loaded_in(called) if called is not None else ():
+                outside = place if place.startswith("self.") else dotted(given.get(place))
+                found[outside] = call
+        return {place: call for place, call in found.items() if place and not any(self._mentions(statement, place))}
+
+    @cached_property
+    def _loading_names(self) -> set[str]:
+        """The names of the functions that give an object a state."""
+        around = (self.definitions.function_around(call) for call, _ in self.loads)
+        return {function.name for function in around if function is not None and function.name != "__init__"}
+
+    def _loading(self, call: ast.Call) -> FunctionInfo | None:
+        """The function of the file that a call calls, if that gives an object a state."""
+        return names.function(call.func, self.definitions) if called_name(call) in self._loading_names else None
+
+    def _loaded_in(self, function: FunctionInfo) -> set[str]:
+        """The parameters and attributes of `self` that a function gives a state."""
+        own = [owner for call, owner in self.loads if self.tree.function_around(call) is function.node]
+        places = {dotted(owner) for owner in own if not isinstance(owner, ast.Subscript)}
+        return {place for place in places if place in function.parameters or place.startswith("self.")}
+
+    def _made(self, statement: ast.stmt) -> dict[str, ast.AST]:
+        """The names that a statement surely binds to a new object, that is made of nothing by this name."""
+        if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
+            called = names.function(statement.value.func, self.definitions)
+            body = called.node.body if called is not None and isinstance(called.node, FUNCTIONS) else []
+            inner = {place: node for item in body for place, node in self._made_here(item).items()}
+            return {place: statement for place in inner if place.startswith("self.") and not _is_used(body, place)}
+        return self._made_here(statement)
+
+    def _made_here(self, statement: ast.stmt) -> dict[str, ast.AST]:
+        if not isinstance(statement, (ast.Assign, ast.AnnAssign)):
+            return {}
+        value = statement.value
+        if not isinstance(value, ast.Call) or not _makes(value):
+            return {}
+        targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+        flat = [item for target in targets for item in (target.elts if isinstance(target, ast.Tuple) else [target])]
+        read = names_read(value)
+        places = {dotted(item): item for item in flat if not isinstance(item, ast.Subscript)}
+        return {place: node for place, node in places.items() if place and not _reads(read, place)}
+
+    def _uses(self, statement: ast.stmt, place: str) -> bool:
+        """Whether a statement uses an object, or may: by a method of `self`, or of what holds it."""
+        if any(self._mentions(statement, place)):
+            return True
+        owner = place.rpartition(".")[0]
+        if not owner:
+            return False
+        for node in walk(statement):
+            if isinstance(node, (ast.Name, ast.Attribute)) and dotted(node) == owner:
+                around = self.tree.parent(node)
+                if not isinstance(around, ast.Attribute) or self._method_uses(around, place):
+                    return True
+        return False
+
+    def _method_uses(self, method: ast.Attribute, place: str) -> bool:
+        called = names.function(method, self.definitions)
+        if called is None:
+            return isinstance(self.tree.parent(method), ast.Call)
+        return any(self._mentions(called.node, place))
+
+    def _mentions(self, root: ast.AST, place: str) -> Iterator[ast.AST]:
+        """Where an object is used, other than to give it a state or to show it."""
+        for node in walk(root):
+            if isinstance(node, (ast.Name, ast.Attribute)) and dotted(node) == place:
+                around = self.tree.parent(node)
+                call = self.tree.parent(around) if around is not None else None
+                if isinstance(around, ast.Attribute) and around.attr == "load_state_dict":
+                    continue
+                shown = around if isinstance(around, ast.Call) else call
+                if isinstance(shown, ast.Call) and (called_name(shown) in _SHOWING or self._only_loads(shown)):
+                    continue
+                yield node
+
+    def _only_loads(self, call: ast.Call) -> bool:
+        """Whether a call of a function of the file does no more than give objects a state."""
+        called = self._loading(call)
+        return called is not None and bool(self._loaded_in(called))
+
+
+def _makes(call: ast.Call) -> bool:
+    """Whether a call makes an object, by the name of the class or function."""
+    name = called_name(call)
+    while name in ("to", "cuda", "eval", "train", "float", "half") and isinstance(call.func, ast.Attribute):
+        if not isinstance(call.func.value, ast.Call):
+            return False
+        call = call.func.value
+        name = called_name(call)
+    return naming.is_class_name(name) or name == "SGD" or bool(_MAKING.match(name))
+
+
+def _is_used(body: Iterable[ast.stmt], place: str) -> bool:
+    """Whether statements read an object before they bind it."""
+    for statement in body:
+        read = names_read(statement.value) if isinstance(statement, ast.Assign) else names_read(statement)
+        if _reads(read, place):
+            return True
+        if isinstance(statement, ast.Assign) and any(dotted(target) == place for target in statement.targets):
+            return False
+    return False
+
+
+def _reads(read: set[str], place: str) -> bool:
+    return any(name == place or name.startswith(f"{place}.") for name in read)
