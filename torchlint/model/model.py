@@ -25,6 +25,7 @@ from torchlint.model.queries.sure_graphs import SureGraphs
 from torchlint.model.queries.training_layers import TrainingLayers
 from torchlint.model.queries.uncalled import Uncalled
 from torchlint.model.relations.gradients import Gradients
+from torchlint.model.relations.terms import Terms
 from torchlint.model.tracking import Tracking
 from torchlint.pytorch.naming import is_test
 from torchlint.pytorch.releases import Releases
@@ -191,6 +192,9 @@ class Model:
     def module_states(self) -> ModuleStates:
         """Graphs that modules keep from one call to the next."""
         return ModuleStates(self.program, self.sure_graphs)
+    def terms(self) -> Terms:
+        """The terms of losses, and whether parameters learn from them."""
+        return Terms(self.program, self.tracking)
 
     @cached_property
     def shapes(self) -> Shapes:

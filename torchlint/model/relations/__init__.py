@@ -6,5 +6,5 @@ prints these answers, and the programs of its page state them.
 
 from __future__ import annotations
 
-NAMES = ("gradients", "module_states")
+NAMES = ("gradients", "module_states", "terms")
 """The relations, each the name of a file here, of its page and of the property of `Model`."""
