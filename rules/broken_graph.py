@@ -142,12 +142,11 @@ class BrokenGraph(Rule):
 
     def _ends(self, trace: program.Trace, made_of: tuple[values.Value, ...]) -> list[graph_ends.End]:
         """Where values were cut from their graphs, if all that they are made of surely has none."""
-        found = self.model.terms.ends.of([graph_ends.Place(values.resolved(item)) for item in made_of])
-        if found is None or any(end.cut is graph_ends.Cut.NO_GRAD for end in found[0]):
+        ends, before, may_have = self.model.terms.ends.of(graph_ends.Place(values.resolved(item)) for item in made_of)
+        if may_have is not None or any(end.cut is graph_ends.Cut.NO_GRAD for end in ends):
             return []  # training-under-no-grad is about that
-        ends, before = found
         changed = (event for event in trace.of(events.Mutate) if values.resolved(event.target) in before)
-        return ends if all(event.result in before for event in changed) else []
+        return list(ends) if all(event.result in before for event in changed) else []
 
     # -- report --------------------------------------------------------------------------------------------
 

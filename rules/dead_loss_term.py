@@ -110,12 +110,14 @@ class DeadLossTerm(Rule):
     def _end(self, term: terms.Term) -> graph_ends.End | None:
         """Where the graph of a term ends that an author believes to have one."""
         had = [
-            end for end in term.ends if end.cut is not graph_ends.Cut.SHAPED and self.model.terms.ends.had_graph(end)
+            end
+            for end in term.found.ends
+            if end.cut is not graph_ends.Cut.SHAPED and self.model.terms.ends.had_graph(end)
         ]
         cuts = {end.cut for end in had}
         if not had or term.site is None or (term.is_subtracted and cuts <= _OF_A_REFERENCE):
             return None
-        if cuts <= _MEANT and not any(map(_is_loss, term.made_of)):
+        if cuts <= _MEANT and not any(map(_is_loss, term.found.before)):
             return None
         return min(had, key=lambda end: end.place.value.order)
 

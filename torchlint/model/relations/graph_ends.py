@@ -17,6 +17,7 @@ from torchlint.model.values import (
     FILLED,
     Answer,
     Container,
+    External,
     Iteration,
     Module,
     ModuleOutput,
@@ -29,7 +30,7 @@ from torchlint.model.values import (
     Value,
     resolved,
 )
-from torchlint.pytorch import naming
+from torchlint.pytorch import api, naming
 from torchlint.pytorch.autograd_table import NOT_DIFFERENTIABLE, OPERATORS
 from torchlint.pytorch.effects import GradMode
 from torchlint.syntax.python_ast import called_name
@@ -42,6 +43,9 @@ _CUTTING = _DETACHING | _COMPARING | NOT_DIFFERENTIABLE
 _FLAT = frozenset("ceil fix floor round sign trunc floor_divide".split())
 """Operators whose gradient is zero wherever they have one."""
 _SHAPED = frozenset("full_like ones_like rand_like randn_like zeros_like empty_like dim size numel".split())
+_MEASURING = api.PLAIN_METHODS | api.PLAIN_ATTRIBUTES | {"len"}
+"""What gives a size or another property of a tensor, and none of its numbers."""
+_CONSTANTS = frozenset({"math", "numpy", "torch"})
 _READING = frozenset({"item", "tolist"})
 _MOST = 400
 """Values that are asked for one answer."""
@@ -92,6 +96,14 @@ class End(NamedTuple):
     cut: Cut
 
 
+class Ends(NamedTuple):
+    """All that lies before the ends of the graph of a value; or a place that may have a graph, or nobody knows."""
+
+    ends: tuple[End, ...] = ()
+    before: frozenset[Value] = frozenset()
+    open: Place | None = None
+
+
 class GraphEnds:
     """Follows values back to where their graphs end."""
 
@@ -100,8 +112,8 @@ class GraphEnds:
         self._tracking = tracking
         self._definitions = definitions
 
-    def of(self, places: Iterable[Place]) -> tuple[list[End], set[Value]] | None:
-        """The ends of the graphs of values and all that lies before them; None if one of them may have a graph."""
+    def of(self, places: Iterable[Place]) -> Ends:
+        """Where the graphs of values end, if each of them surely does."""
         ends: list[End] = []
         stack, seen = [place.opened() for place in places], set[Place]()
         while stack:
@@ -111,12 +123,11 @@ class GraphEnds:
             seen.add(place)
             parts = self._parts(place)
             if parts is None or len(seen) > _MOST:
-                return None
-            if place.value.site is not None and not parts:
-                cut = self.cut(place.value)
-                ends += [End(place, cut)] if cut is not None else []
+                return Ends(open=place)
+            cut = self.cut(place.value) if place.value.site is not None and not parts else None
+            ends += [End(place, cut)] if cut is not None else []
             stack.extend(part.opened() for part in parts)
-        return ends, {place.value for place in seen}
+        return Ends(tuple(ends), frozenset(place.value for place in seen))
 
     def _parts(self, place: Place) -> list[Place] | None:
         """The values from which a value would get its graph: empty where it ends; None where it may have one."""
@@ -129,6 +140,8 @@ class GraphEnds:
             return [place.to(item) for item in inside] or None  # an empty one is filled elsewhere
         if isinstance(value, Phi):
             return [place.to(item) for item in value.parents]
+        if isinstance(value, External):
+            return [] if api.package(value.name) in _CONSTANTS else None  # `math.pi`
         if isinstance(value, Unknown):
             return [] if self._is_batch(value) else None
         if not isinstance(value, Tensor) or value.leaf or value.mode is GradMode.UNKNOWN:
@@ -145,7 +158,9 @@ class GraphEnds:
     def _parts_of_number(self, place: Place, value: Plain) -> list[Place] | None:
         if value.is_literal or self.cut(value) is not None:
             return []
-        _, operands, _ = self._observations.numbers.get(value, ("", (), None))
+        how, operands, _ = self._observations.numbers.get(value, ("", (), None))
+        if how in _MEASURING:
+            return []
         numbers = [resolved(item) for item in operands]
         return [place.to(item) for item in numbers] if all(isinstance(item, Plain) for item in numbers) else None
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from torchlint.model.kinds import is_number
 from torchlint.model.module_values import has_parameters, returned_by, returned_parts
 from torchlint.model.program import Program
-from torchlint.model.relations.graph_ends import RESCALING, End, GraphEnds, Place
+from torchlint.model.relations.graph_ends import RESCALING, Ends, GraphEnds, Place
 from torchlint.model.tracking import Tracking
 from torchlint.model.values import (
     Answer,
@@ -43,10 +43,8 @@ class Term(NamedTuple):
     is_subtracted: bool
     learns: Answer
     """Whether parameters learn from it."""
-    ends: tuple[End, ...] = ()
-    """Where its graph ends, if none learns."""
-    made_of: frozenset[Value] = frozenset()
-    """The values before these ends."""
+    found: Ends
+    """Where its graph ends, if none learns; else what is not known to end it."""
 
 
 class _Part(NamedTuple):
@@ -76,10 +74,10 @@ class Terms:
 
     def _term(self, part: _Part) -> Term:
         found = self.ends.of([part.place])
-        if found is not None:
-            return Term(*part, Answer.NO, tuple(found[0]), frozenset(found[1]))
+        if found.open is None:
+            return Term(*part, Answer.NO, found)
         tracked = self._tracking.tracked(part.place.value)
-        return Term(*part, Answer.YES if tracked is Answer.YES else Answer.UNKNOWN)
+        return Term(*part, Answer.YES if tracked is Answer.YES else Answer.UNKNOWN, found)
 
     def came_from(self, term: Term) -> set[Value]:
         """All that a term was computed from, whether it kept its graph or not."""
@@ -152,7 +150,7 @@ class Terms:
         return [part._replace(place=decides)]
 
     def _has_no_graph(self, place: Place) -> bool:
-        return self._tracking.tracked(place.value) is Answer.NO or self.ends.of([place]) is not None
+        return self._tracking.tracked(place.value) is Answer.NO or self.ends.of([place]).open is None
 
 
 def _is_coefficient(value: Value) -> bool:
