@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule
@@ -95,7 +95,7 @@ class BrokenGraph(Rule):
         for trace in self.model.program.traces:
             for backward in trace.of(events.Backward) if not self.model.program.tests(trace) else ():
                 leaf = terms.leaf_of(backward.loss)
-                found = self._leaf_loss(trace, backward, leaf) if leaf else self._cut_loss(trace, backward)
+                found = self._leaf_loss(trace, backward, leaf) if leaf else self._cut_loss(backward)
                 if found is not None:
                     yield found
 
@@ -108,7 +108,7 @@ class BrokenGraph(Rule):
         if leaf in copied:
             was_cut = any(not graph_ends.is_literal(item) for item in copied[leaf])
         else:
-            was_cut = bool(self._ends(trace, leaf.parents))
+            was_cut = bool(self._ends(*leaf.parents))
         step = self._step_after(trace, backward, leaf) if was_cut else None
         return LeafLoss(backward, leaf.site, step) if step is not None else None
 
@@ -121,11 +121,11 @@ class BrokenGraph(Rule):
                 return step
         return None
 
-    def _cut_loss(self, trace: program.Trace, backward: events.Backward) -> CutLoss | None:
+    def _cut_loss(self, backward: events.Backward) -> CutLoss | None:
         """A backward of a loss that has no graph, or gradients of zero only, since all of it was cut."""
         loss, tracked = values.resolved(backward.loss), self.model.tracking.tracked(backward.loss)
         is_tensor = isinstance(loss, (values.Tensor, values.Phi))
-        ends = self._ends(trace, (loss,)) if is_tensor and not self._is_guarded(backward.site) else []
+        ends = self._ends(loss) if is_tensor and not self._is_guarded(backward.site) else ()
         flat = [end for end in ends if end.cut is graph_ends.Cut.FLAT and self.model.terms.ends.had_graph(end)]
         if not ends or (not flat and tracked is not values.Answer.NO):
             return None
@@ -140,13 +140,11 @@ class BrokenGraph(Rule):
             for item in tree.ancestors(tree.node(site))
         )
 
-    def _ends(self, trace: program.Trace, made_of: tuple[values.Value, ...]) -> list[graph_ends.End]:
+    def _ends(self, *made_of: values.Value) -> tuple[graph_ends.End, ...]:
         """Where values were cut from their graphs, if all that they are made of surely has none."""
-        ends, before, may_have = self.model.terms.ends.of(graph_ends.Place(values.resolved(item)) for item in made_of)
-        if may_have is not None or any(end.cut is graph_ends.Cut.NO_GRAD for end in ends):
-            return []  # training-under-no-grad is about that
-        changed = (event for event in trace.of(events.Mutate) if values.resolved(event.target) in before)
-        return list(ends) if all(event.result in before for event in changed) else []
+        found = self.model.terms.ends.of(graph_ends.Place(values.resolved(item)) for item in made_of)
+        is_off = any(end.cut is graph_ends.Cut.NO_GRAD for end in found.ends)  # training-under-no-grad is about that
+        return found.ends if found.open is None and not is_off else ()
 
     # -- report --------------------------------------------------------------------------------------------
 
@@ -181,5 +179,5 @@ class BrokenGraph(Rule):
         return f"`{name}`" if name else "the loss"
 
 
-def _first(ends: list[graph_ends.End]) -> Site:
+def _first(ends: Iterable[graph_ends.End]) -> Site:
     return min(end.place.value.site for end in ends if end.place.value.site is not None)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 from enum import Enum
+from functools import cached_property
 from typing import NamedTuple
 
-from torchlint.model.definitions import Definitions
+from torchlint.model.events import Mutate
 from torchlint.model.lineage import whole_of
 from torchlint.model.module_values import has_parameters, returned_by
-from torchlint.model.observations import Observations
+from torchlint.model.program import Program
 from torchlint.model.tracking import Tracking
 from torchlint.model.utilities import Kind, is_kind
 from torchlint.model.values import (
@@ -107,10 +108,11 @@ class Ends(NamedTuple):
 class GraphEnds:
     """Follows values back to where their graphs end."""
 
-    def __init__(self, observations: Observations, tracking: Tracking, definitions: Definitions) -> None:
-        self._observations = observations
+    def __init__(self, program: Program, tracking: Tracking) -> None:
+        self._program = program
+        self._observations = program.observations
         self._tracking = tracking
-        self._definitions = definitions
+        self._definitions = program.definitions
 
     def of(self, places: Iterable[Place]) -> Ends:
         """Where the graphs of values end, if each of them surely does."""
@@ -127,7 +129,18 @@ class GraphEnds:
             cut = self.cut(place.value) if place.value.site is not None and not parts else None
             ends += [End(place, cut)] if cut is not None else []
             stack.extend(part.opened() for part in parts)
-        return Ends(tuple(ends), frozenset(place.value for place in seen))
+        before = frozenset(place.value for place in seen)
+        filled = (place for place in seen if not before.issuperset(self._results_of_changes.get(place.value, ())))
+        return Ends(tuple(ends), before, next(filled, None))
+
+    @cached_property
+    def _results_of_changes(self) -> dict[Value, set[Value]]:
+        """The results of changes in place, by what is changed: they may bring a graph along."""
+        found: dict[Value, set[Value]] = {}
+        for trace in self._program.traces:
+            for event in trace.of(Mutate):
+                found.setdefault(resolved(event.target), set()).add(event.result)
+        return found
 
     def _parts(self, place: Place) -> list[Place] | None:
         """The values from which a value would get its graph: empty where it ends; None where it may have one."""

@@ -59,7 +59,7 @@ class Terms:
     def __init__(self, program: Program, tracking: Tracking) -> None:
         self._program = program
         self._tracking = tracking
-        self.ends = GraphEnds(program.observations, tracking, program.definitions)
+        self.ends = GraphEnds(program, tracking)
         self._known: dict[Value, list[Term]] = {}
 
     def of(self, loss: Value) -> list[Term]:
