@@ -151,7 +151,7 @@ class ReentrantCheckpoint(Rule):
         return self.model.tracking.tracked(value) is values.Answer.NO or self._is_of_frozen_embedding(value)
 
     def _is_of_frozen_embedding(self, value: values.Tensor) -> bool:
-        """Whether a value is computed by a frozen embedding, whose inputs are numbers of rows; no hook says otherwise."""
+        """Whether a frozen embedding computes a value, of numbers of rows; and no hook says otherwise."""
         module = values.resolved(value.parents[0]) if isinstance(value, values.ModuleOutput) else None
         is_embedding = isinstance(module, values.Module) and module.name == "torch.nn.Embedding"
         return is_embedding and self.model.frozen.may_be(module) and not self._has_hooks
