@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule
 from torchlint.model import events, held_parameters, program, values
-from torchlint.model.relations import graph_ends, terms
+from torchlint.model.relations import terms
 from torchlint.pytorch import triggers
 from torchlint.syntax.python_ast import Site, called_name, dotted, site_of
 
@@ -106,7 +106,7 @@ class BrokenGraph(Rule):
             return None
         copied = self.model.program.observations.copied
         if leaf in copied:
-            was_cut = any(not graph_ends.is_literal(item) for item in copied[leaf])
+            was_cut = any(not terms.is_literal(item) for item in copied[leaf])
         else:
             was_cut = bool(self._ends(*leaf.parents))
         step = self._step_after(trace, backward, leaf) if was_cut else None
@@ -126,7 +126,7 @@ class BrokenGraph(Rule):
         loss, tracked = values.resolved(backward.loss), self.model.tracking.tracked(backward.loss)
         is_tensor = isinstance(loss, (values.Tensor, values.Phi))
         ends = self._ends(loss) if is_tensor and not self._is_guarded(backward.site) else ()
-        flat = [end for end in ends if end.cut is graph_ends.Cut.FLAT and self.model.terms.ends.had_graph(end)]
+        flat = [end for end in ends if end.cut is terms.Cut.FLAT and self.model.terms.ends.had_graph(end)]
         if not ends or (not flat and tracked is not values.Answer.NO):
             return None
         return CutLoss(backward, _first(flat or ends), bool(flat))
@@ -140,11 +140,11 @@ class BrokenGraph(Rule):
             for item in tree.ancestors(tree.node(site))
         )
 
-    def _ends(self, *made_of: values.Value) -> tuple[graph_ends.End, ...]:
+    def _ends(self, *made_of: values.Value) -> tuple[terms.End, ...]:
         """Where values were cut from their graphs, if all that they are made of surely has none."""
-        found = self.model.terms.ends.of(graph_ends.Place(values.resolved(item)) for item in made_of)
-        is_off = any(end.cut is graph_ends.Cut.NO_GRAD for end in found.ends)  # training-under-no-grad is about that
-        return found.ends if found.open is None and not is_off else ()
+        found = self.model.terms.ends.of(terms.Place(values.resolved(item)) for item in made_of)
+        is_off = any(end.cut is terms.Cut.NO_GRAD for end in found.ends)  # training-under-no-grad is about that
+        return found.ends if not found.open and not is_off else ()
 
     # -- report --------------------------------------------------------------------------------------------
 
@@ -179,5 +179,5 @@ class BrokenGraph(Rule):
         return f"`{name}`" if name else "the loss"
 
 
-def _first(ends: Iterable[graph_ends.End]) -> Site:
+def _first(ends: Iterable[terms.End]) -> Site:
     return min(end.place.value.site for end in ends if end.place.value.site is not None)

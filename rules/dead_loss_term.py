@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule
 from torchlint.model import events, values
-from torchlint.model.relations import graph_ends, terms
+from torchlint.model.relations import terms
 from torchlint.pytorch import losses, triggers
 from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
     from torchlint.index import FileIndex
 
-_MEANT = frozenset({graph_ends.Cut.DETACHED})
+_MEANT = frozenset({terms.Cut.DETACHED})
 """Cuts that are written on purpose: a whole term that is detached corrects the value of a loss."""
-_OF_A_REFERENCE = _MEANT | {graph_ends.Cut.NUMBER, graph_ends.Cut.NEW, graph_ends.Cut.NO_GRAD}
+_OF_A_REFERENCE = _MEANT | {terms.Cut.NUMBER, terms.Cut.NEW, terms.Cut.NO_GRAD}
 """Cuts of what a term is compared with: `(new - old).mean()`."""
 _CUTTING_WORDS = "item tensor numpy detach arg round ceil floor sign no_grad data > < =="
 
@@ -26,7 +26,7 @@ class DeadTerm(NamedTuple):
     """A term of the loss of `backward` from which no parameter learns, for its graph ends at `end`."""
 
     term: terms.Term
-    end: graph_ends.End
+    end: terms.End
     backward: events.Backward
 
 
@@ -107,12 +107,10 @@ class DeadLossTerm(Rule):
             if end is not None and alive.isdisjoint(self.model.terms.came_from(term)):
                 yield DeadTerm(term, end, backward)
 
-    def _end(self, term: terms.Term) -> graph_ends.End | None:
+    def _end(self, term: terms.Term) -> terms.End | None:
         """Where the graph of a term ends that an author believes to have one."""
         had = [
-            end
-            for end in term.found.ends
-            if end.cut is not graph_ends.Cut.SHAPED and self.model.terms.ends.had_graph(end)
+            end for end in term.found.ends if end.cut is not terms.Cut.SHAPED and self.model.terms.ends.had_graph(end)
         ]
         cuts = {end.cut for end in had}
         if not had or term.site is None or (term.is_subtracted and cuts <= _OF_A_REFERENCE):
@@ -130,8 +128,8 @@ class DeadLossTerm(Rule):
             help="compute the term with operators that have a gradient, from values that keep their graph",
         )
 
-    def _reason(self, end: graph_ends.End) -> str:
-        value, cut = end.place.value, graph_ends.Cut
+    def _reason(self, end: terms.End) -> str:
+        value, cut = end.place.value, terms.Cut
         if end.cut is cut.COMPARED:
             return "a comparison has no gradient"
         if end.cut is cut.NO_GRAD:

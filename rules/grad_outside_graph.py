@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule
 from torchlint.model import events, values
-from torchlint.model.relations import graph_ends
+from torchlint.model.relations import terms
 from torchlint.pytorch import api
 from torchlint.syntax import python_ast
 
@@ -88,7 +88,7 @@ class GradOutsideGraph(Rule):
     def ask(self) -> Iterator[WithoutGraph | WithoutGradient | MadeLater]:
         for trace in self.model.program.traces:
             for grad in trace.of(events.Grad) if not self.model.program.tests(trace) else ():
-                if not self._is_expected(grad.site):
+                if grad.mode is api.GradMode.ON and not self._is_expected(grad.site):
                     yield from self._faults(grad)
 
     def _faults(self, grad: events.Grad) -> Iterator[WithoutGraph | WithoutGradient | MadeLater]:
@@ -106,10 +106,10 @@ class GradOutsideGraph(Rule):
 
     def _surely_without(self, value: values.Value) -> bool:
         """Whether a tensor surely requires no grad, and nothing tells it to."""
-        found = self.model.terms.ends.of([graph_ends.Place(value)])
+        found = self.model.terms.ends.of([terms.Place(value)])
         told = (leaf.base for leaf in self.model.program.observations.unfrozen if isinstance(leaf, values.Tensor))
-        is_flat = any(end.cut is graph_ends.Cut.FLAT for end in found.ends)
-        return found.open is None and not is_flat and found.before.isdisjoint(base for base in told if base is not None)
+        is_flat = any(end.cut is terms.Cut.FLAT for end in found.ends)
+        return not found.open and not is_flat and found.before.isdisjoint(base for base in told if base is not None)
 
     def _is_later(self, value: values.Value, outputs: values.Value) -> bool:
         """Whether a value is a tensor of its own that was made after the outputs: a result, or a slice, `x[:, 0:1]`."""

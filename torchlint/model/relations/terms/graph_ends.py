@@ -29,6 +29,7 @@ from torchlint.model.values import (
     Tensor,
     Unknown,
     Value,
+    is_none,
     resolved,
 )
 from torchlint.pytorch import api, naming
@@ -98,11 +99,11 @@ class End(NamedTuple):
 
 
 class Ends(NamedTuple):
-    """All that lies before the ends of the graph of a value; or a place that may have a graph, or nobody knows."""
+    """All that lies before the ends of the graph of a value, and the places that may have a graph."""
 
     ends: tuple[End, ...] = ()
     before: frozenset[Value] = frozenset()
-    open: Place | None = None
+    open: tuple[Place, ...] = ()
 
 
 class GraphEnds:
@@ -117,21 +118,23 @@ class GraphEnds:
     def of(self, places: Iterable[Place]) -> Ends:
         """Where the graphs of values end, if each of them surely does."""
         ends: list[End] = []
+        may_have: list[Place] = []
         stack, seen = [place.opened() for place in places], set[Place]()
         while stack:
             place = stack.pop()
             if place in seen:
                 continue
             seen.add(place)
-            parts = self._parts(place)
-            if parts is None or len(seen) > _MOST:
-                return Ends(open=place)
+            parts = self._parts(place) if len(seen) <= _MOST else None
+            if parts is None:
+                may_have.append(place)
+                continue
             cut = self.cut(place.value) if place.value.site is not None and not parts else None
             ends += [End(place, cut)] if cut is not None else []
             stack.extend(part.opened() for part in parts)
         before = frozenset(place.value for place in seen)
-        filled = (place for place in seen if not before.issuperset(self._results_of_changes.get(place.value, ())))
-        return Ends(tuple(ends), before, next(filled, None))
+        may_have += (place for place in seen if not before.issuperset(self._results_of_changes.get(place.value, ())))
+        return Ends(tuple(ends), before, tuple(may_have))
 
     @cached_property
     def _results_of_changes(self) -> dict[Value, set[Value]]:
@@ -152,7 +155,7 @@ class GraphEnds:
             inside = value.elements() if not may_hold_more else []
             return [place.to(item) for item in inside] or None  # an empty one is filled elsewhere
         if isinstance(value, Phi):
-            return [place.to(item) for item in value.parents]
+            return [place.to(item) for item in value.parents if not is_none(item)]
         if isinstance(value, External):
             return [] if api.package(value.name) in _CONSTANTS else None  # `math.pi`
         if isinstance(value, Unknown):
@@ -169,6 +172,8 @@ class GraphEnds:
         return [place.to(item) for item in value.parents] if is_passing else None
 
     def _parts_of_number(self, place: Place, value: Plain) -> list[Place] | None:
+        if value.is_none:
+            return None  # returned by a method that a class elsewhere overrides
         if value.is_literal or self.cut(value) is not None:
             return []
         how, operands, _ = self._observations.numbers.get(value, ("", (), None))

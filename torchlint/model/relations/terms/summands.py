@@ -6,10 +6,12 @@ import ast
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from torchlint.model.events import Backward
 from torchlint.model.kinds import is_number
 from torchlint.model.module_values import has_parameters, returned_by, returned_parts
 from torchlint.model.program import Program
-from torchlint.model.relations.graph_ends import RESCALING, Ends, GraphEnds, Place
+from torchlint.model.relations.answer import Answer as Text
+from torchlint.model.relations.terms.graph_ends import RESCALING, Ends, GraphEnds, Place
 from torchlint.model.tracking import Tracking
 from torchlint.model.values import (
     Answer,
@@ -36,7 +38,7 @@ _MOST_TERMS = 64
 
 
 class Term(NamedTuple):
-    """A term of a loss, written at `site` where it is added to the others."""
+    """A term of a loss, written at `site` where it is added to the others; None if the loss is no sum."""
 
     place: Place
     site: Site | None
@@ -74,10 +76,29 @@ class Terms:
 
     def _term(self, part: _Part) -> Term:
         found = self.ends.of([part.place])
-        if found.open is None:
+        if not found.open:
             return Term(*part, Answer.NO, found)
-        tracked = self._tracking.tracked(part.place.value)
-        return Term(*part, Answer.YES if tracked is Answer.YES else Answer.UNKNOWN, found)
+        sources = (part.place.value, *(place.value for place in found.open))
+        learns = any(self._tracking.tracked(value) is Answer.YES for value in sources)
+        return Term(*part, Answer.YES if learns else Answer.UNKNOWN, found)
+
+    def answers(self) -> Iterator[Text]:
+        """For each term of a loss that goes backward whether parameters learn from it."""
+        for trace in self._program.traces:
+            for backward in trace.of(Backward):
+                for term in self.of(backward.loss):
+                    site = term.site or term.place.value.site
+                    if site is not None:
+                        yield Text(site, self._said(term))
+
+    def _said(self, term: Term) -> str:
+        if term.learns is Answer.YES:
+            return "learns"
+        if term.learns is Answer.NO:
+            cuts = sorted({end.cut.value for end in term.found.ends})
+            return f"does not learn: {', '.join(cuts) or 'a constant'}"
+        site = term.found.open[0].value.site
+        return f"unknown: `{' '.join(self._program.definitions.tree.code(site).split())}`" if site else "unknown"
 
     def came_from(self, term: Term) -> set[Value]:
         """All that a term was computed from, whether it kept its graph or not."""
@@ -150,7 +171,7 @@ class Terms:
         return [part._replace(place=decides)]
 
     def _has_no_graph(self, place: Place) -> bool:
-        return self._tracking.tracked(place.value) is Answer.NO or self.ends.of([place]).open is None
+        return self._tracking.tracked(place.value) is Answer.NO or not self.ends.of([place]).open
 
 
 def _is_coefficient(value: Value) -> bool:
