@@ -83,7 +83,6 @@ class DeadLossTerm(Rule):
 
     code = "TL312"
     category = Category.CORRECTNESS
-    preview = True
     triggers = (triggers.BACKWARD, tuple(word.encode() for word in _CUTTING_WORDS.split()))
 
     @classmethod
@@ -120,11 +119,12 @@ class DeadLossTerm(Rule):
         return min(had, key=lambda end: end.place.value.order)
 
     def report_DeadTerm(self, dead: DeadTerm) -> None:
-        assert dead.term.site is not None
+        ended = dead.end.place.value.site
+        assert dead.term.site is not None and ended is not None
         self.report(
             dead.term.site,
             f"no parameter learns from the term `{self._code(dead.term.site)}`: {self._reason(dead.end)}",
-            related=[(dead.end.place.value.site, "its graph ends here"), (dead.backward.site, "backward begins here")],
+            related=[(ended, "its graph ends here"), (dead.backward.site, "backward begins here")],
             help="compute the term with operators that have a gradient, from values that keep their graph",
         )
 

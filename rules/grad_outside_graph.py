@@ -77,7 +77,6 @@ class GradOutsideGraph(Rule):
 
     code = "TL313"
     category = Category.CORRECTNESS
-    preview = True
     triggers = ((b"grad",), (b"autograd",))
     calls = frozenset({"grad"})
 
@@ -146,10 +145,11 @@ class GradOutsideGraph(Rule):
         )
 
     def report_MadeLater(self, later: MadeLater) -> None:
+        places = ((later.value.site, "made here"), (later.outputs.site, "the outputs were computed before"))
         self.report(
             later.grad.site,
             f"{self._name(later.value)} was made after the outputs, outside their graph: this `autograd.grad` raises",
-            related=[(later.value.site, "made here"), (later.outputs.site, "the outputs were computed before")],
+            related=[(site, text) for site, text in places if site is not None],
             help="differentiate with respect to the tensor that the forward pass used",
         )
 

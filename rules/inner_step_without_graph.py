@@ -74,7 +74,6 @@ class InnerStepWithoutGraph(Rule):
 
     code = "TL314"
     category = Category.CORRECTNESS
-    preview = True
     triggers = (triggers.BACKWARD, (b"autograd",), (b"create_graph", b"load_state_dict"))
 
     @classmethod

@@ -153,8 +153,9 @@ class ReentrantCheckpoint(Rule):
     def _is_of_frozen_embedding(self, value: values.Tensor) -> bool:
         """Whether a frozen embedding computes a value, of numbers of rows; and no hook says otherwise."""
         module = values.resolved(value.parents[0]) if isinstance(value, values.ModuleOutput) else None
-        is_embedding = isinstance(module, values.Module) and module.name == "torch.nn.Embedding"
-        return is_embedding and self.model.frozen.may_be(module) and not self._has_hooks
+        if not isinstance(module, values.Module) or module.name != "torch.nn.Embedding":
+            return False
+        return self.model.frozen.may_be(module) and not self._has_hooks
 
     @cached_property
     def _has_hooks(self) -> bool:

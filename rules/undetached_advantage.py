@@ -116,7 +116,7 @@ class UndetachedAdvantage(Rule):
         return next((item for item in outputs if tracked(item) is values.Answer.YES), None)
 
     def report_CriticInPolicyLoss(self, found: CriticInPolicyLoss) -> None:
-        if found.product.site is None:
+        if found.product.site is None or found.critic.site is None:
             return
         self.report(
             found.product.site,

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from torchlint.model.events import Mutate
-from torchlint.model.lineage import whole_of
+from torchlint.model.lineage import result_of_call, whole_of
 from torchlint.model.module_values import has_parameters, returned_by
 from torchlint.model.program import Program
 from torchlint.model.tracking import Tracking
@@ -44,7 +44,7 @@ _COMPARING = frozenset({"compare", "bitwise"})
 _CUTTING = _DETACHING | _COMPARING | NOT_DIFFERENTIABLE
 _FLAT = frozenset("ceil fix floor round sign trunc floor_divide".split())
 """Operators whose gradient is zero wherever they have one."""
-_SHAPED = frozenset("full_like ones_like rand_like randn_like zeros_like empty_like dim size numel".split())
+_SHAPED = frozenset("full_like ones_like rand_like randn_like zeros_like empty_like dim size multinomial".split())
 _MEASURING = api.PLAIN_METHODS | api.PLAIN_ATTRIBUTES | {"len"}
 """What gives a size or another property of a tensor, and none of its numbers."""
 _CONSTANTS = frozenset({"math", "numpy", "torch"})
@@ -63,7 +63,7 @@ class Cut(Enum):
     WITHOUT_GRADIENT = "an operator without a gradient"
     FLAT = "an operator whose gradient is zero"
     NO_GRAD = "gradients are off"
-    SHAPED = "a tensor of the same shape"
+    SHAPED = "a shape or a sample"
 
 
 Calls = tuple[ModuleOutput, ...]
@@ -159,7 +159,7 @@ class GraphEnds:
         if isinstance(value, External):
             return [] if api.package(value.name) in _CONSTANTS else None  # `math.pi`
         if isinstance(value, Unknown):
-            return [] if self._is_batch(value) else None
+            return [] if self._is_batch(value) or self.cut(value) is not None else None
         if not isinstance(value, Tensor) or value.leaf or value.mode is GradMode.UNKNOWN:
             return None
         if self.cut(value) is not None:
@@ -186,6 +186,9 @@ class GraphEnds:
         """How a value ends the graph of its operands; None if it does not."""
         if isinstance(value, Plain):
             return Cut.NUMBER if not value.is_literal and self._is_number(value) else None
+        if isinstance(value, Unknown):
+            is_off = value.mode is GradMode.OFF and result_of_call(value) is not None
+            return Cut.NO_GRAD if is_off else None
         if not isinstance(value, Tensor) or value.leaf:
             return None
         if isinstance(value, NewTensor):

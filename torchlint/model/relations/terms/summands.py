@@ -126,7 +126,8 @@ class Terms:
             return [part._replace(place=part.place.to(item)) for item in items]
 
         if isinstance(value, Phi):
-            return within(*value.parents)
+            is_drawn = value.source is not None or value.is_keyed  # perhaps not all that is in the container
+            return within(*value.parents) if not is_drawn else None
         if isinstance(value, Container):
             return [
                 part._replace(place=part.place.to(item), site=part.site or item.site) for item in value.elements()
