@@ -83,10 +83,11 @@ class Terms:
         return Term(*part, Answer.YES if learns else Answer.UNKNOWN, found)
 
     def answers(self) -> Iterator[Text]:
-        """For each term of a loss that goes backward whether parameters learn from it."""
+        """For each term of a sum that goes backward whether parameters learn from it."""
         for trace in self._program.traces:
             for backward in trace.of(Backward):
-                for term in self.of(backward.loss):
+                found = self.of(backward.loss)
+                for term in found if len(found) > 1 else ():
                     site = term.site or term.place.value.site
                     if site is not None:
                         yield Text(site, self._said(term))
