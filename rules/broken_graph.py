@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule
-from torchlint.model import events, held_parameters, lineage, module_values, program, utilities, values
-from torchlint.pytorch import api, naming, triggers
-from torchlint.pytorch.autograd_table import NOT_DIFFERENTIABLE, OPERATORS
+from torchlint.model import events, held_parameters, program, values
+from torchlint.model.relations import terms
+from torchlint.pytorch import triggers
 from torchlint.syntax.python_ast import Site, called_name, dotted, site_of
-
-from ._leaf_losses import RESCALING, leaf_of
 
 if TYPE_CHECKING:
     from torchlint.index import FileIndex
-
-_CUTS = frozenset({"detach", "data", "numpy", "compare", "bitwise"}) | NOT_DIFFERENTIABLE
 
 
 class LeafLoss(NamedTuple):
@@ -34,6 +30,8 @@ class CutLoss(NamedTuple):
 
     backward: events.Backward
     cut: Site
+    is_flat: bool
+    """Whether it has a graph, whose gradients are zero there."""
 
 
 class BrokenGraph(Rule):
@@ -43,7 +41,8 @@ class BrokenGraph(Rule):
     Finds `backward` of a tensor that is no result of the model any more. Either it was made anew of numbers and told
     to require a gradient, by `torch.tensor(loss.item(), requires_grad=True)`, `Variable(loss.data, requires_grad=True)`
     or `torch.as_tensor(array).requires_grad_()`: then `backward` passes, and ends in the loss itself. Or all that it is
-    computed of went through `.item()`, `.numpy()`, `.detach()`, `argmax` or a comparison: then `backward` raises.
+    computed of went through `.item()`, `.numpy()`, `.detach()`, `argmax` or a comparison: then `backward` raises. Or it
+    all went through `round`, `ceil`, `floor` or `sign`: then the gradients are zero.
 
     ## Why is this bad?
     No parameter gets a gradient. In the first case nothing says so: the loop runs, the optimizer steps on what it has,
@@ -83,7 +82,10 @@ class BrokenGraph(Rule):
 
     code = "TL303"
     category = Category.CORRECTNESS
-    triggers = (triggers.BACKWARD, (b"requires_grad", b"item", b"numpy", b"detach", b"data", b"arg", b"round"))
+    triggers = (
+        triggers.BACKWARD,
+        (b"requires_grad", b"item", b"numpy", b"detach", b"data", b"arg", b"round", b"sign", b"ceil", b"floor"),
+    )
 
     @classmethod
     def concerns(cls, index: FileIndex) -> bool:
@@ -92,8 +94,8 @@ class BrokenGraph(Rule):
     def ask(self) -> Iterator[LeafLoss | CutLoss]:
         for trace in self.model.program.traces:
             for backward in trace.of(events.Backward) if not self.model.program.tests(trace) else ():
-                leaf = leaf_of(backward.loss)
-                found = self._leaf_loss(trace, backward, leaf) if leaf else self._cut_loss(trace, backward)
+                leaf = terms.leaf_of(backward.loss)
+                found = self._leaf_loss(trace, backward, leaf) if leaf else self._cut_loss(backward)
                 if found is not None:
                     yield found
 
@@ -104,9 +106,9 @@ class BrokenGraph(Rule):
             return None
         copied = self.model.program.observations.copied
         if leaf in copied:
-            was_cut = any(not _is_literal(item) for item in copied[leaf])
+            was_cut = any(not terms.is_literal(item) for item in copied[leaf])
         else:
-            was_cut = self._cut(trace, leaf.parents) is not None
+            was_cut = bool(self._ends(*leaf.parents))
         step = self._step_after(trace, backward, leaf) if was_cut else None
         return LeafLoss(backward, leaf.site, step) if step is not None else None
 
@@ -119,14 +121,15 @@ class BrokenGraph(Rule):
                 return step
         return None
 
-    def _cut_loss(self, trace: program.Trace, backward: events.Backward) -> CutLoss | None:
-        """A backward of what has no graph, since all of it was cut."""
-        is_tensor = isinstance(values.resolved(backward.loss), values.Tensor)
-        without = is_tensor and self.model.tracking.tracked(backward.loss) is values.Answer.NO
-        if not without or self._is_guarded(backward.site):
+    def _cut_loss(self, backward: events.Backward) -> CutLoss | None:
+        """A backward of a loss that has no graph, or gradients of zero only, since all of it was cut."""
+        loss, tracked = values.resolved(backward.loss), self.model.tracking.tracked(backward.loss)
+        is_tensor = isinstance(loss, (values.Tensor, values.Phi))
+        ends = self._ends(loss) if is_tensor and not self._is_guarded(backward.site) else ()
+        flat = [end for end in ends if end.cut is terms.Cut.FLAT and self.model.terms.ends.had_graph(end)]
+        if not ends or (not flat and tracked is not values.Answer.NO):
             return None
-        cut = self._cut(trace, (backward.loss,))
-        return CutLoss(backward, cut) if cut is not None else None
+        return CutLoss(backward, _first(flat or ends), bool(flat))
 
     def _is_guarded(self, site: Site) -> bool:
         """Whether a condition asks for the graph, or somebody waits for the error."""
@@ -137,81 +140,11 @@ class BrokenGraph(Rule):
             for item in tree.ancestors(tree.node(site))
         )
 
-    # -- cut -----------------------------------------------------------------------------------------------
-
-    def _cut(self, trace: program.Trace, made_of: tuple[values.Value, ...]) -> Site | None:
-        """The first place where values were cut from their graphs, if all that they are made of surely has none."""
-        cuts: list[Site] = []
-        stack, seen = [values.resolved(item) for item in made_of], set[values.Value]()
-        while stack:
-            value = stack.pop()
-            if value in seen:
-                continue
-            seen.add(value)
-            parts = self._without_graph(value)
-            if parts is None:
-                return None
-            if value.site is not None and not parts and self._is_cut(value):
-                cuts.append(value.site)
-            stack.extend(map(values.resolved, parts))
-        changed = (event for event in trace.of(events.Mutate) if values.resolved(event.target) in seen)
-        return min(cuts) if cuts and all(event.result in seen for event in changed) else None
-
-    def _without_graph(self, value: values.Value) -> tuple[values.Value, ...] | None:
-        """The values without which a value has no graph either; None where it may have one."""
-        if isinstance(value, values.Plain):
-            return () if value.is_literal or self._is_number(value) else None
-        if isinstance(value, values.Container):
-            return tuple(value.elements()) or None  # what is empty here is filled elsewhere
-        if isinstance(value, values.Unknown):
-            return () if self._is_batch(value) else None
-        if not isinstance(value, values.Tensor) or value.leaf or self._is_made_without_gradients(value):
-            return None
-        if isinstance(value, values.NewTensor):
-            return () if self._is_copy(value) else self.model.program.observations.copied.get(value, ())
-        if value.op in _CUTS:
-            return ()
-        if isinstance(value, values.ModuleOutput):
-            module = values.resolved(value.parents[0])
-            is_known = (
-                isinstance(module, values.Module) and module.info is None and not module_values.has_parameters(module)
-            )
-            return value.parents[1:] if is_known else None
-        return value.parents if value.op in OPERATORS or value.op in RESCALING else None
-
-    def _is_cut(self, value: values.Value) -> bool:
-        """Whether a value is a number, or a tensor without a graph, that was taken out of another one."""
-        if isinstance(value, values.Tensor):
-            return self._is_copy(value) if isinstance(value, values.NewTensor) else value.op in _CUTS
-        return isinstance(value, values.Plain) and not value.is_literal
-
-    def _is_copy(self, value: values.Value) -> bool:
-        """Whether a new tensor is made of data that are computed; `as_tensor` hands on what is a tensor."""
-        data = self.model.program.observations.copied.get(value, ())
-        node = self.model.tree.node(value.site)
-        hands_on = isinstance(node, ast.Call) and called_name(node) in ("as_tensor", "asarray")
-        return not hands_on and not all(map(_is_literal, data))
-
-    def _is_number(self, value: values.Value) -> bool:
-        """Whether a value surely is a number or array, by the call that made it: `.item()`, or one of NumPy."""
-        node = self.model.tree.node(value.site)
-        if isinstance(node, ast.Call) and called_name(node) in ("item", "tolist"):
-            return True
-        while isinstance(node, (ast.Call, ast.Attribute)):
-            node = node.func if isinstance(node, ast.Call) else node.value
-        return isinstance(node, ast.Name) and self.model.definitions.qualified(node.id, node) == "numpy"
-
-    def _is_made_without_gradients(self, value: values.Tensor) -> bool:
-        """Whether gradients are not on, which training-under-no-grad is about."""
-        return value.mode is not api.GradMode.ON and value.op not in _CUTS
-
-    def _is_batch(self, value: values.Value) -> bool:
-        """Whether a value is a part of what a loader yields."""
-        whole = lineage.whole_of(value)
-        if not isinstance(whole, values.Iteration) or not whole.parents:
-            return False
-        source = values.resolved(whole.parents[0])
-        return utilities.is_kind(source, utilities.Kind.LOADER) or bool(naming.LOADER.search(source.label))
+    def _ends(self, *made_of: values.Value) -> tuple[terms.End, ...]:
+        """Where values were cut from their graphs, if all that they are made of surely has none."""
+        found = self.model.terms.ends.of(terms.Place(values.resolved(item)) for item in made_of)
+        is_off = any(end.cut is terms.Cut.NO_GRAD for end in found.ends)  # training-under-no-grad is about that
+        return found.ends if not found.open and not is_off else ()
 
     # -- report --------------------------------------------------------------------------------------------
 
@@ -225,22 +158,26 @@ class BrokenGraph(Rule):
         )
 
     def report_CutLoss(self, loss: CutLoss) -> None:
+        name = self._name(loss.backward)
+        made = self.model.tree.node(loss.cut)
+        operator = called_name(made) if isinstance(made, ast.Call) else "//"
         self.report(
             loss.backward.site,
-            f"{self._name(loss.backward)} was cut from its graph: this `backward` raises",
-            related=[(loss.cut, "cut here")],
+            f"all of {name} goes through `{operator}`, whose gradient is zero: no parameter learns"
+            if loss.is_flat
+            else f"{name} was cut from its graph: this `backward` raises",
+            related=[(loss.cut, "its gradient is zero here" if loss.is_flat else "cut here")],
             help="compute the loss with operators that have a gradient, without `.item()`, `.numpy()` or `.detach()`",
         )
 
     def _name(self, backward: events.Backward) -> str:
-        node = self.model.tree.node(backward.site)
-        name = dotted(node.func.value) if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else ""
+        call = self.model.tree.node(backward.site)
+        if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
+            return "the loss"
+        is_given = backward.framework is not None and call.args
+        name = dotted(call.args[0] if is_given else call.func.value)
         return f"`{name}`" if name else "the loss"
 
 
-def _is_literal(value: values.Value) -> bool:
-    """Whether a value is written out: a number, or a list of such."""
-    value = values.resolved(value)
-    if isinstance(value, values.Container):
-        return all(map(_is_literal, value.elements()))
-    return isinstance(value, values.Plain) and value.is_literal
+def _first(ends: Iterable[terms.End]) -> Site:
+    return min(end.place.value.site for end in ends if end.place.value.site is not None)

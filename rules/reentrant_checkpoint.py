@@ -23,6 +23,8 @@ _IMPORT = LazyPattern(
 _OPTION = "use_reentrant"
 _KNOWN_SINCE, _WARNS_SINCE = (1, 11), (2, 1)
 """The first releases that take the option, and that warn where it is left out."""
+_HOOKS = (b"require_grads", b"inputs_require_grad", b"register_forward_hook", b"register_forward_pre_hook")
+"""Words of what makes inputs require grad from outside."""
 _OWN_OPTIONS = frozenset(
     {_OPTION, "function", "functions", "segments", "input", "preserve_rng_state", "determinism_check"}
 )
@@ -87,7 +89,7 @@ class ReentrantCheckpoint(Rule):
 
     @classmethod
     def may_fire(cls, code: bytes) -> bool:
-        return _IMPORT.search(code) is not None
+        return _IMPORT.search(code) is not None or b"gradient_checkpointing" in code
 
     def ask(self) -> Iterator[Reentrant]:
         releases = self.model.torch
@@ -105,13 +107,23 @@ class ReentrantCheckpoint(Rule):
             warns = is_left_out and releases.highest >= _WARNS_SINCE
             if warns or ((told or is_left_out) and (untracked or keyword)):
                 yield Reentrant(python_ast.site_of(call), name.rpartition(".")[2], untracked, keyword)
+        yield from self._elsewhere()
+
+    def _elsewhere(self) -> Iterator[Reentrant]:
+        """Calls in files that this one imports, which gives their inputs."""
+        for site, untracked in self._untracked.items():
+            call = self.model.tree.node(site) if site.inner is not None and untracked else None
+            if isinstance(call, ast.Call) and any(
+                item.arg == _OPTION and python_ast.is_literal(item.value, True) for item in call.keywords
+            ):
+                yield Reentrant(site, python_ast.called_name(call), untracked, "")
 
     @cached_property
     def _untracked(self) -> dict[Site, str]:
         """Calls all inputs of which are surely without a graph, each with how one of them is written."""
         found: dict[Site, str] = {}
         for result in self.model.program.observations.checkpoints:
-            if result.site is not None and result.site.inner is None:
+            if result.site is not None:
                 first = self._first_untracked(self.model.tree.node(result.site), result)
                 found[result.site] = first if found.get(result.site, first) else ""
         return found
@@ -131,8 +143,23 @@ class ReentrantCheckpoint(Rule):
         return self.model.tree.code(untracked[0]) if untracked and len(untracked) == len(inputs) else ""
 
     def _is_untracked(self, value: values.Value) -> bool:
-        is_tensor = isinstance(value, values.Tensor) and not value.leaf
-        return is_tensor and self.model.tracking.tracked(value) is values.Answer.NO
+        """Whether a tensor has no graph, where a loop begins with it at least."""
+        while isinstance(value, values.Phi) and value.is_loop:
+            value = values.resolved(value.parents[0])
+        if not isinstance(value, values.Tensor) or value.leaf:
+            return False
+        return self.model.tracking.tracked(value) is values.Answer.NO or self._is_of_frozen_embedding(value)
+
+    def _is_of_frozen_embedding(self, value: values.Tensor) -> bool:
+        """Whether a frozen embedding computes a value, of numbers of rows; and no hook says otherwise."""
+        module = values.resolved(value.parents[0]) if isinstance(value, values.ModuleOutput) else None
+        if not isinstance(module, values.Module) or module.name != "torch.nn.Embedding":
+            return False
+        return self.model.frozen.may_be(module) and not self._has_hooks
+
+    @cached_property
+    def _has_hooks(self) -> bool:
+        return self.model.mentions(_HOOKS) or any(word in self.model.tree.source.code for word in _HOOKS)
 
     # -- report ----------------------------------------------------------------------------------------
 
@@ -148,12 +175,13 @@ class ReentrantCheckpoint(Rule):
             reentrant.call,
             message,
             help=f"pass `{_OPTION}=False`",
-            fix=self._fix(self.model.tree.node(reentrant.call)),
+            fix=self._fix(self.model.tree.own_node(reentrant.call)),
         )
 
-    def _fix(self, call: ast.AST) -> edits.Change | None:
+    def _fix(self, call: ast.AST | None) -> edits.Change | None:
         """The argument behind all others, or in the place of the one that says otherwise."""
-        assert isinstance(call, ast.Call)
+        if not isinstance(call, ast.Call):
+            return None
         told = next((item.value for item in call.keywords if item.arg == _OPTION), None)
         last = told or max((*call.args, *(item.value for item in call.keywords)), key=_end, default=None)
         if isinstance(last, ast.Starred):

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchlint import Category, Confidence, Rule
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import dataflow, events, held_parameters, module_values, ownership, program, values, whole_steps
+from torchlint.model.relations import terms
 from torchlint.pytorch import api, triggers
-
-from ._leaf_losses import leaf_of
 
 if TYPE_CHECKING:
     from torchlint.index import FileIndex
@@ -137,7 +136,9 @@ class StepWithoutBackward(Rule):
     def _is_cut_before(self, trace: program.Trace, step: events.Step) -> bool:
         """Whether a backward of the iteration has a loss without a graph: that is the defect, then, not the step."""
         passes = (item for item in trace.of(events.Backward) if item.order < step.order and item.loops == step.loops)
-        return any(leaf_of(item.loss) is not None for item in passes if not events.exclusive(item.path, step.path))
+        return any(
+            terms.leaf_of(item.loss) is not None for item in passes if not events.exclusive(item.path, step.path)
+        )
 
     def _cleared_in(self, trace: program.Trace, optimizer: values.Value) -> dict[events.Step, set[events.Clear | None]]:
         """What cleared the gradients last on the paths to each step; None: nothing, or something gave some since."""

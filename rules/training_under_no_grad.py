@@ -184,7 +184,8 @@ class TrainingUnderNoGrad(Rule):
             return None
         working = [backward for backward in trace.backwards_of(step) if not self._fails(backward)]
         needed, around = lineage.ancestry([item.loss for item in working]), {item.loops for item in working}
-        return next((event for event in passes if _result(event) in needed and event.loops in around), None)
+        inside = (event for event in passes if any(event.loops[: len(loops)] == loops for loops in around))
+        return next((event for event in inside if _result(event) in needed), None)
 
     def _uses(self, event: events.Compute | events.Call, module: values.Value) -> bool:
         """Whether something is computed with a module, or with one that it is a part of."""

@@ -77,6 +77,10 @@ class Grad(Event):
     """`torch.autograd.grad`: a pass through the graph that leaves `.grad` alone."""
 
     outputs: Value
+    inputs: Value | None = None
+    """The tensors for which gradients are computed."""
+    allows_unused: bool = False
+    """Whether it gives None for those that are outside the graph, or may; else it raises."""
 
 
 @dataclass(eq=False, repr=False)

@@ -28,6 +28,7 @@ from torchlint.model.relations.mode import Mode
 from torchlint.model.relations.module_states import ModuleStates
 from torchlint.model.relations.provenance.provenance import Provenance
 from torchlint.model.relations.provenance.replaced import Replacements
+from torchlint.model.relations.terms import Terms
 from torchlint.model.tracking import Tracking
 from torchlint.pytorch.naming import is_test
 from torchlint.pytorch.releases import Releases
@@ -220,6 +221,10 @@ class Model:
     def provenance(self) -> Provenance:
         """Where modules and parameters come from."""
         return Provenance(self.definitions)
+
+    def terms(self) -> Terms:
+        """The terms of losses, and whether parameters learn from them."""
+        return Terms(self.program, self.tracking)
 
     @cached_property
     def shapes(self) -> Shapes:

@@ -202,6 +202,11 @@ STOPPING = _any_of(
     "freez frozen trainable requires_grad (?<!clip_)(?<!log_)(?<!plot_)(?<!sync_)(?<!zero_)(?:gradients|(?<=_)grads)$"
 )
 """Names of functions that may freeze something, or switch gradients off altogether: `disable_gradients()`."""
+COEFFICIENT = _any_of(
+    r"weight lambda coef alpha beta gamma scale ratio factor (?:^|_)(?:lam|lmbda|lambd|w|n)(?:_|$|\d)"
+    r" (?:^|_)(?:num|mu|eta|bs|size|count|length|total)(?:_|$)"
+)
+"""Names of numbers by which a term of a loss is multiplied or divided."""
 STANDING_STILL = _any_of(
     "freez frozen fixed random teacher target momentum ema(?:$|_) averag key shadow slow prior reservoir pretrain "
     "perceptual reference (?:^|_)(?:rnd|ref|old|prev)(?:$|_)"

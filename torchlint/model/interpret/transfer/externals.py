@@ -98,7 +98,7 @@ class Externals(Part):
         if name in api.PROGRESS or last in ("tqdm", "trange", "track"):
             return arguments.positional[0] if arguments.positional else Plain(node)
         if api.gives_no_tensor(name):
-            return Plain(node)
+            return self.tensors.number(name, arguments.all(), node)
         callee = External(node, name)
         if root in api.HARMLESS_PACKAGES or last[:1].isupper():
             kind = UnknownObject if last[:1].isupper() else CallResult

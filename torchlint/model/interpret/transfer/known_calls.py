@@ -81,7 +81,7 @@ class KnownCalls(Part):
         self.training = training
         self._effects: dict[type[Effect], Callable[[KnownCall, Any], None]] = {
             GoesBackward: self._goes_backward,
-            TakesGradients: lambda call, effect: self.state.emit(Grad(call.site, call.given(effect.of))),
+            TakesGradients: self._differentiate,
             Steps: self._steps,
             Clips: self._clips,
             SwitchesGradMode: self._switches_grad_mode,
@@ -120,6 +120,11 @@ class KnownCalls(Part):
         return returns(call)
 
     # -- effects ------------------------------------------------------------------------------------
+
+    def _differentiate(self, call: KnownCall, effect: TakesGradients) -> None:
+        told = [call.bound.get(name) for name in ("allow_unused", "materialize_grads")]
+        allows = not call.bound.complete or any(item is not None and not is_false(item) for item in told)
+        self.state.emit(Grad(call.site, call.given(effect.of), call.bound.get("inputs"), allows))
 
     def _goes_backward(self, call: KnownCall, effect: GoesBackward) -> None:
         self.training.emit_backward(call.given(effect.through), call.bound, call.node)

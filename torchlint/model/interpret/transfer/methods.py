@@ -124,7 +124,7 @@ class Methods(Part):
         if isinstance(receiver, Container):
             return self.containers.call(receiver, name, arguments, node)
         if isinstance(receiver, Plain):
-            return Plain(node)
+            return self.tensors.number(f"{name}()", (receiver, *arguments.all()), node)
         if name in api.TENSOR_METHODS or name in api.PASSING_METHODS or isinstance(receiver, Tensor):
             if not isinstance(receiver, (Instance, Module, Optimizer, External)):
                 return self._tensor_method(carried, name, arguments, node)

@@ -1,0 +1,153 @@
+"""Terms of a loss from which no parameter learns, beside terms that have a graph."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from torchlint import Category, Rule
+from torchlint.model import events, values
+from torchlint.model.relations import terms
+from torchlint.pytorch import losses, triggers
+from torchlint.syntax import python_ast
+
+if TYPE_CHECKING:
+    from torchlint.index import FileIndex
+
+_MEANT = frozenset({terms.Cut.DETACHED})
+"""Cuts that are written on purpose: a whole term that is detached corrects the value of a loss."""
+_OF_A_REFERENCE = _MEANT | {terms.Cut.NUMBER, terms.Cut.NEW, terms.Cut.NO_GRAD}
+"""Cuts of what a term is compared with: `(new - old).mean()`."""
+_CUTTING_WORDS = "item tensor numpy detach arg round ceil floor sign no_grad data > < =="
+
+
+class DeadTerm(NamedTuple):
+    """A term of the loss of `backward` from which no parameter learns, for its graph ends at `end`."""
+
+    term: terms.Term
+    end: terms.End
+    backward: events.Backward
+
+
+class DeadLossTerm(Rule):
+    """A term of a loss has no graph, and no parameter learns from it.
+
+    ## What it does
+    Finds terms of a loss that are computed from the output of a model and then cut from its graph, beside terms that
+    keep theirs: by `.item()`, `torch.tensor(...)`, NumPy, a comparison, `argmax` or `no_grad`, or by `round`, `ceil`,
+    `floor` and `sign`, whose gradient is zero. It follows sums, `torch.stack`, weights and the `forward` of loss
+    modules. Nothing is said of a whole term that is detached, of data and constants, of a factor beside one that has a
+    graph, and of a difference to a reference.
+
+    ## Why is this bad?
+    The term changes the value of the loss that is logged, and no gradient. The model is trained without it, and
+    nothing says so.
+
+    ## Example
+    ```python
+    import torch
+    import torch.nn.functional as F
+
+    def train(model, loader):
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for x, y in loader:
+            out = model(x)
+            smoothness = (out[1:] - out[:-1]).pow(2).mean()
+            loss = F.mse_loss(out, y) + 0.1 * smoothness.item()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+    ```
+
+    Use instead:
+    ```python
+    import torch
+    import torch.nn.functional as F
+
+    def train(model, loader):
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for x, y in loader:
+            out = model(x)
+            smoothness = (out[1:] - out[:-1]).pow(2).mean()
+            loss = F.mse_loss(out, y) + 0.1 * smoothness
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+    ```
+
+    ## References
+    - [torch.Tensor.item](https://docs.pytorch.org/docs/stable/generated/torch.Tensor.item.html): "This operation is not
+      differentiable"
+    """
+
+    code = "TL312"
+    category = Category.CORRECTNESS
+    triggers = (triggers.BACKWARD, tuple(word.encode() for word in _CUTTING_WORDS.split()))
+
+    @classmethod
+    def concerns(cls, index: FileIndex) -> bool:
+        return index.goes_backward
+
+    def ask(self) -> Iterator[DeadTerm]:
+        done: set[python_ast.Site | None] = set()
+        for trace in self.model.program.traces:
+            for backward in trace.of(events.Backward) if not self.model.program.tests(trace) else ():
+                for found in self._dead_terms(backward) if not backward.undecided else ():
+                    if found.term.site not in done:
+                        done.add(found.term.site)
+                        yield found
+
+    def _dead_terms(self, backward: events.Backward) -> Iterator[DeadTerm]:
+        found = self.model.terms.of(backward.loss)
+        alive = {term.place.value for term in found if term.learns is not values.Answer.NO}
+        for term in found if alive else ():
+            end = self._end(term)
+            if end is not None and alive.isdisjoint(self.model.terms.came_from(term)):
+                yield DeadTerm(term, end, backward)
+
+    def _end(self, term: terms.Term) -> terms.End | None:
+        """Where the graph of a term ends that an author believes to have one."""
+        had = [
+            end for end in term.found.ends if end.cut is not terms.Cut.SHAPED and self.model.terms.ends.had_graph(end)
+        ]
+        cuts = {end.cut for end in had}
+        if not had or term.site is None or (term.is_subtracted and cuts <= _OF_A_REFERENCE):
+            return None
+        if cuts <= _MEANT and not any(map(_is_loss, term.found.before)):
+            return None
+        return min(had, key=lambda end: end.place.value.order)
+
+    def report_DeadTerm(self, dead: DeadTerm) -> None:
+        ended = dead.end.place.value.site
+        assert dead.term.site is not None and ended is not None
+        self.report(
+            dead.term.site,
+            f"no parameter learns from the term `{self._code(dead.term.site)}`: {self._reason(dead.end)}",
+            related=[(ended, "its graph ends here"), (dead.backward.site, "backward begins here")],
+            help="compute the term with operators that have a gradient, from values that keep their graph",
+        )
+
+    def _reason(self, end: terms.End) -> str:
+        value, cut = end.place.value, terms.Cut
+        if end.cut is cut.COMPARED:
+            return "a comparison has no gradient"
+        if end.cut is cut.NO_GRAD:
+            return "it is computed under `no_grad`"
+        node = self.model.tree.node(value.site)
+        name = python_ast.called_name(node) if isinstance(node, ast.Call) else getattr(value, "op", "")
+        if end.cut is cut.WITHOUT_GRADIENT:
+            return f"`{name}` has no gradient"
+        if end.cut is cut.FLAT:
+            return f"the gradient of `{name}` is zero"
+        return f"`{name}` cuts it from its graph"
+
+    def _code(self, site: python_ast.Site) -> str:
+        return " ".join(self.model.tree.code(site).split())
+
+
+def _is_loss(value: values.Value) -> bool:
+    if isinstance(value, values.ModuleOutput):
+        module = values.resolved(value.parents[0])
+        return isinstance(module, values.Module) and module.name.rpartition(".")[2] in losses.FUNCTIONS
+    return isinstance(value, values.Tensor) and value.op in losses.OPERATORS

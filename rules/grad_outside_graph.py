@@ -1,0 +1,158 @@
+"""Calls of `autograd.grad` for tensors that are outside the graph."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from torchlint import Category, Rule
+from torchlint.model import events, values
+from torchlint.model.relations import terms
+from torchlint.pytorch import api
+from torchlint.syntax import python_ast
+
+if TYPE_CHECKING:
+    from torchlint.index import FileIndex
+
+_MAYBE_ITSELF = api.PASSING_METHODS - {"clone", "sum", "mean"} | {"expand_as", "reshape", "flatten", "ravel"}
+"""Operators that may return the tensor that they are called on."""
+
+
+class WithoutGraph(NamedTuple):
+    """`outputs` of a call surely have no graph."""
+
+    grad: events.Grad
+
+
+class WithoutGradient(NamedTuple):
+    """An input of a call surely does not require grad."""
+
+    grad: events.Grad
+    value: values.Value
+
+
+class MadeLater(NamedTuple):
+    """An input of a call is a tensor that was made after the outputs, so that it is not in their graph."""
+
+    grad: events.Grad
+    value: values.Value
+    outputs: values.Value
+
+
+class GradOutsideGraph(Rule):
+    """`autograd.grad` is called for a tensor that is outside the graph: it raises.
+
+    ## What it does
+    Finds calls of `torch.autograd.grad` without `allow_unused` if an input requires no grad, if an input was made after
+    the outputs, as a slice or a copy of the tensor that the forward pass used, or if the outputs have no graph.
+
+    ## Why is this bad?
+    PyTorch raises: "One of the differentiated Tensors does not require grad", or "appears to not have been used in the
+    graph". A slice that is taken after the forward pass is a new tensor, which the outputs do not depend on.
+
+    ## Example
+    ```python
+    import torch
+
+    def residual(model, points):
+        points = points.requires_grad_()
+        u = model(points)
+        return torch.autograd.grad(u.sum(), points[:, 0], create_graph=True)[0]
+    ```
+
+    Use instead:
+    ```python
+    import torch
+
+    def residual(model, points):
+        points = points.requires_grad_()
+        u = model(points)
+        return torch.autograd.grad(u.sum(), points, create_graph=True)[0][:, 0]
+    ```
+
+    ## References
+    - [torch.autograd.grad](https://docs.pytorch.org/docs/stable/generated/torch.autograd.grad.html)
+    """
+
+    code = "TL313"
+    category = Category.CORRECTNESS
+    triggers = ((b"grad",), (b"autograd",))
+    calls = frozenset({"grad"})
+
+    @classmethod
+    def concerns(cls, index: FileIndex) -> bool:
+        return index.has_word((b"autograd",))
+
+    def ask(self) -> Iterator[WithoutGraph | WithoutGradient | MadeLater]:
+        for trace in self.model.program.traces:
+            for grad in trace.of(events.Grad) if not self.model.program.tests(trace) else ():
+                if grad.mode is api.GradMode.ON and not self._is_expected(grad.site):
+                    yield from self._faults(grad)
+
+    def _faults(self, grad: events.Grad) -> Iterator[WithoutGraph | WithoutGradient | MadeLater]:
+        outputs = values.resolved(grad.outputs)
+        if isinstance(outputs, values.Tensor) and self._surely_without(outputs):
+            yield WithoutGraph(grad)
+            return
+        given = values.resolved(grad.inputs) if grad.inputs is not None and not grad.allows_unused else None
+        inputs = given.elements() if isinstance(given, values.Container) else [given] if given is not None else []
+        for value in map(values.resolved, inputs):
+            if self._surely_without(value) and not isinstance(value, (values.Plain, values.Container)):
+                yield WithoutGradient(grad, value)
+            elif self._is_later(value, outputs):
+                yield MadeLater(grad, value, outputs)
+
+    def _surely_without(self, value: values.Value) -> bool:
+        """Whether a tensor surely requires no grad, and nothing tells it to."""
+        found = self.model.terms.ends.of([terms.Place(value)])
+        told = (leaf.base for leaf in self.model.program.observations.unfrozen if isinstance(leaf, values.Tensor))
+        is_flat = any(end.cut is terms.Cut.FLAT for end in found.ends)
+        return not found.open and not is_flat and found.before.isdisjoint(base for base in told if base is not None)
+
+    def _is_later(self, value: values.Value, outputs: values.Value) -> bool:
+        """Whether a value is a tensor of its own that was made after the outputs: a result, or a slice, `x[:, 0:1]`."""
+        is_in_loop = value.loops[: len(outputs.loops)] == outputs.loops
+        if not isinstance(outputs, (values.Tensor, values.CallResult)) or not is_in_loop or outputs.site is None:
+            return False
+        if isinstance(value, values.Tensor):
+            return not value.leaf and value.op not in _MAYBE_ITSELF and value.order > outputs.order
+        node, before = self.model.tree.own_node(value.site), self.model.tree.own_node(outputs.site)
+        if not isinstance(value, values.Element) or not isinstance(node, ast.Subscript) or before is None:
+            return False
+        around = self.model.definitions.function_around
+        is_slice = isinstance(node.slice, ast.Tuple) and any(isinstance(item, ast.Slice) for item in node.slice.elts)
+        is_below = python_ast.site_of(node).start > python_ast.site_of(before).start
+        return is_slice and is_below and around(node) is around(before)
+
+    def _is_expected(self, site: python_ast.Site) -> bool:
+        """Whether somebody waits for the error."""
+        tree = self.model.tree
+        return any(isinstance(item, ast.Try) for item in tree.ancestors(tree.node(site)))
+
+    def report_WithoutGraph(self, without: WithoutGraph) -> None:
+        self.report(
+            without.grad.site,
+            f"{self._name(without.grad.outputs)} has no graph: this `autograd.grad` raises",
+            help="compute the outputs with gradients on, from tensors that require grad",
+        )
+
+    def report_WithoutGradient(self, without: WithoutGradient) -> None:
+        self.report(
+            without.grad.site,
+            f"{self._name(without.value)} requires no grad: this `autograd.grad` raises",
+            help="call `requires_grad_()` on it before the forward pass",
+        )
+
+    def report_MadeLater(self, later: MadeLater) -> None:
+        places = ((later.value.site, "made here"), (later.outputs.site, "the outputs were computed before"))
+        self.report(
+            later.grad.site,
+            f"{self._name(later.value)} was made after the outputs, outside their graph: this `autograd.grad` raises",
+            related=[(site, text) for site, text in places if site is not None],
+            help="differentiate with respect to the tensor that the forward pass used",
+        )
+
+    def _name(self, value: values.Value) -> str:
+        code = value.label or (" ".join(self.model.tree.code(value.site).split()) if value.site is not None else "")
+        return f"`{code}`" if code and len(code) < 60 else "an argument"

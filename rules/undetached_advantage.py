@@ -1,0 +1,141 @@
+"""Advantages that multiply a log-probability with the graph of the critic."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from torchlint import Category, Rule
+from torchlint.model import events, lineage, module_values, values
+from torchlint.pytorch import operators, triggers
+
+if TYPE_CHECKING:
+    from torchlint.index import FileIndex
+
+_WEIGHING = frozenset({operators.MUL, operators.DIV})
+_LINEAR = frozenset("add sub mul div neg to squeeze unsqueeze view reshape float stack cat clone getitem".split())
+"""Operators between the value of a critic and the advantage."""
+
+
+class CriticInPolicyLoss(NamedTuple):
+    """A product of a log-probability and an advantage, in whose graph the output `critic` is."""
+
+    product: values.Tensor
+    critic: values.Value
+    backward: events.Backward
+
+
+class UndetachedAdvantage(Rule):
+    """The advantage in a policy loss keeps the graph of the critic.
+
+    ## What it does
+    Finds products of a `log_prob(...)` and a difference to the output of a network, in a loss that goes backward, where
+    that output is not detached.
+
+    ## Why is this bad?
+    The policy loss then trains the critic, too: it learns values that make the policy loss small, instead of returns.
+    It is a preview: some methods want that gradient, as those that train a control variate.
+
+    ## Example
+    ```python
+    import torch
+    from torch.distributions import Categorical
+
+    def update(actor, critic, optimizer, batches):
+        for state, action, gain in batches:
+            value = critic(state)
+            advantage = gain - value
+            policy_loss = -(Categorical(logits=actor(state)).log_prob(action) * advantage).mean()
+            loss = policy_loss + (gain - value).pow(2).mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+    ```
+
+    Use instead:
+    ```python
+    import torch
+    from torch.distributions import Categorical
+
+    def update(actor, critic, optimizer, batches):
+        for state, action, gain in batches:
+            value = critic(state)
+            advantage = gain - value.detach()
+            policy_loss = -(Categorical(logits=actor(state)).log_prob(action) * advantage).mean()
+            loss = policy_loss + (gain - value).pow(2).mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+    ```
+
+    ## References
+    - [torch.distributions: score function](https://docs.pytorch.org/docs/stable/distributions.html#score-function)
+    """
+
+    code = "TL315"
+    category = Category.SUSPICIOUS
+    preview = True
+    triggers = (triggers.BACKWARD, (b"log_prob",))
+
+    @classmethod
+    def concerns(cls, index: FileIndex) -> bool:
+        return index.goes_backward
+
+    def ask(self) -> Iterator[CriticInPolicyLoss]:
+        done: set[values.Value] = set()
+        for trace in self.model.program.traces:
+            for backward in trace.of(events.Backward) if not self.model.program.tests(trace) else ():
+                for product in self._products(backward):
+                    critic = self._critic(product)
+                    if critic is not None and product not in done:
+                        done.add(product)
+                        yield CriticInPolicyLoss(product, critic, backward)
+
+    def _products(self, backward: events.Backward) -> Iterator[values.Tensor]:
+        """The products in the graph of a loss."""
+        graph = self.model.tracking.pass_through(backward.loss, carried=False)
+        found = (value for value in graph if isinstance(value, values.Tensor) and value.op in _WEIGHING)
+        yield from sorted(found, key=lambda value: value.order)
+
+    def _critic(self, product: values.Tensor) -> values.Value | None:
+        """The output of a network from which an advantage is computed, beside the log-probability that it weighs."""
+        for factor, other in (product.parents, product.parents[::-1]) if len(product.parents) == 2 else ():
+            if _is_log_probability(factor):
+                return self._subtracted(values.resolved(other))
+        return None
+
+    def _subtracted(self, advantage: values.Value) -> values.Value | None:
+        """The output of a network with a graph in a difference."""
+        if self.model.tracking.tracked(advantage) is not values.Answer.YES:
+            return None
+        near = lineage.ancestry([advantage], _operands)
+        if not any(isinstance(item, values.Tensor) and item.op == operators.SUB for item in near):
+            return None
+        outputs = (item for item in near if module_values.is_forward(item) or isinstance(item, values.Component))
+        tracked = self.model.tracking.tracked
+        return next((item for item in outputs if tracked(item) is values.Answer.YES), None)
+
+    def report_CriticInPolicyLoss(self, found: CriticInPolicyLoss) -> None:
+        if found.product.site is None or found.critic.site is None:
+            return
+        self.report(
+            found.product.site,
+            "the advantage keeps the graph of the critic: the policy loss trains the critic, too",
+            related=[(found.critic.site, "the critic's value"), (found.backward.site, "backward begins here")],
+            help="detach the value where it multiplies the log-probability",
+        )
+
+
+def _is_log_probability(value: values.Value) -> bool:
+    """Whether a value is a log-probability of a distribution, with another sign or shape perhaps."""
+    value = values.resolved(value)
+    while isinstance(value, values.Tensor) and value.op in _LINEAR and len(value.parents) == 1:
+        value = values.resolved(value.parents[0])
+    called = value.callee.label if isinstance(value, values.CallResult) and value.callee is not None else ""
+    return called == "log_prob" or (isinstance(value, values.Tensor) and value.op == "log_prob")
+
+
+def _operands(value: values.Value) -> tuple[values.Value, ...]:
+    value = values.resolved(value)
+    is_linear = isinstance(value, values.Tensor) and value.op in _LINEAR
+    return tuple(map(values.resolved, value.parents)) if is_linear or isinstance(value, values.Phi) else ()

@@ -1,0 +1,277 @@
+"""Where the graph of a value ends: the cuts through which no parameter learns from it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+from enum import Enum
+from functools import cached_property
+from typing import NamedTuple
+
+from torchlint.model.events import Mutate
+from torchlint.model.lineage import result_of_call, whole_of
+from torchlint.model.module_values import has_parameters, returned_by
+from torchlint.model.program import Program
+from torchlint.model.tracking import Tracking
+from torchlint.model.utilities import Kind, is_kind
+from torchlint.model.values import (
+    FILLED,
+    Answer,
+    Container,
+    External,
+    Iteration,
+    Module,
+    ModuleOutput,
+    NewTensor,
+    Parameter,
+    Phi,
+    Plain,
+    Tensor,
+    Unknown,
+    Value,
+    is_none,
+    resolved,
+)
+from torchlint.pytorch import api, naming
+from torchlint.pytorch.autograd_table import NOT_DIFFERENTIABLE, OPERATORS
+from torchlint.pytorch.effects import GradMode
+from torchlint.syntax.python_ast import called_name
+
+RESCALING = frozenset("scale to cuda cpu float double half clone mean sum add sub mul div neg squeeze view".split())
+"""Operators through which a parameter learns just as from their operands."""
+_DETACHING = frozenset({"detach", "data", "numpy"})
+_COMPARING = frozenset({"compare", "bitwise"})
+_CUTTING = _DETACHING | _COMPARING | NOT_DIFFERENTIABLE
+_FLAT = frozenset("ceil fix floor round sign trunc floor_divide".split())
+"""Operators whose gradient is zero wherever they have one."""
+_SHAPED = frozenset("full_like ones_like rand_like randn_like zeros_like empty_like dim size multinomial".split())
+_MEASURING = api.PLAIN_METHODS | api.PLAIN_ATTRIBUTES | {"len"}
+"""What gives a size or another property of a tensor, and none of its numbers."""
+_CONSTANTS = frozenset({"math", "numpy", "torch"})
+_READING = frozenset({"item", "tolist"})
+_MOST = 400
+"""Values that are asked for one answer."""
+
+
+class Cut(Enum):
+    """Why no parameter learns through a value."""
+
+    NUMBER = "a number"
+    NEW = "a new tensor"
+    DETACHED = "detached"
+    COMPARED = "a comparison"
+    WITHOUT_GRADIENT = "an operator without a gradient"
+    FLAT = "an operator whose gradient is zero"
+    NO_GRAD = "gradients are off"
+    SHAPED = "a shape or a sample"
+
+
+Calls = tuple[ModuleOutput, ...]
+"""The calls of modules of the program, outermost first, in whose `forward` a value stands."""
+
+
+class Place(NamedTuple):
+    """A value, and the calls of modules in which it is computed: these say what parameters of `forward` are."""
+
+    value: Value
+    calls: Calls = ()
+
+    def to(self, value: Value) -> Place:
+        """Another value in the same calls."""
+        return Place(resolved(value), self.calls)
+
+    def opened(self) -> Place:
+        """The argument that a parameter of `forward` stands for; else the place itself."""
+        place = self
+        while place.calls and isinstance(place.value, Parameter):
+            given = place.calls[-1].given.get(place.value.label)
+            if given is None:
+                return place
+            place = Place(resolved(given), place.calls[:-1])
+        return place
+
+
+class End(NamedTuple):
+    """The graph of a value ends at `place`, for this reason."""
+
+    place: Place
+    cut: Cut
+
+
+class Ends(NamedTuple):
+    """All that lies before the ends of the graph of a value, and the places that may have a graph."""
+
+    ends: tuple[End, ...] = ()
+    before: frozenset[Value] = frozenset()
+    open: tuple[Place, ...] = ()
+
+
+class GraphEnds:
+    """Follows values back to where their graphs end."""
+
+    def __init__(self, program: Program, tracking: Tracking) -> None:
+        self._program = program
+        self._observations = program.observations
+        self._tracking = tracking
+        self._definitions = program.definitions
+
+    def of(self, places: Iterable[Place]) -> Ends:
+        """Where the graphs of values end, if each of them surely does."""
+        ends: list[End] = []
+        may_have: list[Place] = []
+        stack, seen = [place.opened() for place in places], set[Place]()
+        while stack:
+            place = stack.pop()
+            if place in seen:
+                continue
+            seen.add(place)
+            parts = self._parts(place) if len(seen) <= _MOST else None
+            if parts is None:
+                may_have.append(place)
+                continue
+            cut = self.cut(place.value) if place.value.site is not None and not parts else None
+            ends += [End(place, cut)] if cut is not None else []
+            stack.extend(part.opened() for part in parts)
+        before = frozenset(place.value for place in seen)
+        may_have += (place for place in seen if not before.issuperset(self._results_of_changes.get(place.value, ())))
+        return Ends(tuple(ends), before, tuple(may_have))
+
+    @cached_property
+    def _results_of_changes(self) -> dict[Value, set[Value]]:
+        """The results of changes in place, by what is changed: they may bring a graph along."""
+        found: dict[Value, set[Value]] = {}
+        for trace in self._program.traces:
+            for event in trace.of(Mutate):
+                found.setdefault(resolved(event.target), set()).add(event.result)
+        return found
+
+    def _parts(self, place: Place) -> list[Place] | None:
+        """The values from which a value would get its graph: empty where it ends; None where it may have one."""
+        value = place.value
+        if isinstance(value, Plain):
+            return self._parts_of_number(place, value)
+        if isinstance(value, Container):
+            may_hold_more = value.is_open or value.has_use(FILLED)
+            inside = value.elements() if not may_hold_more else []
+            return [place.to(item) for item in inside] or None  # an empty one is filled elsewhere
+        if isinstance(value, Phi):
+            return [place.to(item) for item in value.parents if not is_none(item)]
+        if isinstance(value, External):
+            return [] if api.package(value.name) in _CONSTANTS else None  # `math.pi`
+        if isinstance(value, Unknown):
+            return [] if self._is_batch(value) or self.cut(value) is not None else None
+        if not isinstance(value, Tensor) or value.leaf or value.mode is GradMode.UNKNOWN:
+            return None
+        if self.cut(value) is not None:
+            return []
+        if isinstance(value, NewTensor):
+            return [place.to(item) for item in self._observations.copied.get(value, ())]
+        if isinstance(value, ModuleOutput):
+            return _parts_of_output(place, value)
+        is_passing = value.op in OPERATORS or value.op in RESCALING
+        return [place.to(item) for item in value.parents] if is_passing else None
+
+    def _parts_of_number(self, place: Place, value: Plain) -> list[Place] | None:
+        if value.is_none:
+            return None  # returned by a method that a class elsewhere overrides
+        if value.is_literal or self.cut(value) is not None:
+            return []
+        how, operands, _ = self._observations.numbers.get(value, ("", (), None))
+        if how in _MEASURING:
+            return []
+        numbers = [resolved(item) for item in operands]
+        return [place.to(item) for item in numbers] if all(isinstance(item, Plain) for item in numbers) else None
+
+    def cut(self, value: Value) -> Cut | None:
+        """How a value ends the graph of its operands; None if it does not."""
+        if isinstance(value, Plain):
+            return Cut.NUMBER if not value.is_literal and self._is_number(value) else None
+        if isinstance(value, Unknown):
+            is_off = value.mode is GradMode.OFF and result_of_call(value) is not None
+            return Cut.NO_GRAD if is_off else None
+        if not isinstance(value, Tensor) or value.leaf:
+            return None
+        if isinstance(value, NewTensor):
+            return Cut.NEW if self._is_copy(value) else None
+        if value.op in _FLAT:
+            return Cut.FLAT
+        if value.op in _DETACHING:
+            return Cut.DETACHED
+        if value.op in _COMPARING:
+            return Cut.COMPARED
+        if value.op in NOT_DIFFERENTIABLE:
+            return Cut.SHAPED if value.op in _SHAPED or value.op.startswith("new") else Cut.WITHOUT_GRADIENT
+        is_view = value.base is not None and not isinstance(value, ModuleOutput)
+        return Cut.NO_GRAD if value.mode is GradMode.OFF and not is_view else None
+
+    def had_graph(self, end: End) -> bool:
+        """Whether one of the values that were cut surely had a graph."""
+        before = self.operands(self._operands(end.place))
+        return any(self._tracking.tracked(value) is Answer.YES for value in before)
+
+    def operands(self, places: Iterable[Place]) -> set[Value]:
+        """Values, and all that they were computed from, whether they kept its graph or not."""
+        stack, seen = [place.opened() for place in places], set[Place]()
+        while stack and len(seen) < _MOST:
+            place = stack.pop()
+            if place not in seen:
+                seen.add(place)
+                stack += [item.opened() for item in self._operands(place)]
+        return {place.value for place in seen}
+
+    def _operands(self, place: Place) -> list[Place]:
+        """The values that a value was computed from, whether it kept their graphs or not."""
+        value = place.value
+        if isinstance(value, Plain):
+            parts: Iterable[Value] = self._observations.numbers.get(value, ("", (), None))[1]
+        elif isinstance(value, NewTensor):
+            parts = self._observations.copied.get(value, ())
+        elif isinstance(value, ModuleOutput):
+            inside = _parts_of_output(place, value)
+            return inside if inside is not None else [place.to(item) for item in value.parents[1:]]
+        else:
+            parts = value.elements() if isinstance(value, Container) else value.parents
+        return [place.to(item) for item in parts]
+
+    def _is_copy(self, value: Value) -> bool:
+        """Whether a new tensor is made of computed data; `as_tensor` returns its argument if that is a tensor."""
+        data = self._observations.copied.get(value, ())
+        node = self._definitions.tree.node(value.site)
+        hands_on = isinstance(node, ast.Call) and called_name(node) in ("as_tensor", "asarray")
+        return not hands_on and not all(map(is_literal, data))
+
+    def _is_number(self, value: Value) -> bool:
+        """Whether a value surely is a number or array, by the call that made it: `.item()`, or one of NumPy."""
+        node = self._definitions.tree.node(value.site)
+        if isinstance(node, ast.Call) and called_name(node) in _READING:
+            return True
+        while isinstance(node, (ast.Call, ast.Attribute)):
+            node = node.func if isinstance(node, ast.Call) else node.value
+        return isinstance(node, ast.Name) and self._definitions.qualified(node.id, node) == "numpy"
+
+    def _is_batch(self, value: Value) -> bool:
+        """Whether a value is a part of what a loader yields."""
+        whole = whole_of(value)
+        if not isinstance(whole, Iteration) or not whole.parents:
+            return False
+        source = resolved(whole.parents[0])
+        return is_kind(source, Kind.LOADER) or bool(naming.LOADER.search(source.label))
+
+
+def _parts_of_output(place: Place, value: ModuleOutput) -> list[Place] | None:
+    """The values from which the output of a module without parameters gets its graph; None of any other module."""
+    module = resolved(value.parents[0])
+    if not isinstance(module, Module) or has_parameters(module):
+        return None
+    if module.info is None:
+        return [place.to(item) for item in value.parents[1:]]
+    returned = returned_by(value)
+    return [Place(resolved(returned), (*place.calls, value))] if returned is not None else None
+
+
+def is_literal(value: Value) -> bool:
+    """Whether a value is written out: a number, or a list of such."""
+    value = resolved(value)
+    if isinstance(value, Container):
+        return all(map(is_literal, value.elements()))
+    return isinstance(value, Plain) and value.is_literal

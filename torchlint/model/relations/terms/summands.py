@@ -1,0 +1,214 @@
+"""The terms of a loss, and for each whether parameters learn from it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from torchlint.model.events import Backward
+from torchlint.model.kinds import is_number
+from torchlint.model.module_values import has_parameters, returned_by, returned_parts
+from torchlint.model.program import Program
+from torchlint.model.relations.answer import Answer as Text
+from torchlint.model.relations.terms.graph_ends import RESCALING, Ends, GraphEnds, Place
+from torchlint.model.tracking import Tracking
+from torchlint.model.values import (
+    Answer,
+    Component,
+    Container,
+    Leaf,
+    Module,
+    ModuleOutput,
+    Phi,
+    Plain,
+    Tensor,
+    Unknown,
+    Value,
+    resolved,
+)
+from torchlint.pytorch import naming
+from torchlint.pytorch.effects import GradMode
+from torchlint.pytorch.operators import ADD, DIV, MUL, SUB
+from torchlint.syntax.python_ast import Site, called_name, site_of
+
+_JOINING = frozenset("stack cat concat concatenate hstack".split())
+_PASSING = (RESCALING | {"reshape", "unsqueeze"}) - {ADD, SUB, MUL, DIV}
+_MOST_TERMS = 64
+
+
+class Term(NamedTuple):
+    """A term of a loss, written at `site` where it is added to the others; None if the loss is no sum."""
+
+    place: Place
+    site: Site | None
+    is_subtracted: bool
+    learns: Answer
+    """Whether parameters learn from it."""
+    found: Ends
+    """Where its graph ends, if none learns; else what is not known to end it."""
+
+
+class _Part(NamedTuple):
+    place: Place
+    site: Site | None = None
+    is_subtracted: bool = False
+
+
+class Terms:
+    """Takes losses apart."""
+
+    def __init__(self, program: Program, tracking: Tracking) -> None:
+        self._program = program
+        self._tracking = tracking
+        self.ends = GraphEnds(program, tracking)
+        self._known: dict[Value, list[Term]] = {}
+
+    def of(self, loss: Value) -> list[Term]:
+        """The terms of a loss, each once; one if it is no sum."""
+        if loss not in self._known:
+            self._known[loss] = [self._term(part) for part in self._parts(loss)]
+        return self._known[loss]
+
+    def learns(self, value: Value) -> Answer:
+        """Whether parameters learn from a value."""
+        return self._term(_Part(Place(resolved(value)).opened())).learns
+
+    def _term(self, part: _Part) -> Term:
+        found = self.ends.of([part.place])
+        if not found.open:
+            return Term(*part, Answer.NO, found)
+        sources = (part.place.value, *(place.value for place in found.open))
+        learns = any(self._tracking.tracked(value) is Answer.YES for value in sources)
+        return Term(*part, Answer.YES if learns else Answer.UNKNOWN, found)
+
+    def answers(self) -> Iterator[Text]:
+        """For each term of a sum that goes backward whether parameters learn from it."""
+        for trace in self._program.traces:
+            for backward in trace.of(Backward):
+                found = self.of(backward.loss)
+                for term in found if len(found) > 1 else ():
+                    site = term.site or term.place.value.site
+                    if site is not None:
+                        yield Text(site, self._said(term))
+
+    def _said(self, term: Term) -> str:
+        if term.learns is Answer.YES:
+            return "learns"
+        if term.learns is Answer.NO:
+            cuts = sorted({end.cut.value for end in term.found.ends})
+            return f"does not learn: {', '.join(cuts) or 'a constant'}"
+        site = term.found.open[0].value.site
+        return f"unknown: `{' '.join(self._program.definitions.tree.code(site).split())}`" if site else "unknown"
+
+    def came_from(self, term: Term) -> set[Value]:
+        """All that a term was computed from, whether it kept its graph or not."""
+        return self.ends.operands([term.place])
+
+    def _parts(self, loss: Value) -> Iterator[_Part]:
+        stack, seen = [_Part(Place(resolved(loss)))], set[Place]()
+        while stack and len(seen) < _MOST_TERMS:
+            part = stack.pop()
+            part = part._replace(place=part.place.opened())
+            if part.place in seen:
+                continue
+            seen.add(part.place)
+            inner = self._inner(part)
+            if inner is None:
+                yield part
+            else:
+                stack.extend(reversed(inner))
+
+    def _inner(self, part: _Part) -> list[_Part] | None:
+        """The values that a value is a sum of, or that it rescales; None of a term."""
+        value = part.place.value
+
+        def within(*items: Value) -> list[_Part]:
+            return [part._replace(place=part.place.to(item)) for item in items]
+
+        if isinstance(value, Phi):
+            is_drawn = value.source is not None or value.is_keyed  # perhaps not all that is in the container
+            return within(*value.parents) if not is_drawn else None
+        if isinstance(value, Container):
+            return [
+                part._replace(place=part.place.to(item), site=part.site or item.site) for item in value.elements()
+            ] or None
+        if not isinstance(value, Tensor) or value.mode is not GradMode.ON or value.leaf:
+            return None
+        if isinstance(value, (ModuleOutput, Component)):
+            return _inner_of_output(part, value)
+        if value.op in (ADD, SUB):
+            return self._summands(part, value)
+        if value.op in (MUL, DIV):
+            return self._weighted(part, value)
+        return within(value.parents[0]) if value.op in _PASSING | _JOINING and value.parents else None
+
+    def _summands(self, part: _Part, value: Tensor) -> list[_Part] | None:
+        node = self._program.definitions.tree.node(value.site)
+        if len(value.parents) == 1:
+            is_sum = isinstance(node, ast.Call) and called_name(node) == "sum"
+            return [part._replace(place=part.place.to(value.parents[0]))] if is_sum else None
+        if len(value.parents) != 2:
+            return None
+        sites = _operand_sites(node)
+        return [
+            _Part(part.place.to(item), site or part.site, part.is_subtracted or (value.op == SUB and number == 1))
+            for number, (item, site) in enumerate(zip(value.parents, sites, strict=True))
+        ]
+
+    def _weighted(self, part: _Part, value: Tensor) -> list[_Part] | None:
+        """The one operand of a product that decides whether it has a graph; none where a product is 0 anyway."""
+        factors = [part.place.to(item).opened() for item in value.parents]
+        if any(isinstance(item.value, Plain) and item.value.constant == 0 for item in factors):
+            return []
+        if len(factors) != 2:
+            return None
+        without = [item for item in factors if self._has_no_graph(item)]
+        others = [item for item in factors if item not in without]
+        if len(others) != 1:
+            return None
+        decides = without[0] if _is_coefficient(others[0].value) else others[0]
+        if value.op == DIV and decides is not factors[0]:
+            return None
+        return [part._replace(place=decides)]
+
+    def _has_no_graph(self, place: Place) -> bool:
+        return self._tracking.tracked(place.value) is Answer.NO or not self.ends.of([place]).open
+
+
+def _is_coefficient(value: Value) -> bool:
+    """Whether an unknown value is a plain number by its name."""
+    is_unknown = isinstance(value, Unknown) and is_number(value) is not Answer.NO
+    return is_unknown and naming.COEFFICIENT.search(value.label) is not None
+
+
+def _inner_of_output(part: _Part, value: Tensor) -> list[_Part] | None:
+    """The result of a loss module of the program: what its `forward` returns."""
+    whole = value.parents[0] if isinstance(value, Component) else value
+    if not isinstance(whole, ModuleOutput):
+        return None
+    module = resolved(whole.parents[0])
+    if not isinstance(module, Module) or module.info is None or has_parameters(module):
+        return None
+    body = returned_by(whole)
+    returned = returned_parts(value) if isinstance(value, Component) else [body] if body is not None else []
+    calls = (*part.place.calls, whole)
+    return [part._replace(place=Place(resolved(item), calls)) for item in returned] or None
+
+
+def _operand_sites(node: ast.AST | None) -> tuple[Site | None, Site | None]:
+    """Where the two operands of a sum are written."""
+    if isinstance(node, ast.BinOp):
+        return site_of(node.left), site_of(node.right)
+    return (None, site_of(node.value)) if isinstance(node, ast.AugAssign) else (None, None)
+
+
+def leaf_of(loss: Value) -> Leaf | None:
+    """The leaf that a loss is, perhaps scaled or moved: made anew of a number, with no graph behind it."""
+    loss = resolved(loss)
+    while isinstance(loss, Tensor) and not loss.leaf and loss.op in RESCALING:
+        others = loss.parents[1:]
+        if not loss.parents or any(is_number(item) is not Answer.YES for item in others):
+            return None
+        loss = resolved(loss.parents[0])
+    return loss if isinstance(loss, Leaf) and loss.leaf else None
