@@ -222,6 +222,7 @@ class Model:
         """Where modules and parameters come from."""
         return Provenance(self.definitions)
 
+    @cached_property
     def terms(self) -> Terms:
         """The terms of losses, and whether parameters learn from them."""
         return Terms(self.program, self.tracking)
