@@ -173,6 +173,12 @@ class Ownership:
             return event.value is optimizer or event.value in self.held_by(optimizer)[0]
         return self.is_handed(event, optimizer)
 
+    def may_change(self, event: Event, optimizer: Value) -> bool:
+        """Whether an event changes gradients of an optimizer in place, or cannot be told not to."""
+        if not isinstance(event, GradRead) or not event.changes:
+            return False
+        return event.of is None or self.holds(optimizer, event.of) is not Answer.NO
+
     def holds(self, optimizer: Value, parameters: Value) -> Answer:
         """Whether an optimizer holds some of these parameters: a list of them, or what `parameters()` gives."""
         parameters = resolved(parameters)
