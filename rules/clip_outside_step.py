@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchlint import Category, Rule, edits
 from torchlint.model import dataflow, events, ownership, program, values
 from torchlint.model.queries import clipping
+from torchlint.model.relations import gradients
 from torchlint.pytorch import triggers
 from torchlint.syntax.python_ast import names_read
 
@@ -93,9 +94,13 @@ class ClipOutsideStep(Rule):
 
     code = "TL107"
     category = Category.CORRECTNESS
-    triggers = (triggers.CLIP, triggers.BACKWARD, triggers.STEP)
+    triggers = (triggers.CLIP, (*triggers.BACKWARD, b"LightningModule"), triggers.STEP)
+    calls = frozenset({"clip_grad_norm_", "clip_grad_value_"})
 
-    def ask(self) -> Iterator[UselessClip | OtherParametersClipped]:
+    def ask(self) -> Iterator[UselessClip | OtherParametersClipped | gradients.ClipInHook]:
+        for found in gradients.clips_in_hooks(self.model.program):
+            if not clipping.is_unbounded(found.clip, self.model.tree):
+                yield found
         for trace in self.model.program.traces:
             clips = [clip for clip in trace.of(events.Clip) if not clipping.is_unbounded(clip, self.model.tree)]
             if clips and not trace.called:
@@ -186,6 +191,14 @@ class ClipOutsideStep(Rule):
             ],
             help="clip between the last `backward` and the step",
             fix=self._fix(useless.clip.site, useless.backward.site, useless.step),
+        )
+
+    def report_ClipInHook(self, found: gradients.ClipInHook) -> None:
+        when = "after the step" if found.is_after else "before `backward`"
+        self.report(
+            found.clip.site,
+            f"gradients are clipped in `{found.hook}`, which Lightning runs {when}: the step takes them unclipped",
+            help="give `gradient_clip_val` to the `Trainer`, or clip in `on_before_optimizer_step`",
         )
 
     def report_OtherParametersClipped(self, found: OtherParametersClipped) -> None:

@@ -130,7 +130,7 @@ FUNCTIONS = (
     _api("torch.optim.swa_utils.AveragedModel", "model", returns=Result.COPY,
          page="optim.html#weight-averaging-swa-and-ema"),
     _api(f"torch.optim.{_CLASS}", "params", returns=Result.OPTIMIZER, page="optim.html"),
-    _api("torch.amp.GradScaler torch.amp.grad_scaler.GradScaler", f"device {_SCALER}", returns=Result.SCALER,
+    _api("torch.GradScaler torch.amp.GradScaler torch.amp.grad_scaler.GradScaler", f"device {_SCALER}", returns=Result.SCALER,
          page="amp.html#gradient-scaling"),
     _api(_in("torch.cuda.amp torch.cuda.amp.grad_scaler torch.cpu.amp torch.cpu.amp.grad_scaler", "GradScaler"),
          _SCALER, returns=Result.SCALER, page="amp.html#gradient-scaling"),

@@ -3,6 +3,18 @@
 from __future__ import annotations
 
 from torchlint.model.relations.gradients.arrivals import Arrival, Arrivals, Gradients
+from torchlint.model.relations.gradients.lightning import ClipInHook, clips_in_hooks
 from torchlint.model.relations.gradients.micro_batches import LostMicroBatch, lost_micro_batches
+from torchlint.model.relations.gradients.scalers import NotUpdated, not_updated
 
-__all__ = ["Arrival", "Arrivals", "Gradients", "LostMicroBatch", "lost_micro_batches"]
+__all__ = [
+    "Arrival",
+    "Arrivals",
+    "ClipInHook",
+    "Gradients",
+    "LostMicroBatch",
+    "clips_in_hooks",
+    "NotUpdated",
+    "lost_micro_batches",
+    "not_updated",
+]
