@@ -170,7 +170,7 @@ class ClearedBeforeStep(Rule):
         name = lost.step.name
         self.report(
             lost.clear.site,
-            f"gradients are cleared for each micro-batch, but `{name}` steps once in several: it uses the last one only",
+            f"gradients are cleared for each micro-batch, but `{name}` steps once in several: it uses only the last",
             related=[
                 (lost.backward.site, "the gradients of each micro-batch are computed here"),
                 (lost.step.site, "and only those of the last one are used here"),

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from torchlint import Category, Rule
 from torchlint.model import events
 from torchlint.model.relations import gradients
-from torchlint.pytorch import triggers
 
 
 class MissingScalerUpdate(Rule):

@@ -13,8 +13,8 @@ __all__ = [
     "ClipInHook",
     "Gradients",
     "LostMicroBatch",
-    "clips_in_hooks",
     "NotUpdated",
+    "clips_in_hooks",
     "lost_micro_batches",
     "not_updated",
 ]
