@@ -131,7 +131,7 @@ FUNCTIONS = (
          page="optim.html#weight-averaging-swa-and-ema"),
     _api(f"torch.optim.{_CLASS}", "params", returns=Result.OPTIMIZER, page="optim.html"),
     _api("torch.GradScaler torch.amp.GradScaler torch.amp.grad_scaler.GradScaler", f"device {_SCALER}",
-         returns=Result.SCALER,         returns=Result.SCALER, page="amp.html#gradient-scaling"),
+         returns=Result.SCALER, page="amp.html#gradient-scaling"),
     _api(_in("torch.cuda.amp torch.cuda.amp.grad_scaler torch.cpu.amp torch.cpu.amp.grad_scaler", "GradScaler"),
          _SCALER, returns=Result.SCALER, page="amp.html#gradient-scaling"),
     _api("torch.utils.data.DataLoader torch.utils.data.dataloader.DataLoader",
