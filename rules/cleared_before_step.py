@@ -99,6 +99,7 @@ class ClearedBeforeStep(Rule):
     def ask(self) -> Iterator[ClearedGradients | ClearingStep | gradients.LostMicroBatch]:
         """Steps that every path reaches with the fresh gradients just cleared."""
         yield from self._clearing_steps()
+        yield from gradients.cleared_in_window(self.model.program, self.model.ownership)
         for trace in self.model.program.traces:
             for optimizer in self.model.ownership.optimizers(trace):
                 yield from self._cleared_in(trace, optimizer)

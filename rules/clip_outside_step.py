@@ -39,6 +39,13 @@ class OtherParametersClipped(NamedTuple):
     step: events.Step
 
 
+class ClipInWindow(NamedTuple):
+    """`clip` comes with each micro-batch of accelerate's window, behind `backward`."""
+
+    clip: events.Clip
+    backward: events.Backward
+
+
 class ClipOutsideStep(Rule):
     """Gradients are clipped before `backward` or after the step: to no effect.
 
@@ -97,7 +104,10 @@ class ClipOutsideStep(Rule):
     triggers = (triggers.CLIP, (*triggers.BACKWARD, b"LightningModule"), triggers.STEP)
     calls = frozenset({"clip_grad_norm_", "clip_grad_value_"})
 
-    def ask(self) -> Iterator[UselessClip | OtherParametersClipped | gradients.ClipInHook]:
+    def ask(self) -> Iterator[UselessClip | OtherParametersClipped | ClipInWindow | gradients.ClipInHook]:
+        for clip, backward in gradients.clipped_in_window(self.model.program):
+            if not clipping.is_unbounded(clip, self.model.tree):
+                yield ClipInWindow(clip, backward)
         for found in gradients.clips_in_hooks(self.model.program):
             if not clipping.is_unbounded(found.clip, self.model.tree):
                 yield found
@@ -191,6 +201,14 @@ class ClipOutsideStep(Rule):
             ],
             help="clip between the last `backward` and the step",
             fix=self._fix(useless.clip.site, useless.backward.site, useless.step),
+        )
+
+    def report_ClipInWindow(self, found: ClipInWindow) -> None:
+        self.report(
+            found.clip.site,
+            "gradients are clipped after each micro-batch, not once for the sum of all that the step uses",
+            related=[(found.backward.site, "one micro-batch adds its gradients here")],
+            help="clip under `if accelerator.sync_gradients:`",
         )
 
     def report_ClipInHook(self, found: gradients.ClipInHook) -> None:

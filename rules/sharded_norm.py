@@ -29,8 +29,8 @@ class ShardedNorm(Rule):
 
     ## Why is this bad?
     Each process holds a shard of every gradient, and the function takes the norm of that shard only. The processes
-    scale by different factors, and by less than the bound asks for. The gradients that the step uses are no longer those
-    of one loss: their direction is wrong, and training changes with the number of processes.
+    scale by different factors, and by less than the bound asks for. The step uses gradients of a wrong direction, and
+    training changes with the number of processes.
 
     ## Example
     ```python

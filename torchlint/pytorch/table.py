@@ -139,7 +139,8 @@ FUNCTIONS = (
          "worker_init_fn multiprocessing_context generator * prefetch_factor persistent_workers "
          "pin_memory_device in_order", returns=Result.LOADER, page="data.html#torch.utils.data.DataLoader"),
     _api(f"torch.distributions.{_CLASS}", "", returns=Result.DISTRIBUTION, page="distributions.html"),
-    _api("accelerate.Accelerator", "", returns=Result.ENGINE,
+    _api("accelerate.Accelerator", "device_placement split_batches mixed_precision gradient_accumulation_steps",
+         returns=Result.ENGINE,
          page="https://huggingface.co/docs/accelerate/package_reference/accelerator"),
     _api("lightning.Fabric lightning.fabric.Fabric", "", returns=Result.ENGINE,
          page="https://lightning.ai/docs/fabric/stable/api/fabric_methods.html"),

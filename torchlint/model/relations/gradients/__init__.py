@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from torchlint.model.relations.gradients.accelerate import (
+    DividedTwice,
+    cleared_in_window,
+    clipped_in_window,
+    divided_twice,
+)
 from torchlint.model.relations.gradients.arrivals import Arrival, Arrivals, Gradients
 from torchlint.model.relations.gradients.lightning import ClipInHook, clips_in_hooks
 from torchlint.model.relations.gradients.micro_batches import LostMicroBatch, lost_micro_batches
@@ -11,10 +17,14 @@ __all__ = [
     "Arrival",
     "Arrivals",
     "ClipInHook",
+    "DividedTwice",
     "Gradients",
     "LostMicroBatch",
     "NotUpdated",
+    "cleared_in_window",
+    "clipped_in_window",
     "clips_in_hooks",
+    "divided_twice",
     "lost_micro_batches",
     "not_updated",
 ]
