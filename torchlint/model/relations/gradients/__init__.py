@@ -9,8 +9,10 @@ from torchlint.model.relations.gradients.accelerate import (
     divided_twice,
 )
 from torchlint.model.relations.gradients.arrivals import Arrival, Arrivals, Gradients
+from torchlint.model.relations.gradients.epochs import OpenWindow, open_windows
 from torchlint.model.relations.gradients.lightning import ClipInHook, clips_in_hooks
 from torchlint.model.relations.gradients.micro_batches import LostMicroBatch, lost_micro_batches
+from torchlint.model.relations.gradients.mixed import MixedStep, mixed_steps
 from torchlint.model.relations.gradients.scalers import NotUpdated, not_updated
 
 __all__ = [
@@ -20,11 +22,15 @@ __all__ = [
     "DividedTwice",
     "Gradients",
     "LostMicroBatch",
+    "MixedStep",
     "NotUpdated",
+    "OpenWindow",
     "cleared_in_window",
     "clipped_in_window",
     "clips_in_hooks",
     "divided_twice",
     "lost_micro_batches",
+    "mixed_steps",
     "not_updated",
+    "open_windows",
 ]
