@@ -43,6 +43,9 @@ class ClearedBeforeStep(Rule):
     callbacks, in a hook that runs before the step, and in a `step` that the program defines. Nothing is said where an
     exception handler clears: a step that failed is undone.
 
+    Also finds clearings that come with each micro-batch where the step comes once in several: under
+    `if (i + 1) % k == 0:`, behind the loop over micro-batches, or, with accelerate, at the end of `accumulate`.
+
     ## Why is this bad?
     The step sees no gradient: with SGD the weights do not move at all, with momentum or weight decay they move
     in a direction that has nothing to do with the loss.

@@ -52,7 +52,8 @@ class ClipOutsideStep(Rule):
     ## What it does
     Finds `torch.nn.utils.clip_grad_norm_` and `clip_grad_value_` where, on every path from the optimizer's last step
     or `zero_grad`, no `backward` has computed gradients yet; also where such a call stands right before the step of
-    another optimizer, whose gradients it was meant for.
+    another optimizer, whose gradients it was meant for. So are clippings in hooks of Lightning that run before
+    `backward`, such as `training_step`, and with accelerate those after each micro-batch of `accumulate`.
 
     ## Why is this bad?
     Clipping changes the gradients that are there. Before `backward` there are none, or old ones; after the step they

@@ -32,7 +32,8 @@ class LopsidedAccumulation(Rule):
 
     ## What it does
     Finds loops that accumulate gradients and step under `if i % k == 0`, with a counter from zero: after the
-    `backward` of micro-batch 0 the test is true.
+    `backward` of micro-batch 0 the test is true. Also finds windows that an epoch may leave open, if their gradients
+    go into the next epoch although it counts anew, or are cleared although it goes on counting.
 
     ## Why is this bad?
     The first update is made of one micro-batch instead of `k`; where the loss is divided by `k`, it is `k` times too

@@ -14,6 +14,7 @@ from torchlint.model.relations.gradients.lightning import ClipInHook, clips_in_h
 from torchlint.model.relations.gradients.micro_batches import LostMicroBatch, lost_micro_batches
 from torchlint.model.relations.gradients.mixed import MixedStep, mixed_steps
 from torchlint.model.relations.gradients.scalers import NotUpdated, not_updated
+from torchlint.model.relations.gradients.unreached import UnreachedStep, unreached_steps
 
 __all__ = [
     "Arrival",
@@ -25,6 +26,7 @@ __all__ = [
     "MixedStep",
     "NotUpdated",
     "OpenWindow",
+    "UnreachedStep",
     "cleared_in_window",
     "clipped_in_window",
     "clips_in_hooks",
@@ -33,4 +35,5 @@ __all__ = [
     "mixed_steps",
     "not_updated",
     "open_windows",
+    "unreached_steps",
 ]
