@@ -18,13 +18,13 @@ from torchlint.model.parts import Parts
 from torchlint.model.program import Program
 from torchlint.model.queries.endings import Endings
 from torchlint.model.queries.module_modes import ModuleModes
-from torchlint.model.relations.module_states import ModuleStates
 from torchlint.model.queries.parameter_updates import ParameterUpdates
 from torchlint.model.queries.retained_graphs import RetainedGraphs
 from torchlint.model.queries.sure_graphs import SureGraphs
 from torchlint.model.queries.training_layers import TrainingLayers
 from torchlint.model.queries.uncalled import Uncalled
 from torchlint.model.relations.gradients import Gradients
+from torchlint.model.relations.module_states import ModuleStates
 from torchlint.model.tracking import Tracking
 from torchlint.pytorch.naming import is_test
 from torchlint.pytorch.releases import Releases
