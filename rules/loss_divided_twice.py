@@ -61,9 +61,10 @@ class LossDividedTwice(Rule):
         yield from gradients.divided_twice(self.model.program)
 
     def report_DividedTwice(self, found: gradients.DividedTwice) -> None:
+        divided_at = found.quotient.site
         self.report(
             found.backward.site,
             "the loss is divided by the number of micro-batches, and `backward` divides it by that number again",
-            related=[(found.quotient.site, "it is divided here")],
+            related=[(divided_at, "it is divided here")] if divided_at is not None else [],
             help="leave the division to `backward`",
         )

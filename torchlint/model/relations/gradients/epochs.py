@@ -11,7 +11,7 @@ from torchlint.model.program import Trace
 from torchlint.model.relations.gradients.arrivals import Gradients
 from torchlint.model.relations.gradients.windows import LoopNode, gives_from_zero, window_end
 from torchlint.model.values import Value, resolved
-from torchlint.syntax.python_ast import LOOPS, dotted, walk
+from torchlint.syntax.python_ast import dotted, walk
 
 
 class OpenWindow(NamedTuple):
@@ -35,7 +35,9 @@ def open_windows(gradients: Gradients, trace: Trace, optimizer: Value) -> Iterat
     step, tree = steps[0], gradients.program.tree
     loop = tree.own_node(step.loops[-1].site)
     pending = gradients.pending(gradients.arrivals(trace, optimizer).get(step, ()))
-    for branch, arm in step.path if isinstance(loop, LOOPS) and pending else ():
+    if not isinstance(loop, (ast.For, ast.AsyncFor, ast.While)) or not pending:
+        return
+    for branch, arm in step.path:
         test = tree.own_node(branch.site) if isinstance(branch, Branch) else None
         counter = window_end(test.test) if isinstance(test, ast.If) and arm == 0 else None
         if counter is None or not isinstance(test, ast.If) or (branch, arm) in pending[-1].path:
