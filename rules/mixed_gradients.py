@@ -24,11 +24,11 @@ class MixedGradients(Rule):
     ```python
     import torch
 
-    def train(actor, critic, loader, criterion):
+    def train(actor, critic, loader):
         actor_opt, critic_opt = torch.optim.Adam(actor.parameters()), torch.optim.Adam(critic.parameters())
         for obs, action, target in loader:
             critic_opt.zero_grad()
-            criterion(critic(obs, action), target).backward()
+            torch.nn.functional.mse_loss(critic(obs, action), target).backward()
             actor_opt.zero_grad()
             (-critic(obs, actor(obs)).mean()).backward()
             critic_opt.step()
@@ -39,11 +39,11 @@ class MixedGradients(Rule):
     ```python
     import torch
 
-    def train(actor, critic, loader, criterion):
+    def train(actor, critic, loader):
         actor_opt, critic_opt = torch.optim.Adam(actor.parameters()), torch.optim.Adam(critic.parameters())
         for obs, action, target in loader:
             critic_opt.zero_grad()
-            criterion(critic(obs, action), target).backward()
+            torch.nn.functional.mse_loss(critic(obs, action), target).backward()
             critic_opt.step()
             actor_opt.zero_grad()
             (-critic(obs, actor(obs)).mean()).backward()
