@@ -12,6 +12,7 @@ from torchlint.model.ownership import GIVING, Ownership
 from torchlint.model.program import Program, Trace
 from torchlint.model.relations.answer import Answer as Text
 from torchlint.model.relations.answer import lines
+from torchlint.model.utilities import Kind, is_kind
 from torchlint.model.values import Answer, Value, resolved
 
 _ASKED = (Step, Clip, Clear)
@@ -93,13 +94,18 @@ class Gradients:
         if isinstance(event, Backward):
             there = frozenset(item for item in arrivals if item.is_pending or item.is_used or item.is_unknown)
             return there | {Arrival(event)} if owned.reaches(event, optimizer) else arrivals
-        if isinstance(event, Clear) and event.explicit and owned.clears(event.target, optimizer) is Answer.YES:
+        if isinstance(event, Clear) and self._surely_clears(event, optimizer):
             return frozenset(map(_cleared_by(event), arrivals))
         if isinstance(event, Fresh):
             return frozenset({Arrival(None, event)}) if event.value is optimizer else arrivals
         if isinstance(event, GradRead) or owned.may_clear(event, optimizer):
             return frozenset({Arrival(None, event, True)})
         return arrivals | {Arrival(None, event, True)} if owned.may_give_gradients(event, optimizer) else arrivals
+
+    def _surely_clears(self, clear: Clear, optimizer: Value) -> bool:
+        """Whether a call clears an optimizer's gradients, or an engine does so after its step."""
+        is_of_engine = clear.target is not None and is_kind(resolved(clear.target), Kind.ENGINE)
+        return (clear.explicit or is_of_engine) and self.ownership.clears(clear.target, optimizer) is Answer.YES
 
     @staticmethod
     def pending(arrivals: Iterable[Arrival]) -> list[Backward]:

@@ -40,14 +40,18 @@ def unreached_steps(gradients: Gradients, trace: Trace, optimizer: Value) -> Ite
         is_empty = all(item.backward is None and not item.is_unknown for item in there)
         if resolved(step.optimizer) is optimizer and not step.manual and there and is_empty:
             passes = [item for item in trace.backwards_of(step) if item.order < step.order and not apart(item, step)]
-            if passes and all(_is_clear(gradients, item) for item in trace.of(Backward)):
+            if passes and all(_is_clear(gradients, item, optimizer) for item in trace.of(Backward)):
                 yield UnreachedStep(step, passes[-1])
 
 
-def _is_clear(gradients: Gradients, backward: Backward) -> bool:
-    """Whether all that a loss goes through is known: modules that the program makes."""
+def _is_clear(gradients: Gradients, backward: Backward, optimizer: Value) -> bool:
+    """Whether all that a loss goes through is known: modules that the program makes before the optimizer.
+
+    A module that is made later may have replaced the one that the optimizer holds: that is the defect, then.
+    """
     modules, is_complete = gradients.ownership.modules_behind(backward)
-    return is_complete and bool(modules) and _are_separate(modules, gradients.program)
+    is_older = all(item.order < optimizer.order for item in modules)
+    return is_complete and bool(modules) and is_older and _are_separate(modules, gradients.program)
 
 
 def _are_separate(values: set[Value], program: Program) -> bool:
