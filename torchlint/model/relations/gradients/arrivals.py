@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cached_property
 from typing import NamedTuple
 
 from torchlint.model.dataflow import Flow
@@ -14,6 +16,7 @@ from torchlint.model.relations.answer import Answer as Text
 from torchlint.model.relations.answer import lines
 from torchlint.model.utilities import Kind, is_kind
 from torchlint.model.values import Answer, Value, resolved
+from torchlint.syntax.python_ast import walk
 
 _ASKED = (Step, Clip, Clear)
 """The events before which gradients are of interest."""
@@ -62,6 +65,13 @@ class Gradients:
         self.ownership = ownership
         self._known: dict[tuple[Trace, Value, bool], Arrivals] = {}
 
+    @cached_property
+    def variables(self) -> set[str]:
+        """The names that statements of the file itself assign: any function may use them."""
+        assigned = (item for item in self.program.tree.module.body if isinstance(item, ast.Assign))
+        targets = (node for item in assigned for target in item.targets for node in walk(target))
+        return {node.id for node in targets if isinstance(node, ast.Name)}
+
     def arrivals(self, trace: Trace, optimizer: Value, *, repeated: bool = False) -> Arrivals:
         """The gradients of an optimizer that reach each step, clipping and clearing of a trace.
 
@@ -71,6 +81,10 @@ class Gradients:
         if key not in self._known:
             self._known[key] = self._followed(trace, optimizer, repeated)
         return self._known[key]
+
+    def at(self, trace: Trace, step: Step) -> frozenset[Arrival]:
+        """The gradients that a step finds."""
+        return self.arrivals(trace, resolved(step.optimizer)).get(step, frozenset())
 
     def _followed(self, trace: Trace, optimizer: Value, repeated: bool) -> Arrivals:
         found: dict[Event, frozenset[Arrival]] = defaultdict(frozenset)
@@ -119,8 +133,7 @@ class Gradients:
         """For each step the backward passes whose gradients it uses."""
         for trace in self.program.traces:
             for step in trace.of(Step):
-                arrivals = self.arrivals(trace, resolved(step.optimizer)).get(step)
-                if arrivals:
+                if arrivals := self.at(trace, step):
                     yield Text(step.site, self._said(arrivals))
 
     def _said(self, arrivals: frozenset[Arrival]) -> str:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
-from itertools import chain
 from typing import NamedTuple
 
 from torchlint.model.events import Backward, Step, apart
 from torchlint.model.module_values import has_parameters
-from torchlint.model.program import Program, Trace
+from torchlint.model.program import Trace
 from torchlint.model.relations.gradients.arrivals import Gradients
 from torchlint.model.values import Module, Optimizer, Tensor, Value, resolved
-from torchlint.syntax.python_ast import names_read, walk
+from torchlint.syntax.python_ast import names_read
 
 _FILLING = ("__setattr__", "add_module", "append", "extend", "insert", "register_module", "register_parameter")
 """Uses of a module that put something into it."""
@@ -32,7 +30,7 @@ def unreached_steps(gradients: Gradients, trace: Trace, optimizer: Value) -> Ite
     """
     held, is_known = gradients.ownership.held_by(optimizer)
     is_ours = isinstance(optimizer, Optimizer) and not optimizer.has_use("param_groups")
-    if not is_ours or not is_known or not _are_separate(held, gradients.program):
+    if not is_ours or not is_known or not _are_separate(held, gradients):
         return
     arrivals = gradients.arrivals(trace, optimizer, repeated=True)
     for step in trace.of(Step):
@@ -51,19 +49,12 @@ def _is_clear(gradients: Gradients, backward: Backward, optimizer: Value) -> boo
     """
     modules, is_complete = gradients.ownership.modules_behind(backward)
     is_older = all(item.order < optimizer.order for item in modules)
-    return is_complete and bool(modules) and is_older and _are_separate(modules, gradients.program)
+    return is_complete and bool(modules) and is_older and _are_separate(modules, gradients)
 
 
-def _are_separate(values: set[Value], program: Program) -> bool:
+def _are_separate(values: set[Value], gradients: Gradients) -> bool:
     """Whether values are modules and leaves that the program makes, none of which can hold or use another unseen."""
-    variables = {
-        name.id
-        for statement in program.tree.module.body
-        if isinstance(statement, ast.Assign)
-        for name in chain.from_iterable(map(walk, statement.targets))
-        if isinstance(name, ast.Name)
-    }
-    return all(_is_separate(value, variables) for value in values)
+    return all(_is_separate(value, gradients.variables) for value in values)
 
 
 def _is_separate(value: Value, variables: set[str]) -> bool:
