@@ -11,7 +11,7 @@ from torchlint.model.events import Backward, Branch, Call, Event, Exit, Loop, St
 from torchlint.model.program import Program, Trace
 from torchlint.model.utilities import Kind, is_kind
 from torchlint.model.values import Instance, Module, Value, inputs_of, resolved
-from torchlint.syntax.python_ast import called_name, names_read, walk
+from torchlint.syntax.python_ast import called_name, dotted, names_read, walk
 from torchlint.syntax.python_tree import PythonTree
 
 
@@ -36,7 +36,8 @@ def not_updated(program: Program) -> Iterator[NotUpdated]:
                 set(event.path) <= set(item.path) and set(event.passed) <= set(item.passed) for item in updates
             )
             is_repeated = loop is not None or (updates and trace.root is not None and scaler.order <= trace.start)
-            if follows and is_repeated and _is_on(scaler, event, updates, program.tree):
+            is_elsewhere = not updates and _is_updated_elsewhere(program, scaler)
+            if follows and is_repeated and not is_elsewhere and _is_on(scaler, event, updates, program.tree):
                 if _Iterations(program, event, scaler).leave_it_open(loop or trace):
                     yield NotUpdated(event, updates[0] if updates else None)
 
@@ -97,6 +98,18 @@ class _Iterations:
 def _updates(call: Call, scaler: Value) -> bool:
     callee = call.value.callee
     return callee is not None and callee.label == "update" and scaler in map(resolved, callee.parents)
+
+
+def _is_updated_elsewhere(program: Program, scaler: Value) -> bool:
+    """Whether the program names the `update` of a scaler: of an attribute anywhere, of a variable where it is made."""
+    made = program.tree.own_node(scaler.site)
+    function = program.tree.function_around(made) if made is not None else None
+    for node in program.nodes(ast.Attribute):
+        owner, _, last = dotted(node.value).rpartition(".")
+        if node.attr == "update" and last == scaler.label:
+            if owner or program.tree.function_around(node) is function:
+                return True
+    return False
 
 
 def _is_on(scaler: Value, event: Step | Unscale, updates: list[Call], tree: PythonTree) -> bool:
