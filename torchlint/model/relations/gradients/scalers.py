@@ -102,12 +102,13 @@ def _updates(call: Call, scaler: Value) -> bool:
 
 def _is_updated_elsewhere(program: Program, scaler: Value) -> bool:
     """Whether the program names the `update` of a scaler: of an attribute anywhere, of a variable where it is made."""
-    made = program.tree.own_node(scaler.site)
-    function = program.tree.function_around(made) if made is not None else None
+    tree, made = program.tree, program.tree.own_node(scaler.site)
+    statement = tree.parent(made) if made is not None else None
+    is_local = isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name)
     for node in program.nodes(ast.Attribute):
         owner, _, last = dotted(node.value).rpartition(".")
         if node.attr == "update" and last == scaler.label:
-            if owner or program.tree.function_around(node) is function:
+            if not is_local or (not owner and made and tree.function_around(node) is tree.function_around(made)):
                 return True
     return False
 
