@@ -105,10 +105,11 @@ def _is_updated_elsewhere(program: Program, scaler: Value) -> bool:
     tree, made = program.tree, program.tree.own_node(scaler.site)
     statement = tree.parent(made) if made is not None else None
     is_local = isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name)
+    function = tree.function_around(made) if made is not None and is_local else None
     for node in program.nodes(ast.Attribute):
         owner, _, last = dotted(node.value).rpartition(".")
-        if node.attr == "update" and last == scaler.label:
-            if not is_local or (not owner and made and tree.function_around(node) is tree.function_around(made)):
+        if node.attr == "update" and last == scaler.label and not (owner and is_local):
+            if function is None or function in tree.ancestors(node):
                 return True
     return False
 
