@@ -144,6 +144,7 @@ class GradientsBetweenSteps:
             lambda step: resolved(step.optimizer) is optimizer,
             gives,
             lambda event: self.ownership.may_clear(event, optimizer),
+            lambda event: self.ownership.may_change(event, optimizer),
         )
         for last, step, backwards in paths.stale(items, loop):
             backward = self._plainest(backwards, optimizer)

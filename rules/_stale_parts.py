@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from torchlint import Model
-from torchlint.model.events import Backward, Clear, Event, Fresh, Loop, MayClear, Step
+from torchlint.model.events import Backward, Clear, Event, Fresh, GradRead, Loop, MayClear, Step
 from torchlint.model.held_parameters import sources_of
 from torchlint.model.lineage import ancestry
 from torchlint.model.module_values import has_parameters, is_module
@@ -91,6 +91,7 @@ class StaleParts:
             lambda step: part in self._held_parts(step),
             lambda backward: self._surely_reaches(backward, part),
             lambda event: self._may_clear(event, part, trace),
+            lambda event: isinstance(event, GradRead) and event.changes,
         )
         for last, step, backwards in paths.stale(self.ownership.touching(loop or trace), loop):
             return StalePart(part, min(backwards, key=lambda backward: backward.order), last, step)

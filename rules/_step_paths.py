@@ -39,6 +39,10 @@ class History(NamedTuple):
     def gone_backward(self) -> History:
         return self._replace(fresh=True, added=self.added or self.is_stale)
 
+    def with_change(self) -> History:
+        """Gradients that the last step used are scaled, before a pass adds to them: a momentum of the program's own."""
+        return self._replace(cleared=True) if self.is_stale and not self.added else self
+
     def with_clearing(self) -> History:
         return self._replace(cleared=True, fresh=False)
 
@@ -61,17 +65,19 @@ class Arrivals:
 
 
 class Paths:
-    """Follows some gradients: which steps use them, which passes add to them, and what may clear them."""
+    """Follows some gradients: which steps use them, which passes add to them, and what may clear or scale them."""
 
     def __init__(
         self,
         uses: Callable[[Step], bool],
         gives: Callable[[Backward], bool],
         may_clear: Callable[[Event], bool],
+        may_change: Callable[[Event], bool],
     ) -> None:
         self._uses = uses
         self._gives = gives
         self._may_clear = may_clear
+        self._may_change = may_change
         self._arrivals = Arrivals()
 
     def stale(self, items: list[Item], loop: Loop | None) -> list[tuple[Step, Step, list[Backward]]]:
@@ -122,7 +128,9 @@ class Paths:
                 if state.is_stale and state.last is not None:
                     self._arrivals.backwards.setdefault(state.last, []).append(event)
             return frozenset(state.gone_backward() for state in states)
-        return frozenset(state.with_clearing() for state in states) if self._may_clear(event) else states
+        if self._may_clear(event):
+            return frozenset(state.with_clearing() for state in states)
+        return frozenset(state.with_change() for state in states) if self._may_change(event) else states
 
 
 def _arm_taken(branch: Branch, loop: Loop | None, number: int) -> int | None:

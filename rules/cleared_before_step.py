@@ -7,15 +7,13 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Confidence, Rule
-from torchlint.model import dataflow, definitions, events, program, values
+from torchlint.model import definitions, events, program, values
+from torchlint.model.relations import gradients
 from torchlint.pytorch import triggers
 from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
     from torchlint.index import FileIndex
-
-    Pending = tuple[events.Backward | None, events.Event | None]
-    """The backward whose gradients wait for the step, and what cleared them; no backward but an event: unknown."""
 
 _SETS_HOOK = "register_step_pre_hook"
 
@@ -44,6 +42,9 @@ class ClearedBeforeStep(Rule):
     Finds a `zero_grad` that stands, on every path, between a `backward` and the `step` of the same optimizer; also in
     callbacks, in a hook that runs before the step, and in a `step` that the program defines. Nothing is said where an
     exception handler clears: a step that failed is undone.
+
+    Also finds clearings that come with each micro-batch where the step comes once in several: under
+    `if (i + 1) % k == 0:`, behind the loop over micro-batches, or, with accelerate, at the end of `accumulate`.
 
     ## Why is this bad?
     The step sees no gradient: with SGD the weights do not move at all, with momentum or weight decay they move
@@ -98,12 +99,14 @@ class ClearedBeforeStep(Rule):
     def concerns(cls, index: FileIndex) -> bool:
         return index.goes_backward
 
-    def ask(self) -> Iterator[ClearedGradients | ClearingStep]:
+    def ask(self) -> Iterator[ClearedGradients | ClearingStep | gradients.LostMicroBatch]:
         """Steps that every path reaches with the fresh gradients just cleared."""
         yield from self._clearing_steps()
+        yield from gradients.cleared_in_window(self.model.program, self.model.ownership)
         for trace in self.model.program.traces:
             for optimizer in self.model.ownership.optimizers(trace):
                 yield from self._cleared_in(trace, optimizer)
+                yield from gradients.lost_micro_batches(self.model.gradients, trace, optimizer)
 
     def _clearing_steps(self) -> Iterator[ClearingStep]:
         """Steps that clear before they step, whoever has gone backward: of a class of this file, or by a hook."""
@@ -145,45 +148,19 @@ class ClearedBeforeStep(Rule):
                     yield hook.info, event.site
 
     def _cleared_in(self, trace: program.Trace, optimizer: values.Value) -> Iterator[ClearedGradients]:
-        """A state is the backward whose gradients are pending, and what cleared them; or that nobody knows."""
-        arrivals: dict[events.Step, set[Pending]] = {}
-
-        def transfer(event: events.Event, states: frozenset[Pending]) -> frozenset[Pending]:
-            if isinstance(event, events.Step) and values.resolved(event.optimizer) is optimizer:
-                arrivals.setdefault(event, set()).update(states)
-                return frozenset({(None, None)})
-            if isinstance(event, events.Backward):
-                return frozenset({(event, None)}) if self.model.ownership.reaches(event, optimizer) else states
-            if (
-                isinstance(event, events.Clear)
-                and event.explicit
-                and self.model.ownership.clears(event.target, optimizer) is values.Answer.YES
-            ):
-                return frozenset((backward, clear or event if backward else None) for backward, clear in states)
-            if isinstance(event, events.GradRead) or self.model.ownership.may_clear(event, optimizer):
-                return frozenset({(None, event)})
-            return states
-
-        dataflow.Flow(transfer).run(self.model.ownership.touching(trace), frozenset({(None, None)}))
-        for step, paths in arrivals.items():
-            pending = [(clear, backward) for backward, clear in paths if backward is not None]
-            cleared = [(clear, backward) for clear, backward in pending if isinstance(clear, events.Clear)]
-            unknown = any(backward is None and clear is not None for backward, clear in paths)
-            if unknown or len(cleared) < len(pending):
-                continue
-            for clear, backward in sorted(cleared, key=lambda pair: (pair[0].order, pair[1].order)):
-                after_failure = set(events.handlers(clear.path)) - set(events.handlers(backward.path))
-                if not after_failure and not self._may_be_filled_again(trace, clear, step):
-                    between = (item for item in trace.of(events.Backward) if clear.order < item.order < step.order)
-                    is_before_another = any(not events.exclusive(item.path, step.path) for item in between)
-                    yield ClearedGradients(clear, backward, step, is_before_another)
-
-    def _may_be_filled_again(self, trace: program.Trace, clear: events.Clear, step: events.Step) -> bool:
-        """Whether an unknown call between the two may go backward, in the order of the file or of a loop."""
-        orders = [call.order for call in trace.of(events.Call) if self.model.ownership.may_go_backward(call)]
-        if clear.order < step.order:
-            return any(clear.order < order < step.order for order in orders)
-        return any(order > clear.order or order < step.order for order in orders)
+        """The clearings whose gradients every path to a step has lost."""
+        arrivals = self.model.gradients.arrivals(trace, optimizer)
+        for step in trace.of(events.Step):
+            paths = arrivals.get(step, frozenset())
+            is_sure = not any(path.is_unknown or path.is_pending for path in paths)
+            if values.resolved(step.optimizer) is optimizer and is_sure:
+                lost = {path.then: path.backward for path in sorted(paths, key=_when) if path.is_thrown_away}
+                for clear, backward in lost.items():
+                    assert isinstance(clear, events.Clear) and backward is not None
+                    if not set(events.handlers(clear.path)) - set(events.handlers(backward.path)):
+                        between = (item for item in trace.of(events.Backward) if clear.order < item.order < step.order)
+                        is_before_another = any(not events.exclusive(item.path, step.path) for item in between)
+                        yield ClearedGradients(clear, backward, step, is_before_another)
 
     def report_ClearingStep(self, step: ClearingStep) -> None:
         self.report(
@@ -191,6 +168,18 @@ class ClearedBeforeStep(Rule):
             "gradients are cleared as the first thing of each step: it sees none",
             related=[(step.at, "the step that would use them")],
             help="clear them after the step",
+        )
+
+    def report_LostMicroBatch(self, lost: gradients.LostMicroBatch) -> None:
+        name = lost.step.name
+        self.report(
+            lost.clear.site,
+            f"gradients are cleared for each micro-batch, but `{name}` steps once in several: it uses only the last",
+            related=[
+                (lost.backward.site, "the gradients of each micro-batch are computed here"),
+                (lost.step.site, "and only those of the last one are used here"),
+            ],
+            help="clear the gradients after the step, under the same condition",
         )
 
     def report_ClearedGradients(self, cleared: ClearedGradients) -> None:
@@ -205,3 +194,8 @@ class ClearedBeforeStep(Rule):
             help="clear the gradients before the `backward`, or after the step",
             confidence=Confidence.LOW if cleared.is_before_another else Confidence.HIGH,
         )
+
+
+def _when(path: gradients.Arrival) -> tuple[int, int]:
+    """When gradients were cleared, and computed."""
+    return path.then.order if path.then is not None else 0, path.backward.order if path.backward is not None else 0

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import ast
-from collections import defaultdict
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule, edits
-from torchlint.model import dataflow, events, ownership, program, values
+from torchlint.model import events, program, values
 from torchlint.model.queries import clipping
+from torchlint.model.relations import gradients
 from torchlint.pytorch import triggers
 from torchlint.syntax.python_ast import names_read
 
 if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
-
-    Arrivals = dict[events.Clip, set[str]]
-    ArrivalsOf = dict[values.Value, Arrivals]
 
 
 class UselessClip(NamedTuple):
@@ -38,13 +35,21 @@ class OtherParametersClipped(NamedTuple):
     step: events.Step
 
 
+class ClipInWindow(NamedTuple):
+    """`clip` comes with each micro-batch of accelerate's window, behind `backward`."""
+
+    clip: events.Clip
+    backward: events.Backward
+
+
 class ClipOutsideStep(Rule):
     """Gradients are clipped before `backward` or after the step: to no effect.
 
     ## What it does
     Finds `torch.nn.utils.clip_grad_norm_` and `clip_grad_value_` where, on every path from the optimizer's last step
     or `zero_grad`, no `backward` has computed gradients yet; also where such a call stands right before the step of
-    another optimizer, whose gradients it was meant for.
+    another optimizer, whose gradients it was meant for. So are clippings in hooks of Lightning that run before
+    `backward`, such as `training_step`, and with accelerate those after each micro-batch of `accumulate`.
 
     ## Why is this bad?
     Clipping changes the gradients that are there. Before `backward` there are none, or old ones; after the step they
@@ -93,16 +98,21 @@ class ClipOutsideStep(Rule):
 
     code = "TL107"
     category = Category.CORRECTNESS
-    triggers = (triggers.CLIP, triggers.BACKWARD, triggers.STEP)
+    triggers = (triggers.CLIP, (*triggers.BACKWARD, b"LightningModule"), triggers.STEP)
+    calls = frozenset({"clip_grad_norm_", "clip_grad_value_"})
 
-    def ask(self) -> Iterator[UselessClip | OtherParametersClipped]:
+    def ask(self) -> Iterator[UselessClip | OtherParametersClipped | ClipInWindow | gradients.ClipInHook]:
+        for clip, backward in gradients.clipped_in_window(self.model.program):
+            if not clipping.is_unbounded(clip, self.model.tree):
+                yield ClipInWindow(clip, backward)
+        for found in gradients.clips_in_hooks(self.model.program):
+            if not clipping.is_unbounded(found.clip, self.model.tree):
+                yield found
         for trace in self.model.program.traces:
             clips = [clip for clip in trace.of(events.Clip) if not clipping.is_unbounded(clip, self.model.tree)]
             if clips and not trace.called:
-                optimizers = dict.fromkeys(values.resolved(step.optimizer) for step in trace.of(events.Step))
-                arrivals = {optimizer: self._arrivals(trace, optimizer) for optimizer in optimizers}
                 for clip in clips:
-                    for useless in self._useless(trace, clip, arrivals):
+                    for useless in self._useless(trace, clip):
                         yield self._of_others(trace, clip) or useless
 
     def _of_others(self, trace: program.Trace, clip: events.Clip) -> OtherParametersClipped | None:
@@ -127,52 +137,25 @@ class ClipOutsideStep(Rule):
         """Whether the optimizer of a step may hold what is clipped."""
         return clipping.may_be_of(clip, values.resolved(step.optimizer), self.model.ownership)
 
-    def _useless(self, trace: program.Trace, clip: events.Clip, arrivals: ArrivalsOf) -> Iterator[UselessClip]:
+    def _useless(self, trace: program.Trace, clip: events.Clip) -> Iterator[UselessClip]:
         """A clipping outside the steps of each optimizer that may hold what is clipped."""
         steps = {values.resolved(step.optimizer): step for step in trace.of(events.Step, clip.loops)}
         steps = {item: steps[item] for item in steps if clipping.may_be_of(clip, item, self.model.ownership)}
-        found = [self._outside(trace, clip, step, arrivals[optimizer][clip]) for optimizer, step in steps.items()]
+        found = [self._outside(trace, clip, step) for step in steps.values()]
         useless = [item for item in found if item is not None]
         if useless and len(useless) == len(found):
             yield min(useless, key=lambda item: _distance(clip, item.step))
 
-    def _outside(
-        self, trace: program.Trace, clip: events.Clip, step: events.Step, states: set[str]
-    ) -> UselessClip | None:
+    def _outside(self, trace: program.Trace, clip: events.Clip, step: events.Step) -> UselessClip | None:
         """The clipping, if no path brings fresh gradients of an optimizer to it."""
         optimizer, passes = values.resolved(step.optimizer), trace.of(events.Backward, clip.loops)
         passes = [item for item in passes if self.model.ownership.reaches(item, optimizer)]
-        if not passes or not states or "fresh" in states:
+        there = self.model.gradients.arrivals(trace, optimizer, repeated=True).get(clip, frozenset())
+        if not passes or not there or any(item.is_pending or item.is_unknown for item in there):
             return None
         backward = min(passes, key=lambda item: _distance(clip, item))
-        return UselessClip(clip, backward, step, after_step="stepped" in states and clip.order > step.order)
-
-    def _arrivals(self, trace: program.Trace, optimizer: values.Value) -> Arrivals:
-        """What the gradients of an optimizer are on the paths to each clipping: "fresh", "cleared", "stepped"."""
-        arrivals: Arrivals = defaultdict(set)
-
-        def transfer(event: events.Event, states: frozenset[str]) -> frozenset[str]:
-            if isinstance(event, events.Clip):
-                arrivals[event].update(states)
-            after = self._after(event, optimizer)
-            return states if after is None else frozenset({after})
-
-        flow = dataflow.Flow(transfer)
-        happening = trace.only(events.Clip, events.Step, events.Fresh, *ownership.GIVING)
-        once = flow.run(happening, frozenset({"cleared"}))
-        flow.run(happening, once | flow.exits.pop(events.Exit.RETURN, frozenset()))  # a caller's loop
-        return arrivals
-
-    def _after(self, event: events.Event, optimizer: values.Value) -> str | None:
-        """What the gradients of an optimizer are after an event; None: what they were."""
-        owned = self.model.ownership
-        if isinstance(event, events.Step) and values.resolved(event.optimizer) is optimizer:
-            return "stepped"
-        if isinstance(event, events.Clear) and owned.clears(event.target, optimizer) is values.Answer.YES:
-            return "cleared"
-        if isinstance(event, events.Fresh):
-            return "cleared" if event.value is optimizer else None
-        return "fresh" if owned.may_give_gradients(event, optimizer) else None
+        is_used = any(isinstance(item.then, events.Step) for item in there)
+        return UselessClip(clip, backward, step, after_step=is_used and clip.order > step.order)
 
     def report_UselessClip(self, useless: UselessClip) -> None:
         name = useless.step.name
@@ -186,6 +169,22 @@ class ClipOutsideStep(Rule):
             ],
             help="clip between the last `backward` and the step",
             fix=self._fix(useless.clip.site, useless.backward.site, useless.step),
+        )
+
+    def report_ClipInWindow(self, found: ClipInWindow) -> None:
+        self.report(
+            found.clip.site,
+            "gradients are clipped after each micro-batch, not once for the sum of all that the step uses",
+            related=[(found.backward.site, "one micro-batch adds its gradients here")],
+            help="clip under `if accelerator.sync_gradients:`",
+        )
+
+    def report_ClipInHook(self, found: gradients.ClipInHook) -> None:
+        when = "after the step" if found.is_after else "before `backward`"
+        self.report(
+            found.clip.site,
+            f"gradients are clipped in `{found.hook}`, which Lightning runs {when}: the step takes them unclipped",
+            help="give `gradient_clip_val` to the `Trainer`, or clip in `on_before_optimizer_step`",
         )
 
     def report_OtherParametersClipped(self, found: OtherParametersClipped) -> None:

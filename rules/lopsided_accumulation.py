@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule, edits
 from torchlint.model import events, program, values
-from torchlint.pytorch import api, triggers
-from torchlint.syntax.python_ast import FUNCTIONS, LOOPS, called_name, site_of, walk, written_alike
+from torchlint.model.relations import gradients
+from torchlint.model.relations.gradients import windows
+from torchlint.pytorch import triggers
+from torchlint.syntax.python_ast import FUNCTIONS, LOOPS, site_of, walk, written_alike
 
 if TYPE_CHECKING:
     from torchlint.index import FileIndex
-    from torchlint.syntax.python_tree import PythonTree
-
-_PROGRESS = {name.rpartition(".")[2] for name in api.PROGRESS} - {"trange"}
-LoopNode: TypeAlias = ast.For | ast.AsyncFor | ast.While
 
 
 class LopsidedWindow(NamedTuple):
@@ -34,7 +32,8 @@ class LopsidedAccumulation(Rule):
 
     ## What it does
     Finds loops that accumulate gradients and step under `if i % k == 0`, with a counter from zero: after the
-    `backward` of micro-batch 0 the test is true.
+    `backward` of micro-batch 0 the test is true. Also finds windows that an epoch may leave open, if their gradients
+    go into the next epoch although it counts anew, or are cleared although it goes on counting.
 
     ## Why is this bad?
     The first update is made of one micro-batch instead of `k`; where the loss is divided by `k`, it is `k` times too
@@ -88,8 +87,10 @@ class LopsidedAccumulation(Rule):
     def concerns(cls, index: FileIndex) -> bool:
         return index.goes_backward
 
-    def ask(self) -> Iterator[LopsidedWindow]:
+    def ask(self) -> Iterator[LopsidedWindow | gradients.OpenWindow]:
         for trace in self.model.program.traces:
+            for optimizer in self.model.ownership.optimizers(trace):
+                yield from gradients.open_windows(self.model.gradients, trace, optimizer)
             for step in trace.of(events.Step):
                 for branch, arm in step.path if not step.manual else ():
                     node = self.model.tree.node(branch.site) if isinstance(branch, events.Branch) else None
@@ -101,7 +102,7 @@ class LopsidedAccumulation(Rule):
     ) -> Iterator[LopsidedWindow]:
         """A step that belongs to a window, if that ends after the first iteration."""
         tree = self.model.tree
-        window = _window(test.test)
+        window = windows.remainder(test.test)
         around = next((item for item in tree.ancestors(test) if isinstance(item, (*LOOPS, *FUNCTIONS))), None)
         if window is None or around is None or not self._is_wide(window):
             return
@@ -113,7 +114,7 @@ class LopsidedAccumulation(Rule):
                 yield LopsidedWindow(test, counter, tree.code(window.right), backward, step)
             return
         inside = [loop for loop in step.loops if tree.node(loop.site) is around]
-        if inside and _counts_from_zero(counter.id, around, test, tree):
+        if inside and windows.counts_from_zero(counter.id, around, test, tree):
             backward = self._accumulated(trace, step, arm, step.loops[: step.loops.index(inside[-1]) + 1])
             if backward is not None:
                 yield LopsidedWindow(test, counter, tree.code(window.right), backward, step)
@@ -140,7 +141,7 @@ class LopsidedAccumulation(Rule):
             return isinstance(width.value, int) and width.value >= 2
         if not isinstance(width, (ast.Name, ast.Attribute)):
             return False
-        assigned = (node for node in self.model.tree.of_type(ast.Assign) if _is_number(node.value, 1))
+        assigned = (node for node in self.model.tree.of_type(ast.Assign) if windows.is_number(node.value, 1))
         return not any(written_alike(target, width) for node in assigned for target in node.targets)
 
     # -- report -----------------------------------------------------------------------------------------
@@ -158,6 +159,23 @@ class LopsidedAccumulation(Rule):
             help=f"test `({counter} + 1) % {found.window} == 0`",
             fix=self._fix(found.counter),
         )
+
+    def report_OpenWindow(self, found: gradients.OpenWindow) -> None:
+        name = found.step.name
+        if found.clear is None:
+            self.report(
+                site_of(found.test),
+                f"an epoch may end within a window: its last gradients go into the first step of `{name}` in the next",
+                related=[(found.backward.site, "gradients are accumulated here")],
+                help="step or clear once more at the end of each epoch",
+            )
+        else:
+            self.report(
+                found.clear.site,
+                f"each epoch clears a window that may be open: its step of `{name}` uses fewer micro-batches",
+                related=[(found.step.site, "the window goes on, and ends here")],
+                help="clear only behind the step, or begin to count anew with each epoch",
+            )
 
     def _fix(self, counter: ast.Name) -> edits.Change | None:
         """The test moved to the end of the window, where the function does nothing else by the same remainder."""
@@ -177,68 +195,3 @@ def _is_index_of_batch(counter: ast.Name, function: ast.FunctionDef | ast.AsyncF
     """Whether Lightning counts the batches for a function: `training_step(self, batch, index)`."""
     names = [item.arg for item in function.args.args]
     return function.name == "training_step" and names[2:3] == [counter.id]
-
-
-def _window(test: ast.expr) -> ast.BinOp | None:
-    """`c % k`, where a test is true at `c % k == 0`, whatever else holds."""
-    if isinstance(test, ast.BoolOp):
-        found = [window for window in map(_window, test.values) if window is not None]
-        others = [item for item in test.values if _window(item) is None]
-        if len(found) != 1:
-            return None
-        is_guarded = isinstance(test.op, ast.And) and any(
-            written_alike(found[0].left, n) for o in others for n in walk(o)
-        )
-        return None if is_guarded else found[0]
-    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-        return _remainder(test.operand)
-    if not isinstance(test, ast.Compare) or len(test.ops) != 1 or not isinstance(test.ops[0], ast.Eq):
-        return None
-    sides = test.left, test.comparators[0]
-    return next((_remainder(side) for side, other in (sides, sides[::-1]) if _is_number(other, 0)), None)
-
-
-def _remainder(node: ast.expr) -> ast.BinOp | None:
-    is_one = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod) and isinstance(node.left, ast.Name)
-    return node if is_one and isinstance(node, ast.BinOp) else None
-
-
-def _counts_from_zero(counter: str, loop: LoopNode, test: ast.If, tree: PythonTree) -> bool:
-    """Whether a counter is zero at a test in the first iteration of a loop."""
-    inside = [node for part in loop.body for node in walk(part) if isinstance(node, ast.Name) and node.id == counter]
-    changes = [node for node in inside if not isinstance(node.ctx, ast.Load)]
-    if not changes:
-        return not isinstance(loop, ast.While) and _gives_from_zero(loop, counter)
-    raised = tree.parent(changes[0])
-    if len(changes) > 1 or not isinstance(raised, ast.AugAssign) or not isinstance(raised.op, ast.Add):
-        return False
-    is_later = raised in loop.body and raised.lineno > test.lineno
-    return is_later and _is_number(raised.value, 1) and _is_reset_before(counter, loop, tree)
-
-
-def _gives_from_zero(loop: ast.For | ast.AsyncFor, counter: str) -> bool:
-    """Whether a loop counts its iterations: `enumerate(...)` or `range(n)`, perhaps behind a progress bar."""
-    over, target = loop.iter, loop.target
-    while isinstance(over, ast.Call) and called_name(over) in _PROGRESS and over.args:
-        over = over.args[0]
-    name = called_name(over) if isinstance(over, ast.Call) else ""
-    if not isinstance(over, ast.Call) or name not in ("enumerate", "range", "trange"):
-        return False
-    if name == "enumerate":
-        first = target.elts[0] if isinstance(target, ast.Tuple) and target.elts else None
-        starts = [*over.args[1:], *(item.value for item in over.keywords)]
-    else:
-        first, starts = target, over.args[:-1] if len(over.args) < 3 else over.args[:1]
-    return isinstance(first, ast.Name) and first.id == counter and all(_is_number(item, 0) for item in starts)
-
-
-def _is_reset_before(counter: str, loop: LoopNode, tree: PythonTree) -> bool:
-    """Whether a counter is set to zero in the block of a loop, before it, and to nothing else there."""
-    block = tree.block(loop)
-    before = [item for item in block if isinstance(item, ast.Assign) and item.lineno < loop.lineno]
-    own = [item for item in before if any(isinstance(to, ast.Name) and to.id == counter for to in item.targets)]
-    return bool(own) and all(_is_number(item.value, 0) for item in own)
-
-
-def _is_number(node: ast.expr | None, number: int) -> bool:
-    return isinstance(node, ast.Constant) and type(node.value) is int and node.value == number

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchlint import Category, Confidence, Rule
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import dataflow, events, held_parameters, module_values, ownership, program, values, whole_steps
-from torchlint.model.relations import terms
+from torchlint.model.relations import gradients, terms
 from torchlint.pytorch import api, triggers
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class StepWithoutBackward(Rule):
 
     ## What it does
     Finds a `step` that no `backward` precedes although a loss is computed: none at all, or only one that
-    follows below it in the same loop.
+    follows below it in the same loop. Also finds a `step` of parameters that no loss depends on.
 
     ## Why is this bad?
     A step without gradients updates nothing. Where the `backward` comes below, the first step is empty, each
@@ -71,7 +71,8 @@ class StepWithoutBackward(Rule):
     that all have gradients and move the parameters.
 
     ## Known limits
-    Where a `backward` comes before the step that gives gradients to other parameters only, the finding is a preview.
+    Where a `backward` comes before the step that gives gradients to other parameters only, the finding is a preview,
+    unless the file makes all modules that take part.
     A step behind the loop that ends each epoch is not reported where gradients are accumulated: whether batches are
     left over for it, only a run knows.
 
@@ -87,14 +88,19 @@ class StepWithoutBackward(Rule):
     def concerns(cls, index: FileIndex) -> bool:
         return index.has_word(triggers.CLEAR) or index.goes_backward
 
-    def ask(self) -> Iterator[EmptyStep]:
-        """Steps that no backward precedes: with one below in the same loop (late), or with none at all."""
+    def ask(self) -> Iterator[EmptyStep | gradients.UnreachedStep]:
+        """Steps that no backward reaches, or precedes: with one below in the same loop (late), or with none at all."""
         for trace in self.model.program.traces if not self._hands_backward_on() else ():
             if trace.called or _steps_itself(trace):
                 continue
             for optimizer in self.model.ownership.optimizers(trace):
                 if held_parameters.surely_optimizer(optimizer):
-                    yield from self._empty_in(trace, optimizer)
+                    unreached = {item.step: item for item in self._unreached(trace, optimizer)}
+                    yield from unreached.values()
+                    yield from (item for item in self._empty_in(trace, optimizer) if item.step not in unreached)
+
+    def _unreached(self, trace: program.Trace, optimizer: values.Value) -> Iterator[gradients.UnreachedStep]:
+        return gradients.unreached_steps(self.model.gradients, trace, optimizer)
 
     def _hands_backward_on(self) -> bool:
         """Whether the program hands on a method that goes backward, for others to call, `measure(loss.backward)`,
@@ -188,16 +194,23 @@ class StepWithoutBackward(Rule):
             return not known or self.model.ownership.may_use(value, ours)
         return any(item in ours and isinstance(item, values.Tensor) for item in map(values.resolved, value.parents))
 
+    def report_UnreachedStep(self, found: gradients.UnreachedStep) -> None:
+        self._report_others(found.step, found.backward, Confidence.HIGH)
+
+    def _report_others(self, step: events.Step, backward: events.Backward, confidence: Confidence) -> None:
+        name = step.name
+        self.report(
+            step.site,
+            f"`{name}` updates nothing: the loss of the `backward` before it does not depend on its parameters",
+            related=[(backward.site, "this gives gradients to other parameters")],
+            help=f"go backward from a loss that is computed with the parameters of `{name}`, or delete the step",
+            confidence=confidence,
+        )
+
     def report_EmptyStep(self, empty: EmptyStep) -> None:
         name = empty.step.name
         if empty.of_others is not None:
-            self.report(
-                empty.step.site,
-                f"`{name}` updates nothing: the loss of the `backward` before it does not depend on its parameters",
-                related=[(empty.of_others.site, "this gives gradients to other parameters")],
-                help=f"go backward from a loss that is computed with the parameters of `{name}`, or delete the step",
-                confidence=Confidence.LOW,
-            )
+            self._report_others(empty.step, empty.of_others, Confidence.LOW)
             return
         if empty.backward is None:
             self.report(

@@ -90,8 +90,8 @@ def train(model, loader, accelerator: Accelerator):
         "accelerator.backward(loss=loss); optimizer.step()",
         "accelerator.backward(loss); optimizer.step()",
         "torch.autograd.backward(tensors=loss); optimizer.step()",
-        "scaler.scale(loss).backward(); scaler.step(optimizer=optimizer)",
-        "scaler.scale(outputs=loss).backward(); scaler.step(optimizer)",
+        "scaler.scale(loss).backward(); scaler.step(optimizer=optimizer); scaler.update()",
+        "scaler.scale(outputs=loss).backward(); scaler.step(optimizer); scaler.update()",
     ],
 )
 def test_training_by_keyword(code: str) -> None:

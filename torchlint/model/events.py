@@ -148,7 +148,12 @@ class ScheduleStep(Event):
 
 @dataclass(eq=False, repr=False)
 class GradRead(Event):
-    """Gradients are read or copied."""
+    """Gradients are read, copied or changed."""
+
+    changes: bool = False
+    """Whether they are changed in place: scaled, clamped, averaged."""
+    of: Value | None = None
+    """Of a change, the tensor whose gradient it is; None: several, or that is not known."""
 
 
 @dataclass(eq=False, repr=False)

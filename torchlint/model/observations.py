@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from torchlint.model.arguments import Arguments
 from torchlint.model.definitions import ClassInfo, FunctionInfo
-from torchlint.model.events import Clear, Event, Loop, ModeSwitch
+from torchlint.model.events import Clear, Event, Loop, ModeSwitch, Path
 from torchlint.model.utilities import DataLoader
 from torchlint.model.values import Function, Module, Tensor, Unknown, Value
 from torchlint.pytorch.effects import GradMode
@@ -56,6 +56,8 @@ class Observations:
     """Data loaders; what each is made with is a part of it, by parameter."""
     passes: dict[Value, list[tuple[Loop, ...]]] = field(default_factory=dict)
     """The loops around each pass over a loader, without the pass itself."""
+    sharded: dict[Value, Path] = field(default_factory=dict)
+    """Modules whose parameters FSDP's first version shards among processes, and the arms of branches where it does."""
     unfrozen: list[Value] = field(default_factory=list)
     """The leaves that values become where they are told to require gradients."""
     copied: dict[Value, tuple[Value, ...]] = field(default_factory=dict)

@@ -105,7 +105,7 @@ class Ownership:
         key = (backward, optimizer)
         if key not in self._reached:
             ours, known = self.held_by(optimizer)
-            self._reached[key] = not known or self._may_reach(self._modules_behind(backward), ours)
+            self._reached[key] = not known or self._may_reach(self.modules_behind(backward), ours)
         return self._reached[key]
 
     def held_by(self, optimizer: Value) -> tuple[set[Value], bool]:
@@ -114,7 +114,7 @@ class Ownership:
             self._held[optimizer] = parameters_of(optimizer)
         return self._held[optimizer]
 
-    def _modules_behind(self, backward: Backward) -> tuple[set[Value], bool]:
+    def modules_behind(self, backward: Backward) -> tuple[set[Value], bool]:
         """The modules that a loss went through, and whether these are all of them."""
         if backward.loss not in self._modules:
             self._modules[backward.loss] = self._modules_of(self.tracking.pass_through(backward.loss))
@@ -123,7 +123,7 @@ class Ownership:
     def surely_reaches(self, backward: Backward, optimizer: Value) -> bool:
         """Whether a loss surely went through a module that an optimizer holds."""
         ours, known = self.held_by(optimizer)
-        return known and self.overlap(ours, self._modules_behind(backward)[0])
+        return known and self.overlap(ours, self.modules_behind(backward)[0])
 
     def may_use(self, value: Value, ours: set[Value]) -> bool:
         """Whether a forward pass may be one through any of these modules."""
@@ -172,6 +172,12 @@ class Ownership:
         if isinstance(event, Fresh):
             return event.value is optimizer or event.value in self.held_by(optimizer)[0]
         return self.is_handed(event, optimizer)
+
+    def may_change(self, event: Event, optimizer: Value) -> bool:
+        """Whether an event changes gradients of an optimizer in place, or cannot be told not to."""
+        if not isinstance(event, GradRead) or not event.changes:
+            return False
+        return event.of is None or self.holds(optimizer, event.of) is not Answer.NO
 
     def holds(self, optimizer: Value, parameters: Value) -> Answer:
         """Whether an optimizer holds some of these parameters: a list of them, or what `parameters()` gives."""

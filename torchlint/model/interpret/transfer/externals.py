@@ -76,6 +76,8 @@ class Externals(Part):
         if name in self._containers:
             return self._containers[name](arguments, node)
         if api.WRAPPERS.search(name) and arguments.positional:
+            if last == "FullyShardedDataParallel" and _shards(arguments):
+                self.observations.sharded[resolved(arguments.positional[0])] = self.state.position.path
             return arguments.positional[0]
         if api.package(name) == "torch" or name.startswith("torch"):
             known = self.torch_functions.call(name, last, arguments, node)
@@ -139,3 +141,12 @@ class Externals(Part):
         elif isinstance(factory, (Class, Function)):
             made.add(self.machine.call(factory, Arguments([], {}, []), node))
         return made
+
+
+def _shards(arguments: Arguments) -> bool:
+    """Whether FSDP surely shards the parameters: by default, or by a strategy that is named."""
+    strategy = arguments.get(2, "sharding_strategy")
+    if strategy is None:
+        return not arguments.starred
+    named = resolved(strategy)
+    return isinstance(named, External) and not named.name.endswith("NO_SHARD")

@@ -104,7 +104,7 @@ class KnownCalls(Part):
             Result.OPTIMIZER: lambda call: self.new_optimizer(call.name, call.arguments, call.node),
             Result.SCHEDULER: lambda call: self._utility(call, Kind.SCHEDULER, call.arguments.all(), "optimizer"),
             Result.SCALER: lambda call: self._utility(call, Kind.SCALER, (), "enabled"),
-            Result.ENGINE: lambda call: self._utility(call, Kind.ENGINE),
+            Result.ENGINE: lambda call: self._utility(call, Kind.ENGINE, part="gradient_accumulation_steps"),
             Result.ENGINE_AND_OTHERS: self._engine_and_others,
             Result.LOADER: self._loader,
             Result.DISTRIBUTION: self._distribution,

@@ -122,7 +122,7 @@ class Tensors(Part):
         self.state.emit(
             Clear(site_of(node), None, explicit=False, of=owner)
             if how in _OVERWRITING or by_zero
-            else GradRead(site_of(node))
+            else GradRead(site_of(node), True, owner)
         )
 
 

@@ -11,7 +11,17 @@ from torchlint.model.interpret.machine import Machine, Part
 from torchlint.model.interpret.transfer.known_calls import KnownCall, KnownCalls
 from torchlint.model.interpret.transfer.tensors import Tensors
 from torchlint.model.kinds import note_tensor
-from torchlint.model.values import Container, Module, NewTensor, Parameter, Plain, Tensor, Value, resolved
+from torchlint.model.lineage import attached
+from torchlint.model.values import (
+    Container,
+    Module,
+    NewTensor,
+    Parameter,
+    Plain,
+    Tensor,
+    Value,
+    resolved,
+)
 from torchlint.pytorch import api, table
 from torchlint.pytorch.autograd_table import INPLACE, INPLACE_MODULES, VIEWS
 from torchlint.syntax.python_ast import site_of
@@ -27,11 +37,12 @@ class TorchFunctions(Part):
 
     def call(self, name: str, last: str, arguments: Arguments, node: ast.Call) -> Value | None:
         """A call of something of PyTorch, by its qualified and its last name; None where that says nothing."""
-        if last.startswith("_foreach_") and self._gradients_in(arguments):
-            self.state.emit(
-                Clear(site_of(node), None, explicit=False) if last == "_foreach_zero_" else GradRead(site_of(node))
-            )
+        if last.startswith("_foreach_") and (gradients := self._gradients_in(arguments)):
+            self._change_gradients(gradients, last, node)
             return Plain(node)
+        out = arguments.keywords.get("out")
+        if out is not None and self.tensors.is_gradient(resolved(out)):
+            self.state.emit(GradRead(site_of(node), True, resolved(attached(resolved(out)).parents[0])))
         given = arguments.positional[0] if arguments.positional else None
         if given is not None and last.endswith("_") and self.tensors.is_gradient(resolved(given)):
             how = "fill_" if name.startswith("torch.nn.init.") else last
@@ -54,11 +65,19 @@ class TorchFunctions(Part):
             return self._functional(operator, arguments, node)
         return None
 
-    def _gradients_in(self, arguments: Arguments) -> bool:
-        """Whether a call is handed a list of gradients."""
+    def _gradients_in(self, arguments: Arguments) -> list[Value]:
+        """The gradients in a list that a call receives."""
         first = resolved(arguments.positional[0]) if arguments.positional else None
-        elements = first.elements() if isinstance(first, Container) else ()
-        return any(self.tensors.is_gradient(resolved(item)) for item in elements)
+        elements = map(resolved, first.elements() if isinstance(first, Container) else ())
+        return [item for item in elements if self.tensors.is_gradient(item)]
+
+    def _change_gradients(self, gradients: list[Value], name: str, node: ast.Call) -> None:
+        """`torch._foreach_mul_(gradients, 0.9)` changes them, `torch._foreach_norm(gradients)` only reads them."""
+        owners = {resolved(attached(item).parents[0]) for item in gradients}
+        if name == "_foreach_zero_":
+            self.state.emit(Clear(site_of(node), None, explicit=False))
+        else:
+            self.state.emit(GradRead(site_of(node), name.endswith("_"), owners.pop() if len(owners) == 1 else None))
 
     def _new_module(self, name: str, arguments: Arguments, node: ast.Call) -> Value:
         if api.WRAPPERS.search(name) and arguments.positional:

@@ -1,18 +1,22 @@
-"""Which gradients a step uses, and what happens to them between the backward pass and the step."""
+"""The gradients that arrive at steps, clippings and clearings, and what has happened to them."""
 
 from __future__ import annotations
 
+import ast
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cached_property
 from typing import NamedTuple
 
 from torchlint.model.dataflow import Flow
-from torchlint.model.events import Backward, Clear, Clip, Event, Exit, Fresh, Step, Unscale
+from torchlint.model.events import Backward, Clear, Clip, Event, Exit, Fresh, GradRead, Step, Unscale
 from torchlint.model.ownership import GIVING, Ownership
 from torchlint.model.program import Program, Trace
 from torchlint.model.relations.answer import Answer as Text
 from torchlint.model.relations.answer import lines
+from torchlint.model.utilities import Kind, is_kind
 from torchlint.model.values import Answer, Value, resolved
+from torchlint.syntax.python_ast import walk
 
 _ASKED = (Step, Clip, Clear)
 """The events before which gradients are of interest."""
@@ -25,16 +29,13 @@ class Arrival(NamedTuple):
     - `backward` and no `then`: they wait for a step.
     - `backward` and a `Step`: the step used them, and they are still there.
     - `backward` and a `Clear`: they were cleared before any step used them.
-    - no `backward`: nothing arrives. `then` cleared it last; if it is neither a `Clear` nor a `Fresh`, it may have
-      changed the gradients, and nobody knows what arrives.
+    - no `backward`: nothing arrives, and `then` is the step or clearing since which that is so.
+    - `is_unknown`: nobody knows what arrives, since `then` may have given, cleared or changed gradients.
     """
 
     backward: Backward | None = None
     then: Event | None = None
-
-    @property
-    def is_unknown(self) -> bool:
-        return self.backward is None and not (self.then is None or isinstance(self.then, (Clear, Fresh, Step)))
+    is_unknown: bool = False
 
     @property
     def is_pending(self) -> bool:
@@ -60,9 +61,16 @@ class Gradients:
     """Follows the gradients of each optimizer from the backward passes to the steps."""
 
     def __init__(self, program: Program, ownership: Ownership) -> None:
-        self._program = program
-        self._ownership = ownership
+        self.program = program
+        self.ownership = ownership
         self._known: dict[tuple[Trace, Value, bool], Arrivals] = {}
+
+    @cached_property
+    def variables(self) -> set[str]:
+        """The names that statements of the file itself assign: any function may use them."""
+        assigned = (item for item in self.program.tree.module.body if isinstance(item, ast.Assign))
+        targets = (node for item in assigned for target in item.targets for node in walk(target))
+        return {node.id for node in targets if isinstance(node, ast.Name)}
 
     def arrivals(self, trace: Trace, optimizer: Value, *, repeated: bool = False) -> Arrivals:
         """The gradients of an optimizer that reach each step, clipping and clearing of a trace.
@@ -73,6 +81,10 @@ class Gradients:
         if key not in self._known:
             self._known[key] = self._followed(trace, optimizer, repeated)
         return self._known[key]
+
+    def at(self, trace: Trace, step: Step) -> frozenset[Arrival]:
+        """The gradients that a step finds."""
+        return self.arrivals(trace, resolved(step.optimizer)).get(step, frozenset())
 
     def _followed(self, trace: Trace, optimizer: Value, repeated: bool) -> Arrivals:
         found: dict[Event, frozenset[Arrival]] = defaultdict(frozenset)
@@ -90,27 +102,38 @@ class Gradients:
 
     def _after(self, event: Event, arrivals: frozenset[Arrival], optimizer: Value) -> frozenset[Arrival]:
         """What is left of the arrivals behind an event."""
-        owned = self._ownership
+        owned = self.ownership
         if isinstance(event, Step):
             return frozenset(map(_used_by(event), arrivals)) if resolved(event.optimizer) is optimizer else arrivals
         if isinstance(event, Backward):
             there = frozenset(item for item in arrivals if item.is_pending or item.is_used or item.is_unknown)
             return there | {Arrival(event)} if owned.reaches(event, optimizer) else arrivals
-        if isinstance(event, Clear) and owned.clears(event.target, optimizer) is Answer.YES:
+        if isinstance(event, Clear) and self._surely_clears(event, optimizer):
             return frozenset(map(_cleared_by(event), arrivals))
         if isinstance(event, Fresh):
             return frozenset({Arrival(None, event)}) if event.value is optimizer else arrivals
-        is_changed = owned.may_clear(event, optimizer) or owned.may_give_gradients(event, optimizer)
-        return frozenset({Arrival(None, event)}) if is_changed else arrivals
+        if isinstance(event, GradRead) or owned.may_clear(event, optimizer):
+            return frozenset({Arrival(None, event, True)})
+        return arrivals | {Arrival(None, event, True)} if owned.may_give_gradients(event, optimizer) else arrivals
+
+    def _surely_clears(self, clear: Clear, optimizer: Value) -> bool:
+        """Whether a call clears an optimizer's gradients, or an engine does so after its step."""
+        is_of_engine = clear.target is not None and is_kind(resolved(clear.target), Kind.ENGINE)
+        return (clear.explicit or is_of_engine) and self.ownership.clears(clear.target, optimizer) is Answer.YES
+
+    @staticmethod
+    def pending(arrivals: Iterable[Arrival]) -> list[Backward]:
+        """The backward passes whose gradients wait for a step, in the order of the program."""
+        passes = [item.backward for item in arrivals if item.is_pending and item.backward is not None]
+        return sorted(passes, key=lambda backward: backward.order)
 
     # -- in words ---------------------------------------------------------------------------------------
 
     def answers(self) -> Iterator[Text]:
         """For each step the backward passes whose gradients it uses."""
-        for trace in self._program.traces:
+        for trace in self.program.traces:
             for step in trace.of(Step):
-                arrivals = self.arrivals(trace, resolved(step.optimizer)).get(step)
-                if arrivals:
+                if arrivals := self.at(trace, step):
                     yield Text(step.site, self._said(arrivals))
 
     def _said(self, arrivals: frozenset[Arrival]) -> str:
@@ -132,7 +155,7 @@ class Gradients:
         return "; ".join(parts)
 
     def _lines(self, events: Iterable[Event | None]) -> str:
-        return lines(self._program.tree, (event.site for event in events if event is not None))
+        return lines(self.program.tree, (event.site for event in events if event is not None))
 
 
 def _used_by(step: Step) -> Callable[[Arrival], Arrival]:

@@ -1,0 +1,70 @@
+"""Losses that the program and accelerate both divide by the number of micro-batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from torchlint import Category, Rule
+from torchlint.model.relations import gradients
+from torchlint.pytorch import triggers
+
+
+class LossDividedTwice(Rule):
+    """A loss is divided by the accumulation steps, and again by `backward`.
+
+    ## What it does
+    Finds `accelerator.backward(loss / n)` where the `Accelerator` is made with `gradient_accumulation_steps=n`.
+
+    ## Why is this bad?
+    `Accelerator.backward` divides the loss by that number itself. The gradients are `n` times too small: with SGD the
+    learning rate is, too; with any optimizer clipping and weight decay no longer fit.
+
+    ## Example
+    ```python
+    from accelerate import Accelerator
+
+    def train(model, optimizer, loader, criterion):
+        accelerator = Accelerator(gradient_accumulation_steps=4)
+        model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
+        for x, y in loader:
+            with accelerator.accumulate(model):
+                loss = criterion(model(x), y) / 4
+                accelerator.backward(loss)
+                optimizer.step()
+                optimizer.zero_grad()
+    ```
+
+    Use instead:
+    ```python
+    from accelerate import Accelerator
+
+    def train(model, optimizer, loader, criterion):
+        accelerator = Accelerator(gradient_accumulation_steps=4)
+        model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
+        for x, y in loader:
+            with accelerator.accumulate(model):
+                loss = criterion(model(x), y)
+                accelerator.backward(loss)
+                optimizer.step()
+                optimizer.zero_grad()
+    ```
+
+    ## References
+    - [Gradient accumulation with Accelerate](https://huggingface.co/docs/accelerate/usage_guides/gradient_accumulation)
+    """
+
+    code = "TL123"
+    category = Category.CORRECTNESS
+    triggers = ((b"gradient_accumulation_steps",), (b"Accelerator",), triggers.BACKWARD)
+
+    def ask(self) -> Iterator[gradients.DividedTwice]:
+        yield from gradients.divided_twice(self.model.program)
+
+    def report_DividedTwice(self, found: gradients.DividedTwice) -> None:
+        divided_at = found.quotient.site
+        self.report(
+            found.backward.site,
+            "the loss is divided by the number of micro-batches, and `backward` divides it by that number again",
+            related=[(divided_at, "it is divided here")] if divided_at is not None else [],
+            help="leave the division to `backward`",
+        )

@@ -1,0 +1,78 @@
+"""Steps that use gradients of a pass for another network."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from torchlint import Category, Rule
+from torchlint.model.relations import gradients
+from torchlint.pytorch import triggers
+
+
+class MixedGradients(Rule):
+    """A step also uses the gradients of a pass that trains another network.
+
+    ## What it does
+    Finds a step between whose clearing and itself two backward passes give gradients, one of them for another network:
+    its loss goes through both, the other network's optimizer is cleared right before it, and this one's is not.
+
+    ## Why is this bad?
+    The gradients of both losses are added up. In an actor-critic method the critic then learns to rate every action
+    higher, as the actor wants it to; in a GAN the discriminator learns to help the generator.
+
+    ## Example
+    ```python
+    import torch
+
+    def train(actor, critic, loader):
+        actor_opt, critic_opt = torch.optim.Adam(actor.parameters()), torch.optim.Adam(critic.parameters())
+        for obs, action, target in loader:
+            critic_opt.zero_grad()
+            torch.nn.functional.mse_loss(critic(obs, action), target).backward()
+            actor_opt.zero_grad()
+            (-critic(obs, actor(obs)).mean()).backward()
+            critic_opt.step()
+            actor_opt.step()
+    ```
+
+    Use instead:
+    ```python
+    import torch
+
+    def train(actor, critic, loader):
+        actor_opt, critic_opt = torch.optim.Adam(actor.parameters()), torch.optim.Adam(critic.parameters())
+        for obs, action, target in loader:
+            critic_opt.zero_grad()
+            torch.nn.functional.mse_loss(critic(obs, action), target).backward()
+            critic_opt.step()
+            actor_opt.zero_grad()
+            (-critic(obs, actor(obs)).mean()).backward()
+            actor_opt.step()
+    ```
+
+    ## References
+    - [torch.optim: taking an optimization step](https://docs.pytorch.org/docs/stable/optim.html#taking-an-optimization-step)
+    """
+
+    code = "TL124"
+    category = Category.SUSPICIOUS
+    preview = True
+    triggers = (triggers.BACKWARD, triggers.STEP, triggers.CLEAR)
+
+    def ask(self) -> Iterator[gradients.MixedStep]:
+        for trace in self.model.program.traces:
+            for optimizer in self.model.ownership.optimizers(trace):
+                yield from gradients.mixed_steps(self.model.gradients, trace, optimizer)
+
+    def report_MixedStep(self, mixed: gradients.MixedStep) -> None:
+        name, other = mixed.step.name, mixed.other.name
+        self.report(
+            mixed.step.site,
+            f"`{name}` also uses gradients of the `backward` that is meant for `{other}`",
+            related=[
+                (mixed.own.site, "its own gradients are computed here"),
+                (mixed.foreign.site, f"and those for `{other}` are added here"),
+                (mixed.clear.site, f"only the gradients of `{other}` are cleared for that"),
+            ],
+            help=f"step `{name}` before the `backward` for `{other}`, or clear its gradients in between",
+        )

@@ -1,0 +1,39 @@
+"""Which gradients a step uses, and what happens to them between the backward pass and the step."""
+
+from __future__ import annotations
+
+from torchlint.model.relations.gradients.accelerate import (
+    DividedTwice,
+    cleared_in_window,
+    clipped_in_window,
+    divided_twice,
+)
+from torchlint.model.relations.gradients.arrivals import Arrival, Arrivals, Gradients
+from torchlint.model.relations.gradients.epochs import OpenWindow, open_windows
+from torchlint.model.relations.gradients.lightning import ClipInHook, clips_in_hooks
+from torchlint.model.relations.gradients.micro_batches import LostMicroBatch, lost_micro_batches
+from torchlint.model.relations.gradients.mixed import MixedStep, mixed_steps
+from torchlint.model.relations.gradients.scalers import NotUpdated, not_updated
+from torchlint.model.relations.gradients.unreached import UnreachedStep, unreached_steps
+
+__all__ = [
+    "Arrival",
+    "Arrivals",
+    "ClipInHook",
+    "DividedTwice",
+    "Gradients",
+    "LostMicroBatch",
+    "MixedStep",
+    "NotUpdated",
+    "OpenWindow",
+    "UnreachedStep",
+    "cleared_in_window",
+    "clipped_in_window",
+    "clips_in_hooks",
+    "divided_twice",
+    "lost_micro_batches",
+    "mixed_steps",
+    "not_updated",
+    "open_windows",
+    "unreached_steps",
+]

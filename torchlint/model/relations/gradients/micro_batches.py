@@ -1,0 +1,76 @@
+"""Micro-batches whose gradients are cleared before the step at the end of their accumulation window."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import NamedTuple
+
+from torchlint.model.events import Backward, Call, Clear, Exit, Step, items_in
+from torchlint.model.module_values import is_forward, is_module_like
+from torchlint.model.program import Trace
+from torchlint.model.relations.gradients.arrivals import Arrival, Gradients
+from torchlint.model.relations.gradients.windows import Window, windows_of
+from torchlint.model.values import Value, resolved
+
+_LEAVING = frozenset({Exit.BREAK, Exit.RETURN})
+"""Exits by which a loop may end before its last micro-batch."""
+
+
+class LostMicroBatch(NamedTuple):
+    """`clear` comes with each micro-batch, and `step` once in several: it uses `backward` of the last one only."""
+
+    clear: Clear
+    backward: Backward
+    step: Step
+
+
+def lost_micro_batches(gradients: Gradients, trace: Trace, optimizer: Value) -> Iterator[LostMicroBatch]:
+    """The clearings of an optimizer that throw micro-batches away, each once.
+
+    Silent where the gradients may be used in another way: by another optimizer, by code that reads them, by a call
+    that is not followed. Silent for passes of frameworks: they skip clearings within a window.
+    """
+    arrivals = gradients.arrivals(trace, optimizer)
+    steps = [step for step in trace.of(Step) if resolved(step.optimizer) is optimizer and not step.manual]
+    for clear in trace.of(Clear) if steps else ():
+        there = arrivals.get(clear, frozenset())
+        if not clear.loops or not gradients.pending(there) or any(item.is_unknown for item in there):
+            continue
+        found = (_lost_by(clear, step, gradients, trace, there & arrivals.get(step, frozenset())) for step in steps)
+        yield from islice((item for item in found if item is not None), 1)
+
+
+def _lost_by(
+    clear: Clear, step: Step, gradients: Gradients, trace: Trace, both: frozenset[Arrival]
+) -> LostMicroBatch | None:
+    """The micro-batch that waits for a step where it is cleared, and also reaches the step as the last one."""
+    if step.loops != clear.loops[: len(step.loops)] or any(item.is_unknown for item in gradients.at(trace, step)):
+        return None
+    windows = set(windows_of(step, gradients.program.tree))
+    for backward in gradients.pending(both):
+        if _is_lost(clear, backward, step, windows) and not _is_for_others(gradients, trace, backward, step):
+            return None if _may_be_read(trace, step) else LostMicroBatch(clear, backward, step)
+    return None
+
+
+def _is_lost(clear: Clear, backward: Backward, step: Step, windows: set[Window]) -> bool:
+    """Whether each iteration with a backward clears, and the step comes only at the end of a window, or of the loop."""
+    if backward.loops != clear.loops or not set(clear.path) <= set(backward.path):
+        return False
+    if step.loops == clear.loops:
+        return bool(windows) and windows.isdisjoint((*clear.path, *clear.passed, *backward.path, *backward.passed))
+    return not any(item in _LEAVING for item in items_in(clear.loops[len(step.loops)].body) if isinstance(item, Exit))
+
+
+def _may_be_read(trace: Trace, step: Step) -> bool:
+    """Whether a call in the loop that is not followed receives a model or the optimizer, and may collect gradients."""
+    optimizer = resolved(step.optimizer)
+    calls = (call.value for call in trace.of(Call, step.loops) if not is_forward(call.value))
+    return any(item is optimizer or is_module_like(item) for call in calls for item in map(resolved, call.parents))
+
+
+def _is_for_others(gradients: Gradients, trace: Trace, backward: Backward, step: Step) -> bool:
+    """Whether a framework makes the pass, or another optimizer that steps here may use its gradients."""
+    others = (item for item in gradients.ownership.optimizers(trace) if item is not resolved(step.optimizer))
+    return backward.framework is not None or any(gradients.ownership.reaches(backward, item) for item in others)

@@ -1,0 +1,66 @@
+"""Steps of parameters that no backward pass reaches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from torchlint.model.events import Backward, Step, apart
+from torchlint.model.module_values import has_parameters
+from torchlint.model.program import Trace
+from torchlint.model.relations.gradients.arrivals import Gradients
+from torchlint.model.values import Module, Optimizer, Tensor, Value, resolved
+from torchlint.syntax.python_ast import names_read
+
+_FILLING = ("__setattr__", "add_module", "append", "extend", "insert", "register_module", "register_parameter")
+"""Uses of a module that put something into it."""
+
+
+class UnreachedStep(NamedTuple):
+    """`step` has no gradients: the loss of `backward`, the last pass before it, depends on other parameters only."""
+
+    step: Step
+    backward: Backward
+
+
+def unreached_steps(gradients: Gradients, trace: Trace, optimizer: Value) -> Iterator[UnreachedStep]:
+    """The steps of an optimizer that nothing gives gradients, where all modules are made in the program.
+
+    Modules of other origin may be parts of each other.
+    """
+    held, is_known = gradients.ownership.held_by(optimizer)
+    is_ours = isinstance(optimizer, Optimizer) and not optimizer.has_use("param_groups")
+    if not is_ours or not is_known or not _are_separate(held, gradients):
+        return
+    arrivals = gradients.arrivals(trace, optimizer, repeated=True)
+    for step in trace.of(Step):
+        there = arrivals.get(step, frozenset())
+        is_empty = all(item.backward is None and not item.is_unknown for item in there)
+        if resolved(step.optimizer) is optimizer and not step.manual and there and is_empty:
+            passes = [item for item in trace.backwards_of(step) if item.order < step.order and not apart(item, step)]
+            if passes and all(_is_clear(gradients, item, optimizer) for item in trace.of(Backward)):
+                yield UnreachedStep(step, passes[-1])
+
+
+def _is_clear(gradients: Gradients, backward: Backward, optimizer: Value) -> bool:
+    """Whether all that a loss goes through is known: modules that the program makes before the optimizer.
+
+    A module that is made later may have replaced the one that the optimizer holds: that is the defect, then.
+    """
+    modules, is_complete = gradients.ownership.modules_behind(backward)
+    is_older = all(item.order < optimizer.order for item in modules)
+    return is_complete and bool(modules) and is_older and _are_separate(modules, gradients)
+
+
+def _are_separate(values: set[Value], gradients: Gradients) -> bool:
+    """Whether values are modules and leaves that the program makes, none of which can hold or use another unseen."""
+    return all(_is_separate(value, gradients.variables) for value in values)
+
+
+def _is_separate(value: Value, variables: set[str]) -> bool:
+    if not isinstance(value, Module):
+        return isinstance(value, Tensor) and value.leaf
+    if not has_parameters(value) or value.has_use(*_FILLING):
+        return False
+    node = value.info.node if value.info is not None else None
+    return node is None or (node.col_offset == 0 and variables.isdisjoint(names_read(node)))

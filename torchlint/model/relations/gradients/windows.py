@@ -1,0 +1,131 @@
+"""Accumulation windows: steps that come once in several micro-batches."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TypeAlias
+
+from torchlint.lazy_pattern import LazyPattern
+from torchlint.model.events import Branch, Step
+from torchlint.pytorch import api
+from torchlint.syntax.python_ast import called_name, dotted, walk, written_alike
+from torchlint.syntax.python_tree import PythonTree
+
+LoopNode: TypeAlias = ast.For | ast.AsyncFor | ast.While
+_PROGRESS = {name.rpartition(".")[2] for name in api.PROGRESS} - {"trange"}
+_ACCUMULATES = LazyPattern(r"(?i)accum|micro_?(batch|step)")
+"""Names of numbers and flags of an accumulation window."""
+
+
+Window = tuple[object, int]
+"""The arm of a branch that ends a window, or that leaves within one."""
+
+
+def windows_of(step: Step, tree: PythonTree) -> Iterator[Window]:
+    """The arms in which a step stands, or without it that leave, by a count of micro-batches."""
+    for arm in (*step.path, *step.passed):
+        branch, _ = arm
+        node = tree.own_node(branch.site) if isinstance(branch, Branch) else None
+        if isinstance(node, ast.If) and _is_counted(node.test, tree):
+            yield arm
+
+
+def _is_counted(test: ast.expr, tree: PythonTree) -> bool:
+    """Whether a test asks for the number of a micro-batch: `(i + 1) % k == 0`, `count == accumulation_steps`."""
+    if any(map(_counts, walk(test))):
+        return True
+    flag = test.operand if isinstance(test, ast.UnaryOp) else test
+    if not isinstance(flag, (ast.Name, ast.Attribute)):
+        return False
+    assigned = (node for node in tree.of_type(ast.Assign) if any(map(_counts, walk(node.value))))
+    return any(written_alike(target, flag) for node in assigned for target in node.targets)
+
+
+def _counts(node: ast.AST) -> bool:
+    """Whether an expression counts within a window, or is named so."""
+    if isinstance(node, ast.BinOp):
+        return isinstance(node.op, ast.Mod)
+    name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+    return bool(_ACCUMULATES.search(name))
+
+
+# -- tests and counters -----------------------------------------------------------------------------------
+
+
+def window_end(test: ast.expr) -> str | None:
+    """The counter of a test that is true for the last micro-batch of each window only: `(i + 1) % k == 0`."""
+    if not isinstance(test, ast.Compare) or len(test.ops) != 1 or not isinstance(test.ops[0], ast.Eq):
+        return None
+    rest, end = test.left, test.comparators[0]
+    if not isinstance(rest, ast.BinOp) or not isinstance(rest.op, ast.Mod):
+        return None
+    number = rest.left
+    if is_number(end, 0) and isinstance(number, ast.BinOp) and isinstance(number.op, ast.Add):
+        return dotted(number.left) or None if is_number(number.right, 1) else None
+    return dotted(number) or None
+
+
+def remainder(test: ast.expr) -> ast.BinOp | None:
+    """`c % k`, where a test is true at `c % k == 0`, whatever else holds."""
+    if isinstance(test, ast.BoolOp):
+        found = [window for window in map(remainder, test.values) if window is not None]
+        others = [item for item in test.values if remainder(item) is None]
+        if len(found) != 1:
+            return None
+        is_guarded = isinstance(test.op, ast.And) and any(
+            written_alike(found[0].left, n) for o in others for n in walk(o)
+        )
+        return None if is_guarded else found[0]
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        return _remainder(test.operand)
+    if not isinstance(test, ast.Compare) or len(test.ops) != 1 or not isinstance(test.ops[0], ast.Eq):
+        return None
+    sides = test.left, test.comparators[0]
+    return next((_remainder(side) for side, other in (sides, sides[::-1]) if is_number(other, 0)), None)
+
+
+def _remainder(node: ast.expr) -> ast.BinOp | None:
+    is_one = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod) and isinstance(node.left, ast.Name)
+    return node if is_one and isinstance(node, ast.BinOp) else None
+
+
+def counts_from_zero(counter: str, loop: LoopNode, test: ast.If, tree: PythonTree) -> bool:
+    """Whether a counter is zero at a test in the first iteration of a loop."""
+    inside = [node for part in loop.body for node in walk(part) if isinstance(node, ast.Name) and node.id == counter]
+    changes = [node for node in inside if not isinstance(node.ctx, ast.Load)]
+    if not changes:
+        return not isinstance(loop, ast.While) and gives_from_zero(loop, counter)
+    raised = tree.parent(changes[0])
+    if len(changes) > 1 or not isinstance(raised, ast.AugAssign) or not isinstance(raised.op, ast.Add):
+        return False
+    is_later = raised in loop.body and raised.lineno > test.lineno
+    return is_later and is_number(raised.value, 1) and _is_reset_before(counter, loop, tree)
+
+
+def gives_from_zero(loop: ast.For | ast.AsyncFor, counter: str) -> bool:
+    """Whether a loop counts its iterations: `enumerate(...)` or `range(n)`, perhaps behind a progress bar."""
+    over, target = loop.iter, loop.target
+    while isinstance(over, ast.Call) and called_name(over) in _PROGRESS and over.args:
+        over = over.args[0]
+    name = called_name(over) if isinstance(over, ast.Call) else ""
+    if not isinstance(over, ast.Call) or name not in ("enumerate", "range", "trange"):
+        return False
+    if name == "enumerate":
+        first = target.elts[0] if isinstance(target, ast.Tuple) and target.elts else None
+        starts = [*over.args[1:], *(item.value for item in over.keywords)]
+    else:
+        first, starts = target, over.args[:-1] if len(over.args) < 3 else over.args[:1]
+    return isinstance(first, ast.Name) and first.id == counter and all(is_number(item, 0) for item in starts)
+
+
+def _is_reset_before(counter: str, loop: LoopNode, tree: PythonTree) -> bool:
+    """Whether a counter is set to zero in the block of a loop, before it, and to nothing else there."""
+    block = tree.block(loop)
+    before = [item for item in block if isinstance(item, ast.Assign) and item.lineno < loop.lineno]
+    own = [item for item in before if any(isinstance(to, ast.Name) and to.id == counter for to in item.targets)]
+    return bool(own) and all(is_number(item.value, 0) for item in own)
+
+
+def is_number(node: ast.expr | None, number: int) -> bool:
+    return isinstance(node, ast.Constant) and type(node.value) is int and node.value == number
