@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchlint import Category, Rule
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import values
-from torchlint.model.relations.provenance import provenance
+from torchlint.model.relations import provenance
 from torchlint.pytorch import naming
 from torchlint.syntax import python_ast
 

@@ -15,10 +15,6 @@ from torchlint.syntax import python_ast
 if TYPE_CHECKING:
     from torchlint.index import FileIndex
 
-_MEANT = frozenset({terms.Cut.DETACHED})
-"""Cuts that are written on purpose: a whole term that is detached corrects the value of a loss."""
-_OF_A_REFERENCE = _MEANT | {terms.Cut.NUMBER, terms.Cut.NEW, terms.Cut.NO_GRAD}
-"""Cuts of what a term is compared with: `(new - old).mean()`."""
 _CUTTING_WORDS = "item tensor numpy detach arg round ceil floor sign no_grad data > < =="
 
 
@@ -111,10 +107,11 @@ class DeadLossTerm(Rule):
         had = [
             end for end in term.found.ends if end.cut is not terms.Cut.SHAPED and self.model.terms.ends.had_graph(end)
         ]
-        cuts = {end.cut for end in had}
-        if not had or term.site is None or (term.is_subtracted and cuts <= _OF_A_REFERENCE):
-            return None
-        if cuts <= _MEANT and not any(map(_is_loss, term.found.before)):
+        cuts, meant = {end.cut for end in had}, {terms.Cut.DETACHED}
+        of_a_reference = {*meant, terms.Cut.NUMBER, terms.Cut.NEW, terms.Cut.NO_GRAD}
+        if not had or term.site is None or (term.is_subtracted and cuts <= of_a_reference):
+            return None  # what a term is compared with: `(new - old).mean()`
+        if cuts <= meant and not any(map(_is_loss, term.found.before)):
             return None
         return min(had, key=lambda end: end.place.value.order)
 

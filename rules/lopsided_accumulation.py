@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchlint import Category, Rule, edits
 from torchlint.model import events, program, values
 from torchlint.model.relations import gradients
-from torchlint.model.relations.gradients import windows
 from torchlint.pytorch import triggers
 from torchlint.syntax.python_ast import FUNCTIONS, LOOPS, site_of, walk, written_alike
 
@@ -102,7 +101,7 @@ class LopsidedAccumulation(Rule):
     ) -> Iterator[LopsidedWindow]:
         """A step that belongs to a window, if that ends after the first iteration."""
         tree = self.model.tree
-        window = windows.remainder(test.test)
+        window = gradients.windows.remainder(test.test)
         around = next((item for item in tree.ancestors(test) if isinstance(item, (*LOOPS, *FUNCTIONS))), None)
         if window is None or around is None or not self._is_wide(window):
             return
@@ -114,7 +113,7 @@ class LopsidedAccumulation(Rule):
                 yield LopsidedWindow(test, counter, tree.code(window.right), backward, step)
             return
         inside = [loop for loop in step.loops if tree.node(loop.site) is around]
-        if inside and windows.counts_from_zero(counter.id, around, test, tree):
+        if inside and gradients.windows.counts_from_zero(counter.id, around, test, tree):
             backward = self._accumulated(trace, step, arm, step.loops[: step.loops.index(inside[-1]) + 1])
             if backward is not None:
                 yield LopsidedWindow(test, counter, tree.code(window.right), backward, step)
@@ -141,7 +140,7 @@ class LopsidedAccumulation(Rule):
             return isinstance(width.value, int) and width.value >= 2
         if not isinstance(width, (ast.Name, ast.Attribute)):
             return False
-        assigned = (node for node in self.model.tree.of_type(ast.Assign) if windows.is_number(node.value, 1))
+        assigned = (node for node in self.model.tree.of_type(ast.Assign) if gradients.windows.is_number(node.value, 1))
         return not any(written_alike(target, width) for node in assigned for target in node.targets)
 
     # -- report -----------------------------------------------------------------------------------------

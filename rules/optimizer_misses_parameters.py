@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchlint import Category, Rule
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import events, lineage, program, values
-from torchlint.model.relations.provenance import replaced
+from torchlint.model.relations import provenance
 from torchlint.pytorch import triggers
 from torchlint.syntax.python_ast import Site
 
@@ -82,7 +82,7 @@ class OptimizerMissesParameters(Rule):
     def concerns(cls, index: FileIndex) -> bool:
         return index.goes_backward
 
-    def ask(self) -> Iterator[replaced.Replacement | replaced.Reassigned | replaced.Unheld | LateUnfreezing]:
+    def ask(self) -> Iterator[provenance.Replacement | provenance.Reassigned | provenance.Unheld | LateUnfreezing]:
         if self.model.is_test or any(_ADDING.search(tree.source.code) for tree in self.model.program.files):
             return
         for trace in self.model.program.traces:
@@ -96,7 +96,7 @@ class OptimizerMissesParameters(Rule):
 
     def _unfrozen(self, trace: program.Trace, step: events.Step, optimizer: values.Value) -> Iterator[LateUnfreezing]:
         """Modules that are unfrozen between the forward pass and the backward, where that happens once."""
-        for backward in replaced.before(trace, step) if not step.loops else ():
+        for backward in provenance.before(trace, step) if not step.loops else ():
             for module in self.model.replacements.called(trace, backward) if not backward.loops else ():
                 passes = [event.order for event in trace.of(events.Compute) if _runs(event, module)]
                 site = self._unfreezing(module, max(passes, default=0), backward)
@@ -113,7 +113,7 @@ class OptimizerMissesParameters(Rule):
 
     # -- report --------------------------------------------------------------------------------------------
 
-    def report_Replacement(self, new: replaced.Replacement) -> None:
+    def report_Replacement(self, new: provenance.Replacement) -> None:
         assert new.module.site is not None
         related = [(new.step.site, "this step updates the parameters of the old one")]
         if new.optimizer.site is not None:
@@ -125,7 +125,7 @@ class OptimizerMissesParameters(Rule):
             help="make the optimizer after it",
         )
 
-    def report_Reassigned(self, loaded: replaced.Reassigned) -> None:
+    def report_Reassigned(self, loaded: provenance.Reassigned) -> None:
         self.report(
             loaded.site,
             f"`assign=True` replaces the parameters that `{loaded.step.name}` holds: the new ones never learn",
@@ -133,7 +133,7 @@ class OptimizerMissesParameters(Rule):
             help="load before the optimizer is made, or without `assign=True`",
         )
 
-    def report_Unheld(self, missed: replaced.Unheld) -> None:
+    def report_Unheld(self, missed: provenance.Unheld) -> None:
         related = [(missed.module.site, "it is made here")] if missed.module.site is not None else []
         self.report(
             missed.step.site,

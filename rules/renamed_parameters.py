@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule
 from torchlint.model import definitions
-from torchlint.model.relations.provenance import provenance
+from torchlint.model.relations import provenance
 from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from torchlint import Category, Rule, Selection, SourceFile, lint, select
 from torchlint.engine import run_rules
 from torchlint.syntax.deep_stack import with_deep_stack
 
-SIZE = 25
+SIZE = 40
 MOST = 1.3
 """The exponent: 1 is linear, 2 the square."""
 KNOWN = {"activations in place": 1.5, "alternatives": 1.6, "loops that feed the next": 2.0}

@@ -26,8 +26,7 @@ from torchlint.model.relations.cadence import Cadences
 from torchlint.model.relations.gradients import Gradients
 from torchlint.model.relations.mode import Mode
 from torchlint.model.relations.module_states import ModuleStates
-from torchlint.model.relations.provenance.provenance import Provenance
-from torchlint.model.relations.provenance.replaced import Replacements
+from torchlint.model.relations.provenance import Provenance, Replacements
 from torchlint.model.relations.terms import Terms
 from torchlint.model.tracking import Tracking
 from torchlint.pytorch.naming import is_test

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from torchlint.model.relations.gradients import windows
 from torchlint.model.relations.gradients.accelerate import (
     DividedTwice,
     cleared_in_window,
@@ -36,4 +37,5 @@ __all__ = [
     "not_updated",
     "open_windows",
     "unreached_steps",
+    "windows",
 ]

@@ -23,6 +23,10 @@ _ASKED = (Step, Clip, Clear)
 _FOLLOWED = (*_ASKED, *GIVING, Fresh, Unscale)
 
 
+_MOST = 40
+"""Arrivals at one event; beyond that, nobody knows what arrives."""
+
+
 class Arrival(NamedTuple):
     """The gradients of one backward pass, as at least one path brings them to an event.
 
@@ -92,7 +96,8 @@ class Gradients:
         def transfer(event: Event, arrivals: frozenset[Arrival]) -> frozenset[Arrival]:
             if isinstance(event, _ASKED):
                 found[event] |= arrivals
-            return self._after(event, arrivals, optimizer)
+            after = self._after(event, arrivals, optimizer)
+            return after if len(after) <= _MOST else frozenset({Arrival(None, event, True)})
 
         flow, items = Flow(transfer), trace.only(*_FOLLOWED)
         ends = flow.run(items, frozenset({Arrival()})) | flow.exits.pop(Exit.RETURN, frozenset())

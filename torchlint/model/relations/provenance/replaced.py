@@ -22,6 +22,10 @@ _FIXED = LazyPattern(r"(?i)random|fixed|frozen|target|teacher|ema|ref|pretrain|v
 """Names of networks that are not meant to learn, or of losses."""
 
 
+_MOST_OPTIMIZERS = 20
+"""With more of them, nothing is known: each module would be compared with each."""
+
+
 class Replacement(NamedTuple):
     """`module` has taken the place of one whose parameters `optimizer` holds, and `step` updates those."""
 
@@ -63,6 +67,8 @@ class Replacements:
         self, trace: Trace, step: events.Step, optimizer: values.Optimizer
     ) -> Iterator[Replacement | Reassigned | Unheld]:
         """What computes the loss before a step, and is not among the parameters that the step updates."""
+        if len(self._optimizers) > _MOST_OPTIMIZERS:
+            return
         called = {module for backward in before(trace, step) for module in self.called(trace, backward)}
         yield from self._made_again(trace, step, optimizer, called)
         yield from self._placed(trace, step, optimizer, called)
