@@ -113,18 +113,19 @@ class Observations:
             known, found = getattr(self, item.name), getattr(others, item.name)
             if known is found:
                 continue
-            if isinstance(known, list):
-                known += found
-            elif item.name in _OF_SEVERAL:
+            if item.name in _OF_SEVERAL:
                 for key, values in found.items():
-                    known[key] = values if key not in known else _joined(known[key], values)
+                    _put_into(known.setdefault(key, type(values)()), values)
             else:
-                known.update(found)
+                _put_into(known, found)
 
 
 _OF_SEVERAL = frozenset({"forward_calls", "passes", "layers"})
 """The tables of which one entry may be noted in several roots."""
 
 
-def _joined(known: Any, found: Any) -> Any:
-    return known + found if isinstance(known, list) else known | found
+def _put_into(known: Any, found: Any) -> None:
+    if isinstance(known, list):
+        known.extend(found)
+    else:
+        known.update(found)
