@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from dataclasses import dataclass, field, fields
+from typing import Any, NamedTuple
 
 from torchlint.model.arguments import Arguments
 from torchlint.model.definitions import ClassInfo, FunctionInfo
@@ -30,7 +30,7 @@ class Placed(NamedTuple):
 
 @dataclass
 class Observations:
-    """Facts that the parts of the interpreter note and the questions of rules read: of all roots together."""
+    """Facts that the parts of the interpreter note and the questions of rules read: of one root, or of all together."""
 
     interpreted: set[FunctionInfo] = field(default_factory=set)
     """Functions whose bodies were interpreted, as roots or where they are called."""
@@ -96,3 +96,36 @@ class Observations:
     """What gives a number or a shape: the operator or attribute, its operands, and a literal key or index."""
     layers: dict[Value, set[tuple[object, int]]] = field(default_factory=dict)
     """Values that are layers of PyTorch, and in which arms of branches."""
+
+    def of_next(self) -> Observations:
+        """Those of a root that begins where these end: with the same classes, and what its statements ask for."""
+        begun = self.of_same_classes()
+        begun.mutated, begun.suspended, begun.yielding = {*self.mutated}, {**self.suspended}, {**self.yielding}
+        return begun
+
+    def of_same_classes(self) -> Observations:
+        """New ones that share what is stored in objects, and which functions are defined where."""
+        return Observations(templates=self.templates, stored=self.stored, defined=self.defined)
+
+    def add(self, others: Observations) -> None:
+        """Take over what was noted elsewhere."""
+        for item in fields(self):
+            known, found = getattr(self, item.name), getattr(others, item.name)
+            if known is found:
+                continue
+            if item.name in _OF_SEVERAL:
+                for key, values in found.items():
+                    _put_into(known.setdefault(key, type(values)()), values)
+            else:
+                _put_into(known, found)
+
+
+_OF_SEVERAL = frozenset({"forward_calls", "passes", "layers"})
+"""The tables of which one entry may be noted in several roots."""
+
+
+def _put_into(known: Any, found: Any) -> None:
+    if isinstance(known, list):
+        known.extend(found)
+    else:
+        known.update(found)

@@ -33,7 +33,10 @@ from torchlint.model.interpret.interpreter import Interpreter
 from torchlint.model.interpret.transfer.forwards import Forward
 from torchlint.model.interpret.transfer.grad_modes import decorated_mode
 from torchlint.model.interpret.transfer.objects import is_module_class, is_optimizer_class
+from torchlint.model.observations import Observations
+from torchlint.model.position import Snapshot
 from torchlint.model.relevance import Relevance
+from torchlint.model.roots import callers_first
 from torchlint.model.state import MAX_ELSEWHERE
 from torchlint.model.values import Container, Value
 from torchlint.pytorch.api import GRAD_MODES, SET_GRAD_MODE
@@ -56,6 +59,7 @@ class Trace:
     items: list[Item]
     frame: Frame
     heap: dict[tuple[Value, str], Value]
+    observations: Observations
     start: int
     """When its interpretation began."""
     called: bool
@@ -159,9 +163,9 @@ class Program:
         self.definitions = definitions
         self.interpreter = Interpreter(self.definitions, imports, case)
         self.interpreter.visit.at = None
-        self.observations = self.interpreter.observations
         self.called_names = self._called_names()
         self.traces = list(self._interpret())
+        self.observations = self._all_observations()
 
     @cached_property
     def is_test(self) -> bool:
@@ -238,24 +242,33 @@ class Program:
         return is_benchmark(self.tree.source.path, self.tree.source.code)
 
     def _interpret(self) -> Iterator[Trace]:
-        state, interpreted = self.interpreter.state, self.observations.interpreted
+        state = self.interpreter.state
         self.interpreter.run(self.tree.module.body)
-        yield Trace(None, state.items, state.module_frame, state.heap, 0, False)
+        yield Trace(None, state.items, state.module_frame, state.heap, state.observations, 0, False)
+        entered = {*state.observations.interpreted}
         start = state.copy()
         if start.mode is not GradMode.ON and not self._is_switched_off_for_good():
             start.mode = GradMode.UNKNOWN
         start.alive = True
         relevance = Relevance(self.definitions, self._imports)
-        relevant, asked_for = relevance.training(), relevance.asking(self.calls)
-        for info in (*self._uncalled_first(relevant), *self._uncalled_first(asked_for)):
-            if isinstance(info.node, FUNCTIONS) and (info not in interpreted or self._is_forward(info)):
-                state.frame = state.module_frame
-                state.restore(start)
-                yield self._root(info)
+        for functions in (relevance.training(), relevance.asking(self.calls)):
+            traces: dict[FunctionInfo, Trace] = {}
+            for info in callers_first(functions, self.definitions):
+                if isinstance(info.node, FUNCTIONS) and (info not in entered or self._is_forward(info)):
+                    traces[info] = self._root(info, start)
+                    entered |= traces[info].observations.interpreted
+            yield from (traces[info] for info in self._uncalled_first(functions) if info in traces)
         for info, owner in relevance.inherited():
-            state.frame = state.module_frame
-            state.restore(start)
-            yield self._root(info, owner)
+            yield self._root(info, start, owner)
+
+    def _all_observations(self) -> Observations:
+        """Those of all roots together, to which belongs what rules let the interpreter look at later."""
+        state = self.interpreter.state
+        found = state.of_module.of_same_classes()
+        for part in (state.asides, *(trace.observations for trace in self.traces)):
+            found.add(part)
+        state.observations = state.asides = found
+        return found
 
     def _is_switched_off_for_good(self) -> bool:
         """Whether a statement of the module switches gradients off, and nothing anywhere switches them on."""
@@ -269,25 +282,27 @@ class Program:
         name = self.definitions.qualified(dotted(call.func), call)
         return name in SET_GRAD_MODE and len(call.args) == 1 and is_literal(call.args[0], False)
 
-    def _root(self, info: FunctionInfo, owner: ClassInfo | None = None) -> Trace:
+    def _root(self, info: FunctionInfo, start: Snapshot, owner: ClassInfo | None = None) -> Trace:
         """Interpret a function with callers unknown; one that a class of this module inherits for that class."""
         state = self.interpreter.state
-        self.observations.interpreted.add(info)
+        state.frame = state.module_frame
+        state.restore(start)
         state.begin()
+        state.observations.interpreted.add(info)
         self.interpreter.visit.at = info.node if owner is None else owner.node
         frame = self.interpreter.root_frame(info, owner)
-        defined = self.observations.defined.get(info)
+        defined = state.observations.defined.get(info)
         if defined is not None and defined.frame is not None:
             frame.parent = defined.frame
         state.frame, state.position = frame, state.position.in_function(info)
         state.mode = decorated_mode(info, state) or state.mode
-        start = state.clock
+        began = state.clock
         assert not isinstance(info.node, ast.Lambda)
         self.interpreter.run(info.node.body)
         called = info.name in self.called_names and info.name != "__init__"
         if info.owner is None and info.name not in self._names_read:
             called = False  # `optimizer.step()` calls no function `step` that nobody names
-        return Trace(info, state.items, frame, state.heap, start, called)
+        return Trace(info, state.items, frame, state.heap, state.observations, began, called)
 
     def _is_forward(self, info: FunctionInfo) -> bool:
         """A module's `forward` runs in many contexts; what is wrong with it shows in its own."""

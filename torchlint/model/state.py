@@ -6,9 +6,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
+from torchlint.model.arguments import Arguments
 from torchlint.model.definitions import Definitions, FunctionInfo
 from torchlint.model.events import Branch, Event, Item, Loop
 from torchlint.model.frames import Frame
+from torchlint.model.observations import Observations
 from torchlint.model.position import Position, Snapshot
 from torchlint.model.values import Container, Function, Origin, Phi, Plain, Slot, Unknown, UnknownObject, Value
 from torchlint.pytorch.effects import GradMode
@@ -30,6 +32,12 @@ class State:
     """Names and attributes as dictionaries, copied at branches and merged into Phis where they meet."""
 
     def __init__(self, definitions: Definitions, budget: int, *, follows: bool = False) -> None:
+        self.observations = Observations()
+        """Those of the present root."""
+        self.asides = self.observations.of_same_classes()
+        """Those of what is interpreted aside from the program: once, for all roots."""
+        self.of_module = self.observations
+        """Those of the statements of the module, which all roots go on from."""
         self.module_frame = Frame(None, None, definitions=definitions)
         self.follows = follows
         """Whether imports are followed, rather than only known by the bases of classes."""
@@ -62,6 +70,7 @@ class State:
     def begin(self) -> None:
         """Stand at the beginning of what nobody calls, before any event."""
         self.statements, self.items, self.position = 0, [], Position()
+        self.observations = self.of_module.of_next()
 
     def at(self, position: Position, items: list[Item]) -> _Visit:
         """Go elsewhere and come back: inside, events are recorded in `items`."""
@@ -87,14 +96,14 @@ class State:
     @contextmanager
     def aside(self, calls: tuple[Site, ...]) -> Iterator[None]:
         """Interpret something that is no part of the program, in a state of its own, and go on as before."""
-        before = self.frame, self.heap, self.certain, self.mode, self.alive
+        before = self.frame, self.heap, self.certain, self.mode, self.alive, self.observations
         self.frame, self.heap, self.certain = Frame(None, self.module_frame), {}, {}
-        self.mode, self.alive = GradMode.ON, True
+        self.mode, self.alive, self.observations = GradMode.ON, True, self.asides
         try:
             with self.at(Position(calls=calls, functions=self.position.functions), []):
                 yield
         finally:
-            self.frame, self.heap, self.certain, self.mode, self.alive = before
+            self.frame, self.heap, self.certain, self.mode, self.alive, self.observations = before
 
     # -- functions ----------------------------------------------------------------------------------
 
@@ -196,6 +205,11 @@ class State:
             scope.heap_phis[key] = phi
             self.heap[key] = phi
         return self.heap[key]
+
+    def made_by(self, value: Value) -> tuple[str, Arguments, Value | None] | None:
+        """What makes a tensor or a layer, here or where all roots begin: see `Observations.calls`."""
+        places = self.observations, self.of_module, self.asides
+        return next((found for place in places if (found := place.calls.get(value)) is not None), None)
 
     def shared_part(self, owner: Value, key: object, make: Callable[[], Value]) -> Value:
         found = owner.part(key)

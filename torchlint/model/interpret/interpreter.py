@@ -16,7 +16,6 @@ from torchlint.model.interpret.control.statements import Statements
 from torchlint.model.interpret.expressions.expressions import Expressions
 from torchlint.model.interpret.machine import Machine
 from torchlint.model.interpret.transfer.transfer import Transfer
-from torchlint.model.observations import Observations
 from torchlint.model.state import MAX_STATEMENTS, State
 from torchlint.model.values import Function, Plain, SourceModule, UnsupportedExpression, Value
 from torchlint.syntax.python_ast import Visit
@@ -34,7 +33,7 @@ class Interpreter(Machine):
         budget = MAX_STATEMENTS + MAX_REPETITION * definitions.tree.statements
         visit = Visit() if definitions.others is None else definitions.others.visit
         state = State(definitions, budget, follows=imports is not None)
-        super().__init__(definitions, visit, state, Observations())
+        super().__init__(definitions, visit, state)
         self.transfer = Transfer(self)
         self.expressions = Expressions(self, self.transfer, imports, case)
         self.statements = Statements(self, self.transfer, self.expressions)

@@ -23,12 +23,11 @@ class Machine(ABC):
     A part gets the parts below it through its constructor. It reaches those above it through these methods only.
     """
 
-    def __init__(self, own: Definitions, visit: Visit, state: State, observations: Observations) -> None:
+    def __init__(self, own: Definitions, visit: Visit, state: State) -> None:
         self.own = own
         """Those of the module that is linted."""
         self.visit = visit
         self.state = state
-        self.observations = observations
 
     # -- expressions --------------------------------------------------------------------------------
 
@@ -99,7 +98,11 @@ class Part:
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
         self.state = machine.state
-        self.observations = machine.observations
+
+    @property
+    def observations(self) -> Observations:
+        """Those of the root that is under way."""
+        return self.state.observations
 
     @property
     def definitions(self) -> Definitions:

@@ -86,7 +86,7 @@ class Expressions(Part):
     def _name(self, node: ast.Name) -> Value:
         name = node.id
         found = self.names.lookup(name, node)
-        if found in self.observations.mutated and not self._reads_layout(node):
+        if found in self.state.observations.mutated and not self._reads_layout(node):
             self.state.emit(Read(site_of(node), found, name))
         return found
 

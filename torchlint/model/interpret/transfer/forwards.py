@@ -34,7 +34,7 @@ class Forwards(Part):
 
     def options_of(self, module: Module) -> Flags:
         """The attributes of a module that hold what its `__init__` was given, where that is a flag."""
-        info, made = module.info, self.observations.calls.get(module)
+        info, made = module.info, self.state.made_by(module)
         init = info.method("__init__") if info is not None else None
         if info is None or made is None or init is None:
             return frozenset()
@@ -75,7 +75,8 @@ class Forwards(Part):
         self, info: ClassInfo, forward: FunctionInfo, flags: Flags, attributes: Mapping[str, Value]
     ) -> Forward:
         template = self.machine.template(info)
-        before = set(self.observations.interpreted)
+        asides = self.state.asides
+        before = set(asides.interpreted)
         with self.machine.aside(forward, template, flags, attributes) as (frame, given):
             changes = [event for event in events_in(self.state.items) if isinstance(event, Mutate) and not event.path]
             returned = self.state.phi(forward.node, frame.returns) if frame.returns else None
@@ -84,8 +85,8 @@ class Forwards(Part):
             name: change.how
             for change in reversed(changes)
             for name in forward.parameters[1:]
-            if change.result in self.observations.in_place_results and given[name] in storages(change.target)
+            if change.result in asides.in_place_results and given[name] in storages(change.target)
         }
-        self.observations.interpreted &= before
+        asides.interpreted &= before
         kept = {name: value for name, value in stored.items() if attributes.get(name) is not value}
         return Forward(returned, overwritten, kept)

@@ -1,0 +1,65 @@
+"""The order in which functions become roots: callers first, wherever they stand in the file."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+
+from torchlint.model.definitions import Definitions, FunctionInfo
+from torchlint.syntax.python_ast import called_name
+
+
+def callers_first(functions: Iterable[FunctionInfo], definitions: Definitions) -> list[FunctionInfo]:
+    """Functions, those behind whose names nothing calls them first, and each behind those that name it.
+
+    A function that another root enters is no root, so those that may enter it are interpreted before it. Who comes
+    first of two that name each other is decided by name.
+    """
+    called = {called_name(call) for call in definitions.tree.of_type(ast.Call)}
+    wanted = sorted(functions, key=lambda info: (info.name in called, *_full_name(info)))
+    callers = _callers(wanted, definitions)
+    ordered: dict[FunctionInfo, None] = {}
+    seen: set[FunctionInfo] = set()
+    for function in wanted:
+        stack = [(function, iter(callers[function]))]
+        while stack:
+            info, left = stack[-1]
+            seen.add(info)
+            caller = next((item for item in left if item not in seen), None)
+            if caller is not None:
+                stack.append((caller, iter(callers[caller])))
+            else:
+                ordered[info] = None
+                stack.pop()
+    return list(ordered)
+
+
+def _callers(functions: list[FunctionInfo], definitions: Definitions) -> dict[FunctionInfo, list[FunctionInfo]]:
+    """Those of some functions that name each of them, or that it is defined in."""
+    found: dict[FunctionInfo, set[FunctionInfo]] = {info: set() for info in functions}
+    by_name: dict[str, list[FunctionInfo]] = {}
+    for info in functions:
+        by_name.setdefault(info.name, []).append(info)
+        if info.enclosing in found:
+            found[info].add(info.enclosing)
+    for name, node in _names(definitions):
+        for named in by_name.get(name, ()):
+            if (named.owner is not None) is isinstance(node, ast.Attribute):
+                around = definitions.function_around(node)
+                if around in found and around is not named:
+                    found[named].add(around)
+    return {info: [caller for caller in functions if caller in callers] for info, callers in found.items()}
+
+
+def _names(definitions: Definitions) -> Iterator[tuple[str, ast.AST]]:
+    """What names a function of the file: its name, or `self.` and the name of a method."""
+    for node in definitions.tree.of_type(ast.Name):
+        yield node.id, node
+    for node in definitions.tree.of_type(ast.Attribute):
+        if isinstance(node.value, ast.Name) and node.value.id in ("self", "cls"):
+            yield node.attr, node
+
+
+def _full_name(info: FunctionInfo) -> tuple[str, ...]:
+    outer = _full_name(info.enclosing) if info.enclosing is not None else ()
+    return (*outer, *([info.owner.name] if info.owner is not None else []), info.name)
