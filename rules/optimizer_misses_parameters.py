@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from torchlint import Category, Rule
+from torchlint import Category, Confidence, Rule
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import events, lineage, program, values
 from torchlint.model.relations import provenance
@@ -140,6 +140,7 @@ class OptimizerMissesParameters(Rule):
             f"`{missed.name}` computes this loss, but no optimizer has its parameters: they never learn",
             related=related,
             help="give the optimizer its parameters, or freeze it by `requires_grad_(False)`",
+            confidence=Confidence.LOW,
         )
 
     def report_LateUnfreezing(self, late: LateUnfreezing) -> None:

@@ -246,7 +246,12 @@ class Replacements:
     def _unheld(
         self, trace: Trace, step: events.Step, optimizer: values.Optimizer, called: set[values.Value]
     ) -> Iterator[Unheld]:
-        """New modules in the loss of a step that neither its optimizer nor any other has."""
+        """New modules in the loss of a step that neither its optimizer nor any other has.
+
+        An optimizer that was given one module may be meant for that one; one that lists several has left one out.
+        """
+        if len({item for item in self.ownership.held_by(optimizer)[0] if module_values.is_module_like(item)}) < 2:
+            return
         for whole in called:
             others = self._stepping(trace, whole)
             has_some = self.ownership.holds(optimizer, whole) is values.Answer.YES and self._is_made_to_learn(whole)
