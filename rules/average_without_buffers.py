@@ -74,8 +74,13 @@ class AverageWithoutBuffers(Rule):
         for copy in self.model.provenance.copies:
             loop = self.model.tree.parent(copy.node)
             if isinstance(loop, ast.For) and _averages(loop) and self._is_evaluated(copy.target):
-                if self.model.mentions((b"BatchNorm", b"resnet", b"efficientnet")):
+                if self._has_statistics():
                     yield LeftOut(python_ast.site_of(copy.node), self.model.tree.code(copy.target))
+
+    def _has_statistics(self) -> bool:
+        """Whether this file, or one that it imports, names a layer with running statistics."""
+        texts = (self.model.tree.source.code, *self.model.imported_texts)
+        return any(word in text for text in texts for word in (b"BatchNorm", b"resnet", b"efficientnet"))
 
     def _is_evaluated(self, network: ast.expr) -> bool:
         """Whether `eval()` is called on what has this name, or on what it is made of."""

@@ -195,7 +195,8 @@ class StepWithoutBackward(Rule):
         return any(item in ours and isinstance(item, values.Tensor) for item in map(values.resolved, value.parents))
 
     def report_UnreachedStep(self, found: gradients.UnreachedStep) -> None:
-        self._report_others(found.step, found.backward, Confidence.HIGH)
+        was_there = values.resolved(found.step.optimizer).order < found.backward.order
+        self._report_others(found.step, found.backward, Confidence.HIGH if was_there else Confidence.LOW)
 
     def _report_others(self, step: events.Step, backward: events.Backward, confidence: Confidence) -> None:
         name = step.name

@@ -39,6 +39,10 @@ class PlainContainer(NamedTuple):
     example: Site | None
 
 
+_BY_HAND = frozenset("add_module register_module register_parameter setattr __setattr__ update ParameterList".split())
+"""Calls that may register the parameters of what a class keeps elsewhere."""
+
+
 class UnregisteredModule(Rule):
     """Modules in a plain list or dict, where `parameters()` does not find them.
 
@@ -115,7 +119,7 @@ class UnregisteredModule(Rule):
         if any(isinstance(node, ast.Attribute) and node.attr in ("_modules", "_parameters") for node in nodes):
             return True
         names = {python_ast.called_name(node) for node in nodes if isinstance(node, ast.Call)}
-        return bool(names & {"add_module", "register_module", "register_parameter", "setattr", "__setattr__", "update"})
+        return bool(names & _BY_HAND)
 
     def _containers(self, info: definitions.ClassInfo) -> Iterator[PlainContainer]:
         attributes = self.model.program.attributes_of(info)

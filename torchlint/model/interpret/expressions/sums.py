@@ -11,6 +11,7 @@ from torchlint.model.interpret.transfer.elements import Elements, key_of
 from torchlint.model.values import Container, Element, Phi, Plain, Tensor, Value, is_none, resolved
 from torchlint.pytorch.api import ACCUMULATING
 from torchlint.pytorch.autograd_table import INPLACE
+from torchlint.pytorch.operators import DATA, DETACH
 from torchlint.syntax.python_ast import dotted, names_read, site_of
 
 
@@ -38,6 +39,8 @@ class Sums(Part):
     def change(self, node: ast.Call, target: ast.expr, changed: Value, term: Value) -> None:
         """`total.mul_(0.9).add_(loss)`: kept in what is changed first."""
         while isinstance(changed, Tensor) and changed.base is not None:
+            if changed.op in (DATA, DETACH):
+                return  # what it is changed by keeps no graph through these
             changed = changed.base
         first = changed_first(target)
         if target_text(first):
