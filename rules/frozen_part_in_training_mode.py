@@ -28,9 +28,9 @@ class FrozenPartInTrainingMode(Rule):
     Finds `eval()` of a part of a model, or of its layers one by one, where `train()` of the whole model follows before
     the model is trained, and nothing puts the part into evaluation mode again. It follows `__init__` and methods such
     as `freeze`. It is silent where the class overrides `train`, where its `forward` calls `eval()`, and where the part
-    holds nothing that the mode changes. It is a preview: on public code it took the `eval()` of another object of the same
-    class for one of this model. With low confidence: a part with batch normalization whose parameters are frozen, but that
-    nothing puts into evaluation mode; some methods want its statistics to adapt.
+    holds nothing that the mode changes. It is a preview: on public code it took the `eval()` of another object of the
+    same class for one of this model. With low confidence: a part with batch normalization whose parameters are frozen,
+    but that nothing puts into evaluation mode; some methods want its statistics to adapt.
 
     ## Why is this bad?
     `train()` switches all parts of a model, whether their parameters are frozen or not. The batch normalization of a
