@@ -17,6 +17,10 @@ _LINEAR = frozenset("add sub mul div neg to squeeze unsqueeze view reshape float
 """Operators between the value of a critic and the advantage."""
 
 
+_LOG_PROB = "log_prob"
+"""The method of distributions."""
+
+
 class CriticInPolicyLoss(NamedTuple):
     """A product of a log-probability and an advantage, in whose graph the output `critic` is."""
 
@@ -132,7 +136,7 @@ def _is_log_probability(value: values.Value) -> bool:
     while isinstance(value, values.Tensor) and value.op in _LINEAR and len(value.parents) == 1:
         value = values.resolved(value.parents[0])
     called = value.callee.label if isinstance(value, values.CallResult) and value.callee is not None else ""
-    return called == "log_prob" or (isinstance(value, values.Tensor) and value.op == "log_prob")
+    return called == _LOG_PROB or (isinstance(value, values.Tensor) and value.op == _LOG_PROB)
 
 
 def _operands(value: values.Value) -> tuple[values.Value, ...]:

@@ -62,7 +62,7 @@ def rules_imported_for(text: str, folder: Path) -> set[str]:
 @pytest.mark.slow
 def test_a_rule_is_imported_where_its_words_are(tmp_path: Path) -> None:
     assert rules_imported_for("x = 1\n", tmp_path) == set()
-    few = {"retain_graph_in_loop", "second_backward", "undetached_hidden_state"}
+    few = {"evaluation_in_training_mode", "retain_graph_in_loop", "second_backward", "undetached_hidden_state"}
     assert rules_imported_for("class Layer:\n    def backward(self): ...\n", tmp_path) == few
     freeing = rules_imported_for("import torch\n\ntorch.cuda.empty_cache()\n", tmp_path)
     assert "empty_cache_in_loop" in freeing and len(freeing) < 15

@@ -17,7 +17,7 @@ class Trainer:
         return (self.net(x) - x[:, :1]).pow(2).mean() / self.every
 
     def reset(self):
-        self.optimizer.zero_grad(set_to_none=False)  # verify: cleared-before-step confirmed, unseen by the linter
+        self.optimizer.zero_grad(set_to_none=False)  # verify: cleared-before-step confirmed
 
     def epoch(self, batches):
         for number in range(batches):

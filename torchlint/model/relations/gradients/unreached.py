@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -32,6 +33,8 @@ def unreached_steps(gradients: Gradients, trace: Trace, optimizer: Value) -> Ite
     is_ours = isinstance(optimizer, Optimizer) and not optimizer.has_use("param_groups")
     if not is_ours or not is_known or not _are_separate(held, gradients):
         return
+    if next(gradients.program.nodes(ast.Yield, ast.YieldFrom), None) is not None:
+        return  # what a generator computes with its modules is not known where it is consumed
     arrivals = gradients.arrivals(trace, optimizer, repeated=True)
     for step in trace.of(Step):
         there = arrivals.get(step, frozenset())
