@@ -19,7 +19,7 @@ try:
 except SystemExit as end:
     assert end.code == 0, end.code
 needed_by_few = ("libcst.", "torchlint.model.", "torch.", "torchlint.project.kinds", "torchlint.files.notebook")
-lazy = ("torchlint.model", "torchlint.model.queries")
+lazy = ("torchlint.model", "torchlint.model.queries", "torchlint.model.relations")
 loaded = (name for name, module in sys.modules.items() if type(module) is type(sys))
 print("LOADED", *(name for name in loaded if f"{name}.".startswith(needed_by_few) and name not in lazy))
 """
