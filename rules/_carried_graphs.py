@@ -22,7 +22,7 @@ class CarriedGraph(NamedTuple):
     """What takes the state of before."""
     state: Value
     name: str
-    """What the program calls that; may be empty."""
+    """Its name in the program; may be empty."""
     carried: Value
     """What the state is in the next iteration, or at the next call."""
     backward: Backward

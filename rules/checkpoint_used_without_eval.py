@@ -20,7 +20,7 @@ class Predicted(NamedTuple):
     load: events.Call
     name: str
     kept: str
-    """What a layer of the module does in training only."""
+    """The effect of a layer of the module in training only."""
 
 
 class CheckpointUsedWithoutEval(Rule):

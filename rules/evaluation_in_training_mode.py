@@ -27,7 +27,7 @@ class EvaluatedInTraining(NamedTuple):
     """The call of `eval()` that `switch` undoes."""
     made: python_ast.Site | None
     kept: str
-    """What a layer of the module does in training only."""
+    """The effect of a layer of the module in training only."""
 
 
 class EvaluationInTrainingMode(Rule):

@@ -25,7 +25,7 @@ class UnreadOption(NamedTuple):
 
 
 class LostInCopy(NamedTuple):
-    """What is stored at `site` goes into the dictionary that `state_dict()` makes, and nobody keeps that."""
+    """The store at `site` changes the dictionary that `state_dict()` makes, and nothing keeps that dictionary."""
 
     site: Site
     target: str

@@ -27,7 +27,7 @@ class TrainedInEvaluation(NamedTuple):
     loop: events.Loop
     name: str
     lost: str
-    """What a layer of the module does in training only."""
+    """The effect of a layer of the module in training only."""
     others: tuple[TrainedInEvaluation, ...] = ()
     """What else the same call of `eval()` leaves in its mode, in other loops."""
 

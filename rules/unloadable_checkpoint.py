@@ -92,7 +92,7 @@ class UnloadableCheckpoint(Rule):
                     return
 
     def _refused_class(self, value: ast.expr) -> str:
-        """What a value is that `torch.load` refuses; empty of what it may take."""
+        """The kind of a value that `torch.load` refuses; empty if it may accept the value."""
         if isinstance(value, (ast.Name, ast.Attribute)) and self._is_module(value):
             return "a module"
         if self.model.provenance.is_optimizer(value):

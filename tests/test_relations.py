@@ -47,7 +47,7 @@ def examples() -> Iterator[Example]:
 
 
 def stated(code: str) -> dict[int, str]:
-    """What the comments of a program state, by line."""
+    """The statements in the comments of a program, by line."""
     found = {}
     for token in tokenize.generate_tokens(io.StringIO(code).readline):
         if token.type == tokenize.COMMENT and token.string.startswith(MARK):
@@ -57,7 +57,7 @@ def stated(code: str) -> dict[int, str]:
 
 
 def answered(example: Example) -> dict[int, str]:
-    """What the relation answers, by line."""
+    """The answers of the relation, by line."""
     found = defaultdict(list)
     for answer in trace(SourceFile("program.py", example.code.encode()), registry.rules()).answers:
         if answer.relation == example.relation:

@@ -153,7 +153,7 @@ class GradRead(Event):
     changes: bool = False
     """Whether they are changed in place: scaled, clamped, averaged."""
     of: Value | None = None
-    """Of a change, the tensor whose gradient it is; None: several, or that is not known."""
+    """The tensor whose gradient a change is about; None: several, or not known."""
 
 
 @dataclass(eq=False, repr=False)

@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
+from torchlint.model import relations
 from torchlint.model.cases import Case
 from torchlint.model.definitions import Definitions
 from torchlint.model.frozen import Frozen
@@ -22,12 +23,6 @@ from torchlint.model.queries.retained_graphs import RetainedGraphs
 from torchlint.model.queries.sure_graphs import SureGraphs
 from torchlint.model.queries.training_layers import TrainingLayers
 from torchlint.model.queries.uncalled import Uncalled
-from torchlint.model.relations.cadence import Cadences
-from torchlint.model.relations.gradients import Gradients
-from torchlint.model.relations.mode import Mode
-from torchlint.model.relations.module_states import ModuleStates
-from torchlint.model.relations.provenance import Provenance, Replacements
-from torchlint.model.relations.terms import Terms
 from torchlint.model.tracking import Tracking
 from torchlint.pytorch.naming import is_test
 from torchlint.pytorch.releases import Releases
@@ -167,9 +162,9 @@ class Model:
         return Ownership(self.program, self.tracking, self.parts)
 
     @cached_property
-    def gradients(self) -> Gradients:
+    def gradients(self) -> relations.gradients.Gradients:
         """Which gradients steps use."""
-        return Gradients(self.program, self.ownership)
+        return relations.gradients.Gradients(self.program, self.ownership)
 
     @cached_property
     def retained_graphs(self) -> RetainedGraphs:
@@ -182,14 +177,14 @@ class Model:
         return ParameterUpdates(self.program, self.tracking)
 
     @cached_property
-    def cadence(self) -> Cadences:
+    def cadence(self) -> relations.cadence.Cadences:
         """How often something happens, compared with the steps of an optimizer."""
-        return Cadences(self.program)
+        return relations.cadence.Cadences(self.program)
 
     @cached_property
-    def mode(self) -> Mode:
+    def mode(self) -> relations.mode.Mode:
         """Modules in training and in evaluation."""
-        return Mode(self.program, self.tracking, self.parts)
+        return relations.mode.Mode(self.program, self.tracking, self.parts)
 
     @cached_property
     def training_layers(self) -> TrainingLayers:
@@ -207,24 +202,26 @@ class Model:
         return SureGraphs(self.tracking, self.ownership, self.frozen)
 
     @cached_property
-    def module_states(self) -> ModuleStates:
+    def module_states(self) -> relations.module_states.ModuleStates:
         """Graphs that modules keep from one call to the next."""
-        return ModuleStates(self.program, self.sure_graphs)
+        return relations.module_states.ModuleStates(self.program, self.sure_graphs)
 
     @cached_property
-    def replacements(self) -> Replacements:
+    def replacements(self) -> relations.provenance.Replacements:
         """Modules in a loss that the optimizer does not hold."""
-        return Replacements(self.program, self.ownership, self.parts, self.frozen, self.sure_graphs)
+        return relations.provenance.Replacements(
+            self.program, self.ownership, self.parts, self.frozen, self.sure_graphs
+        )
 
     @cached_property
-    def provenance(self) -> Provenance:
+    def provenance(self) -> relations.provenance.Provenance:
         """Where modules and parameters come from."""
-        return Provenance(self.definitions)
+        return relations.provenance.Provenance(self.definitions)
 
     @cached_property
-    def terms(self) -> Terms:
+    def terms(self) -> relations.terms.Terms:
         """The terms of losses, and whether parameters learn from them."""
-        return Terms(self.program, self.tracking)
+        return relations.terms.Terms(self.program, self.tracking)
 
     @cached_property
     def shapes(self) -> Shapes:

@@ -198,7 +198,7 @@ class Program:
         return forward.returned if forward is not None else None
 
     def forwards_of(self, info: ClassInfo) -> tuple[Forward | None, Forward | None]:
-        """What is known of the first call of the `forward` of a class, and of the next; None: nothing."""
+        """The facts about the first call of the `forward` of a class, and about the next; None: not known."""
         forwards = self.interpreter.transfer.forwards
         return forwards.forward_of(info), forwards.second_forward_of(info)
 

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from torchlint.model.events import (
     Backward,
@@ -22,7 +23,6 @@ from torchlint.model.events import (
 from torchlint.model.lineage import result_of_call
 from torchlint.model.module_values import modules_of
 from torchlint.model.program import Program, Trace
-from torchlint.model.relations.module_states import ModuleStates
 from torchlint.model.tracking import Tracking
 from torchlint.model.values import (
     Answer,
@@ -41,6 +41,9 @@ from torchlint.model.values import (
 from torchlint.pytorch import losses, naming
 from torchlint.syntax.python_ast import walk
 
+if TYPE_CHECKING:
+    from torchlint.model.relations.module_states import ModuleStates
+
 
 @dataclass(frozen=True)
 class UnusedRetention:
@@ -50,7 +53,7 @@ class UnusedRetention:
     loop: Loop
     hidden: Value | None
     name: str = ""
-    """What the program calls that state."""
+    """The name of that state in the program."""
 
 
 class RetainedGraphs:

@@ -221,7 +221,7 @@ class Mode:
 
 
 def module_of(event: Pass) -> Value | None:
-    """What a forward pass calls: `model` of `model(x)`."""
+    """The module that a forward pass calls: `model` of `model(x)`."""
     value = event.value
     if isinstance(value, Tensor):
         return resolved(value.parents[0]) if isinstance(value, ModuleOutput) else None

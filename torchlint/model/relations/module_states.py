@@ -28,7 +28,7 @@ class KeptState(NamedTuple):
     before: Value
     after: Value
     user: Tensor
-    """What is computed from the state of before."""
+    """The first value that is computed from `before`."""
 
 
 class ModuleStates:
@@ -102,7 +102,7 @@ class ModuleStates:
             yield from self._of(inner) if inner is not None else ()
 
     def _user(self, graph: set[Value], state: Value) -> Tensor | None:
-        """What takes the state of before, if a module has computed that: it saves what its backward frees."""
+        """The first user of a state, if a module has computed that state: it saves what its backward frees."""
         using = [item for item in graph if isinstance(item, Tensor) and state in item.parents]
         saves = all(any(isinstance(item, ModuleOutput) for item in self._sure.of(made)) for made in inputs_of(state))
         return min(using, key=lambda item: item.order) if using and saves else None

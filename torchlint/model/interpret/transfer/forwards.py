@@ -65,7 +65,7 @@ class Forwards(Part):
         return self._forwards[key]
 
     def second_forward_of(self, info: ClassInfo) -> Forward | None:
-        """What is known of a call of `forward` of a class that finds what another call has left in the attributes."""
+        """The facts about a call of `forward` that finds the attributes as another call has left them."""
         first, forward = self.forward_of(info), info.method("forward")
         if info not in self._second_forwards and first is not None and forward is not None and first.kept:
             self._second_forwards[info] = self._interpreted(info, forward, frozenset(), first.kept)

@@ -106,7 +106,7 @@ class Gradients:
         return found
 
     def _after(self, event: Event, arrivals: frozenset[Arrival], optimizer: Value) -> frozenset[Arrival]:
-        """What is left of the arrivals behind an event."""
+        """The arrivals that are left behind an event."""
         owned = self.ownership
         if isinstance(event, Step):
             return frozenset(map(_used_by(event), arrivals)) if resolved(event.optimizer) is optimizer else arrivals
@@ -142,7 +142,7 @@ class Gradients:
                     yield Text(step.site, self._said(arrivals))
 
     def _said(self, arrivals: frozenset[Arrival]) -> str:
-        """What arrives at a step: "uses the gradients of line 8; perhaps there are none"."""
+        """The arrivals at a step in words: "uses the gradients of line 8; perhaps there are none"."""
         if unknown := [item.then for item in arrivals if item.is_unknown]:
             return f"unknown: {self._lines(unknown)} may change the gradients"
         fresh = [item.backward for item in arrivals if item.is_pending]

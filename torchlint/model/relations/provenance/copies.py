@@ -74,10 +74,10 @@ class Copies:
     def _changed(self) -> Iterator[Copy]:
         for loop in self.tree.of_type(ast.For):
             if isinstance(loop.iter, ast.Call) and called_name(loop.iter) == "zip" and len(loop.iter.args) == 2:
-                owners = [_owner_of_parameters(item) for item in loop.iter.args]
+                first, second = map(_owner_of_parameters, loop.iter.args)
                 changed = _changed(loop)
-                if changed is not None and owners[0] is not None and owners[1] is not None:
-                    yield Copy(loop.iter, owners[changed], owners[1 - changed])  # type: ignore[arg-type]
+                if changed is not None and first is not None and second is not None:
+                    yield Copy(loop.iter, *((second, first) if changed else (first, second)))
 
 
 def state_of(node: ast.expr) -> ast.expr | None:
@@ -90,8 +90,9 @@ def state_of(node: ast.expr) -> ast.expr | None:
 
 
 def _owner_of_parameters(node: ast.expr) -> ast.expr | None:
-    is_call = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and called_name(node) in _PARAMETERS
-    return node.func.value if is_call else None  # type: ignore[attr-defined]
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _PARAMETERS:
+        return node.func.value
+    return None
 
 
 def _changed(loop: ast.For) -> int | None:
@@ -125,7 +126,7 @@ def _root(node: ast.expr | None) -> str:
 
 
 def given_to(call: ast.Call, called: FunctionInfo) -> dict[str, ast.expr]:
-    """What a call gives each parameter of a function of the file."""
+    """The argument of a call for each parameter of a function of the file."""
     parameters = called.parameters[1:] if called.is_method else called.parameters
     given = dict(zip(parameters, call.args, strict=False))
     return given | {item.arg: item.value for item in call.keywords if item.arg is not None}

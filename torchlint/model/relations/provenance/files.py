@@ -23,7 +23,7 @@ class Files:
 
     @cached_property
     def saves(self) -> list[tuple[ast.expr, ast.expr, ast.Call]]:
-        """What is saved, under which path, and by which call."""
+        """The saved objects, each with its path and the call that saves it."""
         calls = [call for call in self.tree.of_type(ast.Call) if self.definitions.named(call.func) == "torch.save"]
         return [(call.args[0], call.args[1], call) for call in calls if len(call.args) > 1]
 

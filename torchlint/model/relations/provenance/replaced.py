@@ -66,7 +66,7 @@ class Replacements:
     def missed(
         self, trace: Trace, step: events.Step, optimizer: values.Optimizer
     ) -> Iterator[Replacement | Reassigned | Unheld]:
-        """What computes the loss before a step, and is not among the parameters that the step updates."""
+        """The modules that compute the loss before a step without being among the parameters that it updates."""
         if len(self._optimizers) > _MOST_OPTIMIZERS:
             return
         called = {module for backward in before(trace, step) for module in self.called(trace, backward)}
@@ -340,5 +340,5 @@ def _wraps(value: values.Value, owner: values.Value, key: object) -> bool:
 
 
 def _made_with(value: values.Value) -> Iterable[values.Value]:
-    """What a module, or a list of such, is made with."""
+    """The values with which a module, or a list of modules, is made."""
     return lineage.made_of(value) if isinstance(value, (values.Module, values.Container)) else ()
