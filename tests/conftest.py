@@ -11,6 +11,7 @@ from itertools import count
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any, ClassVar, NoReturn
+from zlib import crc32
 
 import libcst as cst
 import pytest
@@ -55,7 +56,8 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return True if is_quick(config) and collection_path.name in _SLOW_FOLDERS else None
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    _leave_half_out(config, items)
     missing = {module for module in SOURCES if find_spec(module) is None}
     for item in items:
         fixtures = getattr(item, "fixturenames", ())
@@ -67,6 +69,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         assert needed <= SOURCES.keys(), f"{item.nodeid} needs a module that the tests' conftest does not list"
         for module in sorted(needed & missing):
             item.add_marker(pytest.mark.skip(f"needs {module}: pip install {SOURCES[module]}"))
+
+
+def _leave_half_out(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out half of the tests marked as halved: which half, the text in `TORCHLINT_HALF` decides."""
+    text = os.environ.get("TORCHLINT_HALF")
+    if not text:
+        return
+    halved = {item for item in items if item.get_closest_marker("halved") is not None}
+    left_out = [item for item in items if item in halved and crc32(f"{text} {item.nodeid}".encode()) % 2]
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = [item for item in items if item not in left_out]
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

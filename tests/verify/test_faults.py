@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-pytestmark = pytest.mark.needs("torch")
+pytestmark = [pytest.mark.needs("torch"), pytest.mark.halved]
 
 Verify = Callable[..., Any]
 Start = Callable[..., "subprocess.Popen[str]"]

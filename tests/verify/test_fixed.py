@@ -13,6 +13,8 @@ from typing import Any
 import jsonschema  # type: ignore[import-untyped,unused-ignore]
 import pytest
 
+pytestmark = pytest.mark.halved
+
 ROOT = Path(__file__).parent.parent.parent
 SCHEMA = json.loads((ROOT / "docs" / "verify-report.schema.json").read_text("utf-8"))
 

@@ -31,7 +31,7 @@ from torchlint.engine import registry
 from torchlint.engine.fixer import fix
 from torchlint.engine.registry import Selection
 
-pytestmark = pytest.mark.needs("torch")
+pytestmark = [pytest.mark.needs("torch"), pytest.mark.halved]
 if importlib.util.find_spec("torch") is None:
     pytest.skip("torch is not installed", allow_module_level=True)
 torch = importlib.import_module("torch")

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-pytestmark = pytest.mark.needs("torch")
+pytestmark = [pytest.mark.needs("torch"), pytest.mark.halved]
 
 PROGRAM = """\
 import hashlib, random, sys

@@ -42,7 +42,7 @@ RULES = {"inplace-on-saved-tensor"}
 ALL = {check.name for check in checks()}
 DEFAULT = [check.name for check in checks() if check.is_on]
 
-pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="programs run in forks")
+pytestmark = [pytest.mark.skipif(not hasattr(os, "fork"), reason="programs run in forks"), pytest.mark.halved]
 
 
 @pytest.fixture(scope="module")
