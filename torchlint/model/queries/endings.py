@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Collection, Iterator
 
 from torchlint.model.definitions import ClassInfo, FunctionInfo
@@ -168,7 +167,7 @@ class _Search:
         name = module.name.removeprefix("torch.nn.")
         if _OF_MODULES.get(name) in self._operators:
             return module.site if call is None else call.site
-        if name == "Sequential" and module.parents and self._is_written_out(module):
+        if name == "Sequential" and module.parents:
             return self._of_module(resolved(module.parents[-1]), None, seen)
         return None
 
@@ -181,11 +180,6 @@ class _Search:
         parts = [_element_of(item, key) for item in inputs_of(body)] if body is not None else []
         known = [item for item in parts if item is not None]
         return _only([self.of_value(item, seen) for item in known]) if len(known) == len(parts) else None
-
-    def _is_written_out(self, module: Module) -> bool:
-        """Whether the modules of a `Sequential` are all written in its call: a list may grow under a condition."""
-        node = self._program.tree.node(module.site)
-        return isinstance(node, ast.Call) and not any(isinstance(item, ast.Starred) for item in node.args)
 
 
 def _only(sites: list[Site | None]) -> Site | None:

@@ -19,6 +19,7 @@ from torchlint.model.values import (
     Function,
     Generator,
     Gradient,
+    List,
     Module,
     Optimizer,
     Phi,
@@ -111,6 +112,7 @@ class Targets(Part):
         if isinstance(owner, (Module, Unknown)):
             self.attributes.note_place(owner, key, value, target)
         if isinstance(owner, Container):
+            owner.unsure |= isinstance(owner, List) and isinstance(key, int)
             self.state.store(owner, index if key is None else None, value, target)
             is_empty = isinstance(value, Container) and not value.elements()
             if is_empty and self._is_put_once(target):

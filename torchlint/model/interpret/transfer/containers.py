@@ -53,9 +53,13 @@ class Containers(Part):
             return self.state.stamp(Generator(node, (self.state.stamp(pair),)))
         if name in ("values", "copy"):
             return receiver
+        if name in ("reverse", "sort", "remove", "rotate"):
+            receiver.unsure = True
         if name in ("get", "pop", "setdefault", "popleft"):
             key = arguments.positional[0] if arguments.positional else None
             literal = key.constant if isinstance(key, Plain) and key.is_literal else None
+            if name == "pop" and key is None:
+                literal = -1
             if name == "setdefault" and len(arguments.positional) == 2:
                 self.put_once(receiver, literal, arguments.positional[1])
             found = self.elements.lookup(receiver, literal, node)
@@ -101,8 +105,9 @@ class Containers(Part):
                 receiver.add(value)
 
     def take_out(self, receiver: Container, key: object, node: ast.AST) -> None:
-        """What a key or an index stands for is not in a container any more, where that is sure to happen."""
+        """Take an element out of a container, by key or index. Where that may not happen, its order is unknown."""
         if not self._is_sure(receiver):
+            receiver.unsure |= isinstance(receiver, List)
             return
         if isinstance(receiver, Dict) and receiver.part(key) is not None:
             receiver.set_part(key, Plain(node))
@@ -111,6 +116,8 @@ class Containers(Part):
             rest = [*receiver.parents]
             del rest[key]
             receiver.parents = tuple(rest)
+        else:
+            receiver.unsure |= isinstance(receiver, List)
 
     def _is_sure(self, receiver: Container) -> bool:
         """Whether each container that was made where this one was is changed here, once."""
@@ -177,11 +184,15 @@ class Containers(Part):
         rows = [self.elements.iterate(inner, node)] if isinstance(inner, Tensor) else []
         for item in inner.elements() if isinstance(inner, Container) else rows:
             self._append(receiver, Arguments([item], {}, []), node)
+        if isinstance(receiver, List) and not (isinstance(inner, Container) and not inner.unsure):
+            receiver.unsure = True
         return Plain(node, None)
 
     def _insert(self, receiver: Value, arguments: Arguments, node: ast.Call) -> Value | None:
         if len(arguments.positional) != 2:
             return None
+        if isinstance(receiver, List):
+            receiver.unsure = True
         return self._append(receiver, Arguments(arguments.positional[1:], {}, []), node)
 
 
