@@ -16,6 +16,7 @@ from torchlint.model.values import (
     Attribute,
     CallResult,
     Container,
+    Deque,
     Dict,
     List,
     Module,
@@ -43,6 +44,8 @@ _SELECTING = VIEWS | frozenset(
     "to cuda cpu float double half clone".split()
 )
 """Operators that save no values of the tensors that they select from, join, move or copy."""
+_MANY_GRAPHS = 100
+"""More graphs than this in one `deque` may not fit in memory."""
 
 
 class KeptGraph(NamedTuple):
@@ -67,6 +70,12 @@ class KeptGraph(NamedTuple):
     object of another file keeps, that object may let go."""
 
     @property
+    def limit(self) -> int | None:
+        """How many graphs a `deque` holds at most, if it drops the others."""
+        holder = _holder(self.keep)
+        return holder.limit if isinstance(holder, Deque) and holder.bounded else None
+
+    @property
     def is_used_inside(self) -> bool:
         """Whether the call that keeps the tensor also goes backward through it, or stands in another file."""
         through = self.backward.calls if self.backward is not None else ()
@@ -77,6 +86,11 @@ class KeptGraph(NamedTuple):
         if self.backward is None:
             return not self.framework
         return self.backward.keeps_graph is True
+
+
+def _is_long(container: Container) -> bool:
+    """Whether what drops its oldest elements holds so many graphs that memory may run out before it does."""
+    return isinstance(container, Deque) and (container.limit or 0) > _MANY_GRAPHS
 
 
 class KeptGraphs:
@@ -99,6 +113,8 @@ class KeptGraphs:
             for event in trace.of(Keep):
                 place = (*event.site.start, event.site.inner)
                 kept = self._kept(trace, event) if event.how is not Keeping.CLEAR and place not in told else None
+                if kept is not None and kept.limit is not None and not kept.holds_activations:
+                    continue
                 if kept is not None and not self._is_needed_elsewhere(trace, event):
                     told.add(place)
                     yield kept
@@ -129,7 +145,8 @@ class KeptGraphs:
         if keep.mode is not GradMode.ON or not self._has_graph(keep.value):
             return None
         container = _holder(keep)
-        if any(isinstance(item, Container) and item.bounded for item in (container, *inputs_of(keep.container))):
+        holders = (container, *inputs_of(keep.container))
+        if any(isinstance(item, Container) and item.bounded and not _is_long(item) for item in holders):
             return None
         loops: list[Loop | None] = [*self._lifetimes.outlived(keep, container)]
         if not loops and self._lifetimes.outlives_call(trace, keep, container):

@@ -155,6 +155,8 @@ class TrainingUnderNoGrad(Rule):
                 and _is_computed(value)
             ):
                 return value
+            if isinstance(value, values.ModuleOutput) and value.body is not None:
+                stack.append(value.body)
             if isinstance(value, (values.Tensor, values.Phi, values.Attribute, values.Element)):
                 stack.extend(value.parents)
             elif isinstance(value, values.Container):

@@ -77,6 +77,7 @@ class UndetachedAccumulation(Rule):
 
     ## Known limits
     A list that drops its oldest elements beyond a size is taken for bounded, however large the size is when it runs.
+    A `deque` is bounded where its `maxlen` is at most 100 or not a literal number.
     What a forward hook keeps is not reported: hooks are not run where the module is called.
 
     ## References
@@ -111,7 +112,8 @@ class UndetachedAccumulation(Rule):
         elif not kept.holds_activations:
             cost = "the graph's nodes pile up, though `backward` has freed its saved tensors"
         elif kept.backward is None:
-            cost = "every iteration's activations stay in memory"
+            every = "every iteration's activations" if kept.limit is None else f"activations of {kept.limit} iterations"
+            cost = f"{every} stay in memory"
         else:
             option = "retain_graph" if kept.backward.retain is True else "create_graph"
             cost = f"`{option}=True` keeps every iteration's activations in memory with it"

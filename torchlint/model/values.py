@@ -387,7 +387,12 @@ class Dict(Container):
 class Deque(Container):
     """A `collections.deque`; a `bounded` one drops its oldest elements."""
 
-    __slots__ = ()
+    __slots__ = ("limit",)
+
+    def __init__(self, node: Origin, limit: int | None, bounded: bool) -> None:
+        super().__init__(node, bounded=bounded)
+        self.limit = limit
+        """`maxlen`, where it is a literal number."""
 
 
 class Generator(Container):

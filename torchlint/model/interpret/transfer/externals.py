@@ -113,8 +113,9 @@ class Externals(Part):
     def _deque(self, arguments: Arguments, node: ast.Call) -> Value:
         limit = arguments.get(1, "maxlen")
         bound = resolved(limit) if limit is not None else None
-        large = isinstance(bound, Plain) and isinstance(bound.constant, int) and bound.constant >= MANY
-        return self.state.stamp(Deque(node, bounded=limit is not None and not large))
+        number = bound.constant if isinstance(bound, Plain) and isinstance(bound.constant, int) else None
+        is_bounded = limit is not None and (number is None or number < MANY)
+        return self.state.stamp(Deque(node, number, is_bounded))
 
     def _chain(self, arguments: Arguments, node: ast.Call) -> Value:
         """The elements of several iterables, such as the parameters of several modules."""
