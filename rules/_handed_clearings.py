@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from itertools import chain
 
 from torchlint import Model
 from torchlint.index import FileIndex
 from torchlint.model.definitions import Definitions, FunctionInfo
+from torchlint.model.events import Step
+from torchlint.model.values import Optimizer, resolved
+from torchlint.pytorch import naming
 from torchlint.syntax.python_ast import called_name, dotted, is_literal, walk
 from torchlint.syntax.python_tree import PythonTree
 
@@ -22,7 +26,7 @@ _TRAINING = frozenset({"backward", "step", "manual_backward"})
 def any_in(model: Model) -> bool:
     """Whether a program hands on what clears gradients, wraps functions in it, or keeps views of gradients."""
     tree, nodes = model.tree, model.program.nodes
-    if any(_is_handed_on(node, tree) for node in nodes(ast.Attribute) if node.attr in _METHODS):
+    if any(not naming.looks_like_optimizer(_owner(node)) for node in _handed_on(model)):
         return True
     clearings = (call for file in model.program.files for call in FileIndex.of(file).calls_named(*_METHODS))
     if any(map(_keeps_views, nodes(ast.Assign))) or any(map(_is_unbound, clearings)):
@@ -37,6 +41,32 @@ def any_in(model: Model) -> bool:
         (node for node in nodes(ast.Attribute) if node.attr in clearing),
     )
     return any(_is_handed_on(node, tree) for node in named)
+
+
+def may_clear(model: Model, step: Step) -> bool:
+    """Whether the `zero_grad` of an optimizer that a program hands on may be that of the optimizer of a step.
+
+    It is not, if the function that steps makes its optimizer itself, and does not run what hands on the other.
+    """
+    for node in _handed_on(model):
+        function = model.definitions.function_around(node)
+        trace = next(item for item in model.program.traces if step in item.of(Step))
+        optimizer = resolved(step.optimizer)
+        is_own = isinstance(optimizer, Optimizer) and optimizer.order > trace.start and trace.root is not None
+        if not is_own or "." in step.name or function is None or function in trace.observations.interpreted:
+            return True
+    return False
+
+
+def _handed_on(model: Model) -> Iterator[ast.Attribute]:
+    """`stack.callback(optimizer.zero_grad)`: where a method that clears is read and not called."""
+    return (
+        node for node in model.program.nodes(ast.Attribute) if node.attr in _METHODS and _is_handed_on(node, model.tree)
+    )
+
+
+def _owner(node: ast.Attribute) -> str:
+    return dotted(node.value).rpartition(".")[2]
 
 
 def _is_handed_on(node: ast.expr, tree: PythonTree) -> bool:

@@ -97,10 +97,11 @@ class MissingZeroGrad(Rule):
             return
         gradients = GradientsBetweenSteps(self.model)
         self._words = ClearingWords(self.model, gradients)
-        found = list(gradients.stale())
+        found = [answer for answer in gradients.stale() if not handed_clearings.may_clear(self.model, answer.step)]
         yield from found
         steps = {answer.step for answer in found}
-        yield from (part for part in StaleParts(self.model, gradients).answers() if part.following not in steps)
+        parts = (part for part in StaleParts(self.model, gradients).answers() if part.following not in steps)
+        yield from (part for part in parts if not handed_clearings.may_clear(self.model, part.step))
 
     def report_StalePart(self, stale: StalePart) -> None:
         name, used, following = stale.part.label, stale.step.name, stale.following.name
