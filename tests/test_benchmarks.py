@@ -69,11 +69,12 @@ def test_every_part_has_its_table(tree: Path, work: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(linters, "has_cache", lambda: has_cache)
     monkeypatch.setattr(linters, "torchfix", lambda tree, *_: Command(["torchfix", tree], work))
     monkeypatch.setattr(linters, "ruff", lambda tree, work: Command(["ruff", tree], work))
+    monkeypatch.setattr(linters, "ty", lambda tree, work: Command(["ty", tree], work))
     monkeypatch.setattr(costs, "run", lambda command: Cost(1.0, 2.0, 3e6, 0.5))
     sections = speed.Benchmark(tree, "tree", work, work, lines=(100, 1000)).sections()
     assert list(sections) == ["tree", "subset", "files", "lines", "rules"]
     rows = [row[0] for row in cells(sections["tree"])]
-    assert rows[1:] == [speed.TORCHLINT, *[speed.WARM] * has_cache, speed.RUFF, speed.PARSE, speed.LINT]
+    assert rows[1:] == [speed.TORCHLINT, *[speed.WARM] * has_cache, speed.RUFF, speed.TY, speed.PARSE, speed.LINT]
     assert [speed.TORCHFIX, "1.00", "2.00", "3", "1.00", "1.00"] in list(cells(sections["subset"]))
     assert [row[0] for row in cells(sections["files"])] == ["torchlint", "1 files", "10 files"]
     longer = [row for row in cells(sections["lines"]) if row[0].endswith(" lines")]
@@ -81,7 +82,7 @@ def test_every_part_has_its_table(tree: Path, work: Path, monkeypatch: pytest.Mo
 
 
 def test_without_the_others(tree: Path, work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No ruff, no network to have TorchFix from: what is missing is said, the rest is measured."""
+    """No ruff and no ty, no network to have TorchFix from: what is missing is said, the rest is measured."""
 
     def no_pip(*arguments: str | Path, python: str | Path = "") -> None:
         raise corpus.Unavailable("no network")
@@ -89,14 +90,15 @@ def test_without_the_others(tree: Path, work: Path, monkeypatch: pytest.MonkeyPa
     said: list[str] = []
     monkeypatch.setattr(linters, "pip", no_pip)
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: None)
-    monkeypatch.setattr(linters, "_ruff", lambda: None)
+    monkeypatch.setattr(linters, "_program", lambda name: None)
     monkeypatch.setattr(linters, "triage", lambda files, work: linters.Triage((), 3, 9, ()))
     monkeypatch.setattr(linters, "has_cache", lambda: False)
     monkeypatch.setattr(costs, "run", lambda command: Cost(1.0, 1.0, 1e6))
-    parts = frozenset({"torchlint", "ruff", "torchfix"})
+    parts = frozenset({"torchlint", "ruff", "ty", "torchfix"})
     sections = speed.Benchmark(tree, "tree", work, work / "cache", parts, 1, say=said.append).sections()
     assert list(sections) == ["tree"]
     assert [text for text in said if "ruff is left out" in text]
+    assert [text for text in said if "ty is left out" in text]
     assert [text for text in said if "TorchFix is left out" in text and "no network" in text]
 
 

@@ -1,4 +1,4 @@
-"""The programs that are compared, as command lines: torchlint, ruff, TorchFix, and single processes."""
+"""The programs that are compared, as command lines: torchlint, ruff, ty, TorchFix, and single processes."""
 
 from __future__ import annotations
 
@@ -42,19 +42,28 @@ def torchlint(tree: Path, cwd: Path, *, cached: bool = False) -> Command:
     return Command([sys.executable, "-m", "torchlint", "check", *options, tree], cwd)
 
 
-# -- ruff and TorchFix ----------------------------------------------------------------------------------
+# -- ruff, ty and TorchFix ---------------------------------------------------------------------------------
 
 
 def ruff(tree: Path, cwd: Path) -> Command | None:
     """ruff's default rules without a cache; None where it is not installed."""
-    program = _ruff()
+    program = _program("ruff")
     return Command([program, "check", "--no-cache", "--isolated", tree], cwd) if program else None
 
 
+def ty(tree: Path, cwd: Path) -> Command | None:
+    """ty, which finds no torch beside the files: it follows no more than torchlint; None where it is not installed."""
+    program = _program("ty")
+    empty = cwd / "no-packages"
+    empty.mkdir(exist_ok=True)
+    line = ["check", "--quiet", "--project", empty, "--python", sys.base_prefix, tree]
+    return Command([program, *line], cwd) if program else None
+
+
 @cache
-def _ruff() -> str | None:
-    beside = Path(sys.executable).with_name("ruff")
-    return str(beside) if beside.exists() else shutil.which("ruff")
+def _program(name: str) -> str | None:
+    beside = Path(sys.executable).with_name(name)
+    return str(beside) if beside.exists() else shutil.which(name)
 
 
 def torchfix(tree: Path, cwd: Path, cache_folder: Path, say: Callable[[str], object]) -> Command | None:
@@ -77,8 +86,7 @@ def versions() -> str:
     said = [f"Python {sys.version.split()[0]}", _said(sys.executable, "-m", "torchlint")]
     libcst = "from importlib.metadata import version; print('LibCST', version('libcst'))"
     said.append(_said(sys.executable, "-c", libcst, version=()))
-    if program := _ruff():
-        said.append(_said(program))
+    said += [_said(program) for program in map(_program, ("ruff", "ty")) if program]
     return ", ".join(said)
 
 

@@ -1,4 +1,4 @@
-"""What torchlint costs beside ruff, TorchFix and LibCST's bare parse on the same files, measured in one run.
+"""What torchlint costs beside ruff, ty, TorchFix and LibCST's bare parse on the same files, measured in one run.
 
 `python tests/benchmarks/speed.py` fetches pinned packages once, runs everything in turn for five rounds, and prints
 Markdown tables of the medians; `--write` puts them into docs/guides/speed.md, except for that of the rules.
@@ -21,12 +21,12 @@ from tests.benchmarks.costs import Command
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "guides" / "speed.md"
-PARTS = ("torchlint", "ruff", "parse", "torchfix", "growth", "rules")
+PARTS = ("torchlint", "ruff", "ty", "parse", "torchfix", "growth", "rules")
 COPIES = (1, 10)
 LINES = (1_000, 5_000, 20_000)
 BLOCK = re.compile(r"(?<=<!-- speed -->\n).*?(?=<!-- /speed -->)", re.S)
 
-TORCHLINT, WARM, RUFF = "torchlint", "torchlint, second run", "ruff"
+TORCHLINT, WARM, RUFF, TY = "torchlint", "torchlint, second run", "ruff", "ty"
 TORCHFIX, PARSE, LINT = "TorchFix", "bare parse", "torchlint, one process"
 
 
@@ -67,7 +67,7 @@ class Benchmark:
             return ""
         lines = sum(lines for _, lines, _ in triage.wanted)
         title = f"{triage.files:,} files, {triage.lines:,} lines"
-        table = costs.costs_table(title, self._measured(title, commands), (RUFF, PARSE))
+        table = costs.costs_table(title, self._measured(title, commands), (RUFF, TY, PARSE))
         notes = [f"In {self.name}. torchlint looks into {len(parsed):,} of these files, with {lines:,} lines."]
         if PARSE in commands:
             notes.append(f"*{PARSE}* is LibCST alone on exactly those, with the garbage collector paused;")
@@ -77,7 +77,7 @@ class Benchmark:
         return f"{costs.paragraph(*notes)}\n{table}"
 
     def _linters(self, tree: Path, *, warm: bool = False) -> dict[str, Command]:
-        """torchlint, cold and warm, and ruff, as far as they are wanted."""
+        """torchlint, cold and warm, ruff and ty, as far as they are wanted."""
         commands = {}
         if "torchlint" in self.parts:
             commands[TORCHLINT] = linters.torchlint(tree, self.work)
@@ -85,11 +85,12 @@ class Benchmark:
                 commands[WARM] = linters.torchlint(tree, self.work, cached=True)
                 self.say("filling the cache")
                 costs.run(commands[WARM])
-        if "ruff" in self.parts:
-            if ruff := linters.ruff(tree, self.work):
-                commands[RUFF] = ruff
-            else:
-                self.say("ruff is left out, it is not installed")
+        for name, command in ((RUFF, linters.ruff), (TY, linters.ty)):
+            if name in self.parts:
+                if other := command(tree, self.work):
+                    commands[name] = other
+                else:
+                    self.say(f"{name} is left out, it is not installed")
         return commands
 
     def _subset(self, files: Iterable[Path]) -> str:
