@@ -1,0 +1,159 @@
+"""Datasets: which loaders share one, which splits are parts of it, and in which order its batches come."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+from typing import NamedTuple
+
+from torchlint.model.events import Loop
+from torchlint.model.program import Program
+from torchlint.model.relations.answer import Answer as Text
+from torchlint.model.utilities import DataLoader
+from torchlint.model.values import (
+    Answer,
+    Attribute,
+    Element,
+    External,
+    Generator,
+    Plain,
+    Unknown,
+    Value,
+    drawn_from,
+    is_none,
+    resolved,
+)
+from torchlint.pytorch import datasets
+from torchlint.syntax.python_ast import Site
+
+_DATASET = "dataset"
+
+
+class Cycle(NamedTuple):
+    """An iterator that keeps all batches of the first epoch and repeats them."""
+
+    site: Site
+    loader: Value
+    shuffles: Answer
+    """Whether another epoch of the loader would bring another order."""
+    wraps: Answer
+    """Whether it is drawn from without end; UNKNOWN where another loader or the caller ends the loop."""
+
+
+class Setting(NamedTuple):
+    """An attribute of a dataset is set through a loader, a subset, or the dataset itself."""
+
+    site: Site
+    dataset: Value
+    part: Value | None
+    """The subset through which it is set."""
+    name: str
+    order: int
+
+
+class Datasets:
+    """Answers about loaders and the datasets behind them."""
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self._observed = program.observations
+
+    # -- parts of datasets ------------------------------------------------------------------------------
+
+    def whole(self, value: Value) -> Value:
+        """The dataset that a value is a part of, or itself: that of a subset, of a loader, of `subset.dataset`."""
+        for _ in range(8):  # subsets of subsets
+            value = resolved(value)
+            inner = self._owner_of_attribute(value)
+            if inner is not None:
+                value = inner
+            elif (part := self._parent(value)) is not None:
+                value = part
+            else:
+                break
+        return value
+
+    def is_part(self, value: Value) -> bool:
+        """Whether a value is a subset that a split or `Subset` has made."""
+        return self._parent(resolved(value)) is not None
+
+    def _parent(self, value: Value) -> Value | None:
+        """The dataset that a subset is made of."""
+        made = resolved(value.parents[0]) if isinstance(value, Element) and value.parents else value
+        name = self._observed.data.get(made, "")
+        is_subset = name in datasets.SUBSETS if made is value else name in datasets.SPLITS
+        return resolved(made.parents[0]) if is_subset and made.parents else None
+
+    def _owner_of_attribute(self, value: Value) -> Value | None:
+        """What `subset.dataset` and `loader.dataset` stand for."""
+        if not isinstance(value, Attribute) or not value.parents:
+            return None
+        owner = resolved(value.parents[0])
+        if owner.key_of(value) not in (_DATASET, None):
+            return None
+        if isinstance(owner, DataLoader):
+            return owner.part(_DATASET)
+        return self._parent(owner)
+
+    # -- order of batches -------------------------------------------------------------------------------
+
+    def shuffles(self, value: Value) -> Answer:
+        """Whether a loader brings its batches in another order in each epoch."""
+        loader = resolved(value)
+        if not isinstance(loader, DataLoader):
+            return Answer.UNKNOWN
+        given = [loader.part(name) for name in ("sampler", "batch_sampler")]
+        for sampler in (resolved(item) for item in given if item is not None and not is_none(resolved(item))):
+            callee = sampler.callee if isinstance(sampler, Unknown) else None
+            if not isinstance(callee, External) or callee.label not in datasets.SHUFFLING_SAMPLERS:
+                return Answer.UNKNOWN
+            return Answer.YES
+        shuffle = loader.part("shuffle")
+        if shuffle is None:
+            return Answer.NO
+        shuffle = resolved(shuffle)
+        if not isinstance(shuffle, Plain) or not shuffle.is_literal:
+            return Answer.UNKNOWN
+        return Answer.YES if shuffle.constant else Answer.NO
+
+    @cached_property
+    def cycles(self) -> list[Cycle]:
+        """The iterators that repeat the batches of a loader."""
+        found = []
+        for value, name in self._observed.data.items():
+            if name in datasets.CYCLES and value.parents and value.site is not None:
+                loader = resolved(value.parents[0])
+                found.append(Cycle(value.site, loader, self.shuffles(loader), self._wraps(value)))
+        return found
+
+    def _wraps(self, cycle: Value) -> Answer:
+        """Whether something draws from an endless iterator more than one epoch, as far as loops say."""
+        drawn = self._observed.draws.get(cycle, [])
+        if cycle.loops or not drawn:
+            return Answer.UNKNOWN
+        return Answer.any_of(self._is_endless(cycle, loops) for loops in drawn)
+
+    def _is_endless(self, cycle: Value, loops: tuple[Loop, ...]) -> Answer:
+        around = [loop for loop in loops if not loop.implicit]
+        if not around or around[-1].over is None:
+            return Answer.YES
+        over = list(drawn_from(around[-1].over))
+        own = [item for item in over if item is cycle or cycle in item.parents]
+        if own:
+            is_alone = all(item in own or isinstance(item, (Generator, Plain)) for item in over)
+            return Answer.YES if is_alone else Answer.UNKNOWN
+        return Answer.YES if all(isinstance(item, Plain) for item in over) else Answer.UNKNOWN
+
+    # -- in words ---------------------------------------------------------------------------------------
+
+    def answers(self) -> Iterator[Text]:
+        """The parts of each split, and the iterators that repeat batches."""
+        for cycle in self.cycles:
+            order = {Answer.YES: "shuffles", Answer.NO: "does not shuffle", Answer.UNKNOWN: "perhaps shuffles"}
+            yield Text(cycle.site, f"repeats the batches of a loader that {order[cycle.shuffles]}")
+        for loader in self._observed.loaders:
+            given = loader.part(_DATASET)
+            if given is not None and loader.site is not None and self.is_part(given):
+                whole = self.whole(given)
+                label = f"`{whole.label}`" if whole.label else "a dataset"
+                yield Text(loader.site, f"batches of a part of {label}")
