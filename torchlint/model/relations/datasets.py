@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from functools import cached_property
+from itertools import pairwise
 from typing import NamedTuple
 
 from torchlint.model.events import Loop
@@ -38,17 +40,6 @@ class Cycle(NamedTuple):
     """Whether another epoch of the loader would bring another order."""
     wraps: Answer
     """Whether it is drawn from without end; UNKNOWN where another loader or the caller ends the loop."""
-
-
-class Setting(NamedTuple):
-    """An attribute of a dataset is set through a loader, a subset, or the dataset itself."""
-
-    site: Site
-    dataset: Value
-    part: Value | None
-    """The subset through which it is set."""
-    name: str
-    order: int
 
 
 class Datasets:
@@ -94,6 +85,30 @@ class Datasets:
         if isinstance(owner, DataLoader):
             return owner.part(_DATASET)
         return self._parent(owner)
+
+    def overwritten(self) -> Iterator[tuple[Site, Site]]:
+        """Where an attribute of a dataset is set, and where it is set again through a part of the dataset: the targets
+        of the assignments; of an argument of the dataset's class, the call."""
+        settings: dict[tuple[Value, str], list[tuple[Site, Value | None]]] = {}
+        for site, owner in self._observed.attribute_owners.items():
+            node = self._program.tree.own_node(site)
+            if isinstance(node, ast.Attribute):
+                settings.setdefault((self.whole(owner), node.attr), []).append((site, self._through(owner)))
+        for (whole, name), found in settings.items():
+            if all(part is None for _, part in found):
+                continue
+            made = self._program.tree.own_node(whole.site)
+            if len(found) == 1 and isinstance(made, ast.Call) and any(item.arg == name for item in made.keywords):
+                assert whole.site is not None
+                found.insert(0, (whole.site, None))
+            for (site, part), (later, other) in pairwise(found):
+                if other is not None and other is not part:
+                    yield site, later
+
+    def _through(self, owner: Value) -> Value | None:
+        """The subset of which a value is the attribute `dataset`."""
+        owner = resolved(owner)
+        return resolved(owner.parents[0]) if self._owner_of_attribute(owner) is not None else None
 
     # -- order of batches -------------------------------------------------------------------------------
 
