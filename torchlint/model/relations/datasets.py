@@ -26,9 +26,10 @@ from torchlint.model.values import (
     resolved,
 )
 from torchlint.pytorch import datasets
-from torchlint.syntax.python_ast import Site
+from torchlint.syntax.python_ast import Site, dotted
 
 _DATASET = "dataset"
+_MEASURING = frozenset({"len", "print"})
 
 
 class Cycle(NamedTuple):
@@ -40,6 +41,18 @@ class Cycle(NamedTuple):
     """Whether another epoch of the loader would bring another order."""
     wraps: Answer
     """Whether it is drawn from without end; UNKNOWN where another loader or the caller ends the loop."""
+
+
+class LeftOut(NamedTuple):
+    """A loader takes a whole dataset, another one a part of it, and nothing takes samples of the other part."""
+
+    loader: Site
+    other: Site
+    split: Site
+    whole: str
+    used: str
+    unused: str
+    """The name of the part that is left out; empty where the program has none for it."""
 
 
 class Datasets:
@@ -110,6 +123,53 @@ class Datasets:
         owner = resolved(owner)
         return resolved(owner.parents[0]) if self._owner_of_attribute(owner) is not None else None
 
+    def left_out(self) -> Iterator[LeftOut]:
+        """The loaders that shuffle a whole dataset, of which another loader has a part and nothing the other part."""
+        loaders = self._loaders_by_dataset
+        for split, name in self._observed.data.items():
+            if name not in datasets.SPLITS or not split.parents or split.site is None:
+                continue
+            whole = resolved(split.parents[0])
+            parts = [item for item in split.known_parts.values() if isinstance(item, Element)]
+            used = [item for item in parts if item in loaders]
+            unused = [item for item in parts if item not in loaders]
+            whole_loaders = [item for item in loaders.get(whole, []) if self._shuffles_all(item)]
+            if len(used) != 1 or len(unused) > 1 or not whole_loaders or any(map(self._is_used, unused)):
+                continue
+            loader, other = whole_loaders[0].site, loaders[used[0]][0].site
+            if loader is not None and other is not None:
+                names = [_name(item) for item in (whole, used[0], *unused)]
+                yield LeftOut(loader, other, split.site, names[0], names[1], names[2] if unused else "")
+
+    @cached_property
+    def _loaders_by_dataset(self) -> dict[Value, list[DataLoader]]:
+        found: dict[Value, list[DataLoader]] = {}
+        for loader in self._observed.loaders:
+            given = loader.part(_DATASET)
+            if given is not None:
+                found.setdefault(resolved(given), []).append(loader)
+        return found
+
+    def _shuffles_all(self, loader: DataLoader) -> bool:
+        given = [loader.part(name) for name in ("sampler", "batch_sampler")]
+        return self.shuffles(loader) is Answer.YES and all(item is None or is_none(item) for item in given)
+
+    def _is_used(self, part: Value) -> bool:
+        """Whether a part of a split may be used for more than its length, or has no name on purpose."""
+        name, tree = _name(part), self._program.tree
+        if not name.strip("_"):
+            return True
+        made = tree.own_node(part.site)
+        scope = tree.function_around(made) if made is not None else None
+        for node in tree.of_type(ast.Name, ast.Attribute):
+            if isinstance(node.ctx, ast.Load) and dotted(node).rpartition(".")[2] == name:
+                if isinstance(node, ast.Name) and scope not in (None, *tree.ancestors(node)):
+                    continue
+                around = tree.parent(node)
+                if not isinstance(around, ast.Call) or dotted(around.func) not in _MEASURING:
+                    return True
+        return False
+
     # -- order of batches -------------------------------------------------------------------------------
 
     def shuffles(self, value: Value) -> Answer:
@@ -172,3 +232,8 @@ class Datasets:
                 whole = self.whole(given)
                 label = f"`{whole.label}`" if whole.label else "a dataset"
                 yield Text(loader.site, f"batches of a part of {label}")
+
+
+def _name(value: Value) -> str:
+    """The name that a program gives to a value; empty for an element without one."""
+    return "" if value.label.startswith("[") else value.label
