@@ -1,0 +1,193 @@
+"""Generators of random numbers that are seeded anew, with the same seed, in each iteration of training."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from torchlint import Category, Confidence, Rule
+from torchlint.model import events
+from torchlint.model.queries import names
+from torchlint.pytorch import randomness
+from torchlint.syntax import python_ast
+from torchlint.syntax.python_ast import Site
+
+_BLOCKS = (ast.If, ast.IfExp, ast.With, ast.AsyncWith, *python_ast.TRIES)
+_SEEDED = frozenset({"torch.manual_seed", "torch.random.manual_seed", "numpy.random.seed", "random.seed"})
+
+
+class Reseeded(NamedTuple):
+    """The call at `site` seeds with a fixed number in each iteration of `loop`, and `draw` draws from the generator."""
+
+    site: Site
+    draw: Site
+    loop: Site
+    called: str
+    is_step: bool
+    """Whether each iteration of the loop makes a step itself, and no loop inside of it."""
+
+
+class ReseededInLoop(Rule):
+    """Each step of training seeds the generator anew and draws the same numbers.
+
+    ## What it does
+    Finds a call such as `torch.manual_seed(0)` with a fixed seed that each step of a training loop makes, in the loop
+    or in a function that it calls, where random numbers are drawn behind it. It is silent under conditions and in
+    `fork_rng`. In preview: a seed in each epoch.
+
+    ## Why is this bad?
+    All batches get the same noise, masks and time steps. The model fits this one draw, and dropout drops the same units
+    in each step.
+
+    ## Example
+    ```python
+    import torch
+
+    def train(model, loader, optimizer):
+        for x in loader:
+            torch.manual_seed(0)
+            noise = torch.randn_like(x)
+            loss = (model(x + noise) - noise).pow(2).mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+    ```
+
+    Use instead:
+    ```python
+    import torch
+
+    def train(model, loader, optimizer):
+        torch.manual_seed(0)
+        for x in loader:
+            noise = torch.randn_like(x)
+            loss = (model(x + noise) - noise).pow(2).mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+    ```
+
+    ## References
+    - [torch.manual_seed](https://docs.pytorch.org/docs/stable/generated/torch.manual_seed.html)
+    """
+
+    code = "TL610"
+    category = Category.SUSPICIOUS
+    triggers = ((b"manual_seed", b"seed"), (b"step",))
+
+    def ask(self) -> Iterator[Reseeded]:
+        if self.model.is_test:
+            return
+        for call in self.model.tree.of_type(ast.Call):
+            name = names.imported(call.func, self.model.definitions)
+            if name in _SEEDED and len(python_ast.arguments(call)) == 1:
+                yield from self._of_seeding(call, name)
+
+    def _of_seeding(self, call: ast.Call, name: str) -> Iterator[Reseeded]:
+        tree = self.model.tree
+        function = self.model.definitions.function_around(call)
+        draw = self._draw_behind(call, name, function.node if function is not None else tree.module)
+        if draw is None:
+            return
+        loop = self._loop_around(call)
+        if loop is not None:
+            loops = [loop]
+        elif function is not None and self._is_plain_place(call, function.node):
+            called = (
+                node
+                for node in tree.of_type(ast.Call)
+                if python_ast.called_name(node) == function.name
+                and self.model.definitions.function_around(node) is not function
+            )
+            loops = [item for node in called if (item := self._loop_around(node)) is not None]
+        else:
+            return
+        given = function.parameters[1 if function.is_method else 0 :] if loop is None and function is not None else ()
+        for item in loops:
+            is_step = self._trains_in(item)
+            if is_step is not None and self._is_fixed(call, item, given):
+                sites = [python_ast.site_of(node) for node in (call, draw, item)]
+                yield Reseeded(sites[0], sites[1], sites[2], tree.code(call), is_step)
+                return
+
+    def _loop_around(self, call: ast.Call) -> ast.AST | None:
+        """The innermost loop in the same function whose iterations all make a call."""
+        for item in self.model.tree.ancestors(call):
+            if isinstance(item, (*_BLOCKS, *python_ast.SCOPES)):
+                return None
+            if isinstance(item, python_ast.LOOPS):
+                return item
+        return None
+
+    def _is_plain_place(self, call: ast.Call, function: ast.AST) -> bool:
+        """Whether each call of a function gets to a place in it."""
+        for item in self.model.tree.ancestors(call):
+            if item is function:
+                return True
+            if isinstance(item, (*_BLOCKS, *python_ast.LOOPS)):
+                return False
+        return False
+
+    def _is_fixed(self, call: ast.Call, loop: ast.AST, parameters: Sequence[str]) -> bool:
+        """Whether a seed is a number, or a name that neither the loop nor a caller changes."""
+        seed = python_ast.arguments(call)[0]
+        if isinstance(seed, ast.Constant):
+            return isinstance(seed.value, int)
+        root = python_ast.dotted(seed).partition(".")[0]
+        if not root or not isinstance(seed, (ast.Name, ast.Attribute)) or root in parameters:
+            return False
+        stores = (node for node in ast.walk(loop) if isinstance(node, (ast.Name, ast.Attribute)))
+        return not any(
+            python_ast.dotted(node) in (root, python_ast.dotted(seed)) and not isinstance(node.ctx, ast.Load)
+            for node in stores
+        )
+
+    def _draw_behind(self, call: ast.Call, name: str, scope: ast.AST) -> ast.Call | None:
+        """The first draw behind a seeding, in the same function, from the generator that it seeds."""
+        return next(
+            (
+                node
+                for node in names.own_nodes(scope)
+                if isinstance(node, ast.Call)
+                and node.lineno > call.lineno
+                and self._draws(node, name)
+                and not any(item.arg == "generator" for item in node.keywords)
+            ),
+            None,
+        )
+
+    def _draws(self, node: ast.Call, seeding: str) -> bool:
+        name, known = self.model.definitions.named(node.func), seeding.partition(".")[0]
+        module, _, last = name.rpartition(".")
+        if known == "random":
+            return module == "random" and last in randomness.DRAWING_FROM_PYTHON
+        if known == "numpy":
+            return module == "numpy.random" and last in randomness.DRAWING_FROM_NUMPY
+        return name in randomness.DRAWING_FROM_TORCH or python_ast.called_name(node) in randomness.DRAWING_IN_PLACE
+
+    def _trains_in(self, loop: ast.AST) -> bool | None:
+        """Whether iterations of a loop are steps of one training (True), or its epochs (False)."""
+        site = python_ast.site_of(loop)
+        found: bool | None = None
+        for trace in self.model.program.traces:
+            for step in trace.of(events.Step):
+                around = events.repeating(step.loops)
+                own = next((item for item in around if item.site == site), None)
+                if own is not None and own not in step.optimizer.loops:
+                    if around[-1] is own:
+                        return True
+                    found = False
+        return found
+
+    # -- report ---------------------------------------------------------------------------------------
+
+    def report_Reseeded(self, reseeded: Reseeded) -> None:
+        every = "step" if reseeded.is_step else "epoch"
+        self.report(
+            reseeded.site,
+            f"`{reseeded.called}` runs in each {every} of training: each draws the same random numbers",
+            related=[(reseeded.draw, "they are drawn here"), (reseeded.loop, "the loop is here")],
+            help="seed once, before the loop, or draw from a generator of its own",
+            confidence=Confidence.MEDIUM if reseeded.is_step else Confidence.LOW,
+        )
