@@ -13,6 +13,7 @@ from torchlint.syntax import python_ast
 from torchlint.syntax.python_ast import Site
 
 _DISTRIBUTED = frozenset({"DistributedDataParallel", "DDP"})
+_INNER = frozenset({"module"})
 _COMPILE = frozenset({"torch.compile"})
 _BY_HAND = (b"all_reduce", b"no_sync", b"reduce_gradients", b"average_gradients", b"register_comm_hook", b"sync_grad")
 """Words of programs that may average gradients themselves."""
@@ -103,11 +104,17 @@ class BypassedWrapper(Rule):
                 is_distributed = name.startswith("torch.") and name.rpartition(".")[2] in _DISTRIBUTED
                 if (is_distributed or name in _COMPILE) and made.args:
                     found.append((wrapper, python_ast.dotted(made.args[0]), made, not is_distributed))
+        for test in self.model.tree.of_type(ast.Call):
+            if python_ast.dotted(test.func) == "isinstance" and len(test.args) == 2 and python_ast.dotted(test.args[0]):
+                name = self.model.definitions.named(test.args[1])
+                if name.startswith("torch.") and name.rpartition(".")[2] in _DISTRIBUTED:
+                    found.append((python_ast.dotted(test.args[0]), "", test, False))
         return found
 
     def _bypasses(self, backward: ast.Call, function: ast.AST) -> Iterator[Bypass]:
         """The forward passes past a wrapper in the loss of a backward pass."""
         calls = self._calls_in_loss(backward, function)
+        inner = self._inner_modules(function)
         for wrapper, wrapped, made, is_compiled in self._wrappers:
             if not self._is_in_sight(wrapper, made, backward):
                 continue
@@ -117,14 +124,26 @@ class BypassedWrapper(Rule):
                 continue
             for call in calls:
                 name = python_ast.dotted(call.func)
+                name = inner.get(name, name)
                 if is_compiled:
                     is_past = self._is_uncompiled(name, wrapper, function)
                 else:
                     is_past = self._goes_past(name, wrapper, wrapped, made)
-                if is_past and (call.lineno > made.lineno or "." in wrapper):
+                if is_past and call.args and (call.lineno > made.lineno or "." in wrapper):
                     sites = [python_ast.site_of(node) for node in (call, made, backward)]
                     yield Bypass(sites[0], sites[1], sites[2], name, wrapper, is_compiled)
                     break
+
+    def _inner_modules(self, function: ast.AST) -> dict[str, str]:
+        """The names that a function binds once, to `ddp.module`, perhaps if there is a wrapper, with `ddp.module`."""
+        found: dict[str, list[str]] = {}
+        for node in names.own_nodes(function):
+            if isinstance(node, ast.Assign):
+                value = node.value.body if isinstance(node.value, ast.IfExp) else node.value
+                for target in node.targets:
+                    is_inner = isinstance(value, ast.Attribute) and value.attr in _INNER
+                    found.setdefault(python_ast.dotted(target), []).append(python_ast.dotted(value) if is_inner else "")
+        return {name: bound[0] for name, bound in found.items() if len(bound) == 1 and bound[0] and name}
 
     def _is_in_sight(self, wrapper: str, made: ast.Call, backward: ast.Call) -> bool:
         """Whether a name stands for the same wrapper where it is made and in the function of a backward pass."""
@@ -159,7 +178,7 @@ class BypassedWrapper(Rule):
         owner, _, method = name.rpartition(".")
         around = self.model.tree.module if "." in wrapper else function
         called = (python_ast.dotted(node.func) for node in ast.walk(around) if isinstance(node, ast.Call))
-        return owner == wrapper and self._is_own(method) and wrapper not in called
+        return owner == wrapper and bool(method) and wrapper not in called
 
     def _is_own(self, method: str) -> bool:
         """Whether a class of the file has a method of this name, which computes something."""

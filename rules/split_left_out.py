@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 
 from torchlint import Category, Confidence, Rule
 from torchlint.model.relations import datasets
+from torchlint.syntax.python_ast import Site
 
 
 class SplitLeftOut(Rule):
@@ -51,8 +53,12 @@ class SplitLeftOut(Rule):
     calls = frozenset({"random_split", "DataLoader"})
 
     def ask(self) -> Iterator[datasets.LeftOut]:
-        for found in [] if self.model.is_test else self.model.datasets.left_out():
-            if self.model.tree.own_node(found.loader) is not None:
+        if self.model.is_test:
+            return
+        seen = set[Site]()
+        for found in chain(self.model.datasets.left_out(), self.model.datasets.left_out_of_classes()):
+            if self.model.tree.own_node(found.loader) is not None and found.loader not in seen:
+                seen.add(found.loader)
                 yield found
 
     def report_LeftOut(self, found: datasets.LeftOut) -> None:

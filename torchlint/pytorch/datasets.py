@@ -7,6 +7,8 @@ from __future__ import annotations
 
 SPLITS = frozenset({"torch.utils.data.random_split", "torch.utils.data.dataset.random_split"})
 """Functions that split a dataset, the first argument, into subsets of it."""
+LOADERS = frozenset({"torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader"})
+"""Classes of loaders, whose first argument is the dataset."""
 SUBSETS = frozenset({"torch.utils.data.Subset", "torch.utils.data.dataset.Subset"})
 """Classes of parts of a dataset, the first argument; its attribute `dataset` is the whole."""
 CYCLES = frozenset({"itertools.cycle"})

@@ -26,7 +26,7 @@ from torchlint.model.values import (
     resolved,
 )
 from torchlint.pytorch import datasets
-from torchlint.syntax.python_ast import Site, dotted
+from torchlint.syntax.python_ast import Site, dotted, is_literal, site_of
 
 _DATASET = "dataset"
 _MEASURING = frozenset({"len", "print"})
@@ -141,6 +141,44 @@ class Datasets:
                 names = [_name(item) for item in (whole, used[0], *unused)]
                 yield LeftOut(loader, other, split.site, names[0], names[1], names[2] if unused else "")
 
+    def left_out_of_classes(self) -> Iterator[LeftOut]:
+        """The same in classes that split a dataset in one method and make the loaders in others."""
+        named = self._program.definitions.named
+        for info in self._program.definitions.classes.values():
+            nodes = list(ast.walk(info.node))
+            loaders = [
+                node for node in nodes
+                if isinstance(node, ast.Call) and named(node.func) in datasets.LOADERS and not _has_sampler(node)
+            ]  # fmt: skip
+            for split in nodes if loaders else ():
+                made = split.value if isinstance(split, ast.Assign) else None
+                if isinstance(split, ast.Assign) and isinstance(made, ast.Call) and named(made.func) in datasets.SPLITS:
+                    yield from self._left_out_of(split, made, loaders, nodes)
+
+    def _left_out_of(
+        self, split: ast.Assign, made: ast.Call, loaders: list[ast.Call], nodes: list[ast.AST]
+    ) -> Iterator[LeftOut]:
+        whole = dotted(made.args[0]) if made.args else ""
+        target = split.targets[0]
+        parts = [dotted(item) for item in target.elts] if isinstance(target, ast.Tuple) else []
+        if "." not in whole or len(parts) != 2 or not all(part.startswith("self.") for part in (*parts, whole)):
+            return
+        taken: dict[str, ast.Call] = {}
+        for loader in loaders:
+            given = [item.value for item in loader.keywords if item.arg == _DATASET] + loader.args[:1]
+            taken.setdefault(dotted(given[0]) if given else "", loader)
+        used = [part for part in parts if part in taken]
+        if whole not in taken or len(used) != 1 or not _shuffles(taken[whole]):
+            return
+        (unused,) = set(parts) - set(used)
+        reads = [node for node in nodes if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load)]
+        parents = [self._program.tree.parent(node) for node in reads if dotted(node) == unused]
+        stores = [node for node in nodes if isinstance(node, ast.Attribute) and dotted(node) == whole]
+        is_kept = sum(isinstance(node.ctx, ast.Store) for node in stores) <= 1
+        if is_kept and all(isinstance(node, ast.Call) and dotted(node.func) in _MEASURING for node in parents):
+            sites = [site_of(node) for node in (taken[whole], taken[used[0]], made)]
+            yield LeftOut(sites[0], sites[1], sites[2], whole, used[0], unused)
+
     @cached_property
     def _loaders_by_dataset(self) -> dict[Value, list[DataLoader]]:
         found: dict[Value, list[DataLoader]] = {}
@@ -237,3 +275,11 @@ class Datasets:
 def _name(value: Value) -> str:
     """The name that a program gives to a value; empty for an element without one."""
     return "" if value.label.startswith("[") else value.label
+
+
+def _has_sampler(loader: ast.Call) -> bool:
+    return any(item.arg in ("sampler", "batch_sampler", None) for item in loader.keywords)
+
+
+def _shuffles(loader: ast.Call) -> bool:
+    return any(item.arg == "shuffle" and is_literal(item.value, True) for item in loader.keywords)
