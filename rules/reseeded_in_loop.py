@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from torchlint import Category, Confidence, Rule
-from torchlint.model import events
+from torchlint.model import definitions, events
 from torchlint.model.queries import names
 from torchlint.pytorch import randomness
 from torchlint.syntax import python_ast
@@ -85,31 +85,57 @@ class ReseededInLoop(Rule):
                 yield from self._of_seeding(call, name)
 
     def _of_seeding(self, call: ast.Call, name: str) -> Iterator[Reseeded]:
-        tree = self.model.tree
+        """The loops that make a seeding call, in themselves or by calling the function around it."""
         function = self.model.definitions.function_around(call)
-        draw = self._draw_behind(call, name, function.node if function is not None else tree.module)
+        draw = self._draw_behind(call, name, function.node if function is not None else self.model.tree.module)
+        loop = self._loop_around(call)
         if draw is None:
             return
-        loop = self._loop_around(call)
         if loop is not None:
-            loops = [loop]
-        elif function is not None and self._is_plain_place(call, function.node):
-            called = (
-                node
-                for node in tree.of_type(ast.Call)
-                if python_ast.called_name(node) == function.name
-                and self.model.definitions.function_around(node) is not function
+            found = self._of_loop(call, draw, loop, call)
+        elif function is not None and _is_plain_place(call, function):
+            found = next(
+                filter(None, (self._of_call(item, call, draw, function) for item in self._calls_of(function))), None
             )
-            loops = [item for node in called if (item := self._loop_around(node)) is not None]
         else:
             return
-        given = function.parameters[1 if function.is_method else 0 :] if loop is None and function is not None else ()
-        for item in loops:
-            is_step = self._trains_in(item)
-            if is_step is not None and self._is_fixed(call, item, given):
-                sites = [python_ast.site_of(node) for node in (call, draw, item)]
-                yield Reseeded(sites[0], sites[1], sites[2], tree.code(call), is_step)
-                return
+        if found is not None:
+            yield found
+
+    def _calls_of(self, function: definitions.FunctionInfo) -> Iterator[ast.Call]:
+        for node in self.model.tree.of_type(ast.Call):
+            if python_ast.called_name(node) == function.name:
+                if self.model.definitions.function_around(node) is not function:
+                    yield node
+
+    def _of_call(
+        self, call: ast.Call, seeding: ast.Call, draw: ast.Call, function: definitions.FunctionInfo
+    ) -> Reseeded | None:
+        """A call of a function that seeds; its seed may be the default of a parameter that the call leaves out."""
+        loop = self._loop_around(call)
+        seed = python_ast.arguments(seeding)[0]
+        given = function.parameters[1 if function.is_method else 0 :]
+        if loop is None:
+            return None
+        if isinstance(seed, ast.Name) and seed.id in given:
+            default = definitions.defaults_of(function.node).get(seed.id)
+            is_given = len(call.args) > given.index(seed.id) or any(
+                item.arg in (seed.id, None) for item in call.keywords
+            )
+            if is_given or not isinstance(default, ast.Constant) or type(default.value) is not int:
+                return None
+            if seed.id in function.definitions.names_assigned(function.node.body):
+                return None
+        elif python_ast.dotted(seed).partition(".")[0] in given:
+            return None
+        return self._of_loop(seeding, draw, loop, call)
+
+    def _of_loop(self, seeding: ast.Call, draw: ast.Call, loop: ast.AST, place: ast.Call) -> Reseeded | None:
+        is_step = self._trains_in(loop)
+        if is_step is None or (place is seeding and not self._is_fixed(seeding, loop)):
+            return None
+        sites = [python_ast.site_of(node) for node in (seeding, draw, loop)]
+        return Reseeded(sites[0], sites[1], sites[2], self.model.tree.code(seeding), is_step)
 
     def _loop_around(self, call: ast.Call) -> ast.AST | None:
         """The innermost loop in the same function whose iterations all make a call."""
@@ -120,28 +146,15 @@ class ReseededInLoop(Rule):
                 return item
         return None
 
-    def _is_plain_place(self, call: ast.Call, function: ast.AST) -> bool:
-        """Whether each call of a function gets to a place in it."""
-        for item in self.model.tree.ancestors(call):
-            if item is function:
-                return True
-            if isinstance(item, (*_BLOCKS, *python_ast.LOOPS)):
-                return False
-        return False
-
-    def _is_fixed(self, call: ast.Call, loop: ast.AST, parameters: Sequence[str]) -> bool:
-        """Whether a seed is a number, or a name that neither the loop nor a caller changes."""
+    def _is_fixed(self, call: ast.Call, loop: ast.AST) -> bool:
+        """Whether a seed is a number, or a name that the loop does not change."""
         seed = python_ast.arguments(call)[0]
         if isinstance(seed, ast.Constant):
             return isinstance(seed.value, int)
-        root = python_ast.dotted(seed).partition(".")[0]
-        if not root or not isinstance(seed, (ast.Name, ast.Attribute)) or root in parameters:
-            return False
-        stores = (node for node in ast.walk(loop) if isinstance(node, (ast.Name, ast.Attribute)))
-        return not any(
-            python_ast.dotted(node) in (root, python_ast.dotted(seed)) and not isinstance(node.ctx, ast.Load)
-            for node in stores
-        )
+        name = python_ast.dotted(seed)
+        places = (node for node in ast.walk(loop) if isinstance(node, (ast.Name, ast.Attribute)))
+        stores = {python_ast.dotted(node) for node in places if not isinstance(node.ctx, ast.Load)}
+        return bool(name) and stores.isdisjoint({name, name.partition(".")[0]})
 
     def _draw_behind(self, call: ast.Call, name: str, scope: ast.AST) -> ast.Call | None:
         """The first draw behind a seeding, in the same function, from the generator that it seeds."""
@@ -191,3 +204,13 @@ class ReseededInLoop(Rule):
             help="seed once, before the loop, or draw from a generator of its own",
             confidence=Confidence.MEDIUM if reseeded.is_step else Confidence.LOW,
         )
+
+
+def _is_plain_place(call: ast.Call, function: definitions.FunctionInfo) -> bool:
+    """Whether each call of a function gets to a place in it."""
+    for item in function.definitions.tree.ancestors(call):
+        if item is function.node:
+            return True
+        if isinstance(item, (*_BLOCKS, *python_ast.LOOPS)):
+            return False
+    return False
