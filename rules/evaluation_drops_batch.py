@@ -62,6 +62,9 @@ class EvaluationDropsBatch(Rule):
                 continue
             if names.imported(call.func, self.model.definitions) not in datasets.LOADERS or self._shuffles(given):
                 continue
+            size = given["batch_size"].value if "batch_size" in given else next(iter(call.args[1:]), None)
+            if size is None or (isinstance(size, ast.Constant) and size.value in (1, None)):
+                continue
             dataset = given["dataset"].value if "dataset" in given else next(iter(call.args), None)
             place = self._place(call)
             if _EVALUATION.search(python_ast.dotted(dataset)) and (place is None or _EVALUATION.search(place)):

@@ -21,7 +21,8 @@ class Reseeded(NamedTuple):
     """The call at `site` seeds with a fixed number in each iteration of `loop`, and `draw` draws from the generator."""
 
     site: Site
-    draw: Site
+    draw: Site | None
+    """None where another file draws."""
     loop: Site
     called: str
     is_step: bool
@@ -83,6 +84,7 @@ class ReseededInLoop(Rule):
             name = names.imported(call.func, self.model.definitions)
             if name in _SEEDED and len(python_ast.arguments(call)) == 1:
                 yield from self._of_seeding(call, name)
+        yield from self._of_imported()
 
     def _of_seeding(self, call: ast.Call, name: str) -> Iterator[Reseeded]:
         """The loops that make a seeding call, in themselves or by calling the function around it."""
@@ -101,6 +103,23 @@ class ReseededInLoop(Rule):
             return
         if found is not None:
             yield found
+
+    def _of_imported(self) -> Iterator[Reseeded]:
+        """Calls in training loops of functions that another file defines, and that seed: reported at the call."""
+        for call in self.model.tree.of_type(ast.Call):
+            if self._loop_around(call) is None or not isinstance(call.func, ast.Name):
+                continue
+            info = self.model.definitions.defined(call.func.id)
+            if not isinstance(info, definitions.FunctionInfo) or info.definitions is self.model.definitions:
+                continue
+            for seeding in names.own_nodes(info.node):
+                name = names.imported(seeding.func, info.definitions) if isinstance(seeding, ast.Call) else ""
+                if isinstance(seeding, ast.Call) and name in _SEEDED and len(python_ast.arguments(seeding)) == 1:
+                    draw = self._draw_behind(seeding, name, info.node, info.definitions)
+                    if draw is not None and _is_plain_place(seeding, info):
+                        found = self._of_call(call, seeding, call, info)
+                        if found is not None:
+                            yield found._replace(site=python_ast.site_of(call), draw=None)
 
     def _calls_of(self, function: definitions.FunctionInfo) -> Iterator[ast.Call]:
         for node in self.model.tree.of_type(ast.Call):
@@ -126,7 +145,7 @@ class ReseededInLoop(Rule):
                 return None
             if seed.id in function.definitions.names_assigned(function.node.body):
                 return None
-        elif python_ast.dotted(seed).partition(".")[0] in given:
+        elif not _stays(seed, function):
             return None
         return self._of_loop(seeding, draw, loop, call)
 
@@ -135,7 +154,7 @@ class ReseededInLoop(Rule):
         if is_step is None or (place is seeding and not self._is_fixed(seeding, loop)):
             return None
         sites = [python_ast.site_of(node) for node in (seeding, draw, loop)]
-        return Reseeded(sites[0], sites[1], sites[2], self.model.tree.code(seeding), is_step)
+        return Reseeded(sites[0], sites[1], sites[2], ast.unparse(seeding), is_step)
 
     def _loop_around(self, call: ast.Call) -> ast.AST | None:
         """The innermost loop in the same function whose iterations all make a call."""
@@ -156,7 +175,9 @@ class ReseededInLoop(Rule):
         stores = {python_ast.dotted(node) for node in places if not isinstance(node.ctx, ast.Load)}
         return bool(name) and stores.isdisjoint({name, name.partition(".")[0]})
 
-    def _draw_behind(self, call: ast.Call, name: str, scope: ast.AST) -> ast.Call | None:
+    def _draw_behind(
+        self, call: ast.Call, name: str, scope: ast.AST, known: definitions.Definitions | None = None
+    ) -> ast.Call | None:
         """The first draw behind a seeding, in the same function, from the generator that it seeds."""
         return next(
             (
@@ -164,14 +185,14 @@ class ReseededInLoop(Rule):
                 for node in names.own_nodes(scope)
                 if isinstance(node, ast.Call)
                 and node.lineno > call.lineno
-                and self._draws(node, name)
+                and self._draws(node, name, known or self.model.definitions)
                 and not any(item.arg == "generator" for item in node.keywords)
             ),
             None,
         )
 
-    def _draws(self, node: ast.Call, seeding: str) -> bool:
-        name, known = self.model.definitions.named(node.func), seeding.partition(".")[0]
+    def _draws(self, node: ast.Call, seeding: str, within: definitions.Definitions) -> bool:
+        name, known = within.named(node.func), seeding.partition(".")[0]
         module, _, last = name.rpartition(".")
         if known == "random":
             return module == "random" and last in randomness.DRAWING_FROM_PYTHON
@@ -196,11 +217,12 @@ class ReseededInLoop(Rule):
     # -- report ---------------------------------------------------------------------------------------
 
     def report_Reseeded(self, reseeded: Reseeded) -> None:
+        places = [(reseeded.draw, "they are drawn here"), (reseeded.loop, "the loop is here")]
         every = "step" if reseeded.is_step else "epoch"
         self.report(
             reseeded.site,
             f"`{reseeded.called}` runs in each {every} of training: each draws the same random numbers",
-            related=[(reseeded.draw, "they are drawn here"), (reseeded.loop, "the loop is here")],
+            related=[(site, text) for site, text in places if site is not None],
             help="seed once, before the loop, or draw from a generator of its own",
             confidence=Confidence.MEDIUM if reseeded.is_step else Confidence.LOW,
         )
@@ -214,3 +236,20 @@ def _is_plain_place(call: ast.Call, function: definitions.FunctionInfo) -> bool:
         if isinstance(item, (*_BLOCKS, *python_ast.LOOPS)):
             return False
     return False
+
+
+def _stays(seed: ast.expr, function: definitions.FunctionInfo) -> bool:
+    """Whether a seed is a number, or a name or attribute that its file binds in `__init__` or at its top only."""
+    if isinstance(seed, ast.Constant):
+        return isinstance(seed.value, int)
+    name = python_ast.dotted(seed).rpartition(".")[2]
+    if not name or python_ast.dotted(seed).partition(".")[0] in function.parameters[1 if function.is_method else 0 :]:
+        return False
+    tree = function.definitions.tree
+    for node in tree.of_type(ast.Name, ast.Attribute):
+        if not isinstance(node.ctx, ast.Load) and python_ast.dotted(node).rpartition(".")[2] == name:
+            around = tree.function_around(node)
+            is_start = around is None or around.name == "__init__"
+            if not is_start or isinstance(tree.parent(node), (ast.AugAssign, *python_ast.LOOPS)):
+                return False
+    return True
