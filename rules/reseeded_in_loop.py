@@ -143,7 +143,7 @@ class ReseededInLoop(Rule):
             )
             if is_given or not isinstance(default, ast.Constant) or type(default.value) is not int:
                 return None
-            if seed.id in function.definitions.names_assigned(function.node.body):
+            if seed.id in function.definitions.names_assigned([function.node]):
                 return None
         elif not _stays(seed, function):
             return None

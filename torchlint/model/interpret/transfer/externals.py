@@ -104,7 +104,7 @@ class Externals(Part):
         callee = External(node, name)
         if root in api.HARMLESS_PACKAGES or last[:1].isupper():
             kind = UnknownObject if last[:1].isupper() else CallResult
-            result = self.state.stamp(kind(node, arguments.all(), last, callee, self.state.mode))
+            result: Value = self.state.stamp(kind(node, arguments.all(), last, callee, self.state.mode))
             if name in table.CHECKPOINTS:
                 self.observations.checkpoints.append(result)
         else:
