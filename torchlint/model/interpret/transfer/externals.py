@@ -104,9 +104,10 @@ class Externals(Part):
         callee = External(node, name)
         if root in api.HARMLESS_PACKAGES or last[:1].isupper():
             kind = UnknownObject if last[:1].isupper() else CallResult
-            result: Value = self.state.stamp(kind(node, arguments.all(), last, callee, self.state.mode))
+            made = self.state.stamp(kind(node, arguments.all(), last, callee, self.state.mode))
             if name in table.CHECKPOINTS:
-                self.observations.checkpoints.append(result)
+                self.observations.checkpoints.append(made)
+            result: Value = made
         else:
             result = self.unknown_calls.call(callee, last, arguments.all(), node)
         if name in datasets.OF_DATA:
