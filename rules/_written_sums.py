@@ -11,7 +11,10 @@ _WHOLE = LazyPattern(r"(?i)batch_?size|bs")
 
 
 def name_of(node: ast.expr) -> str:
-    return node.id if isinstance(node, ast.Name) else ""
+    """A variable, attribute or slot as it is written: `total`, `self.total`, `history[epoch]`; else empty."""
+    if isinstance(node, ast.Subscript):
+        return ast.unparse(node)
+    return python_ast.dotted(node)
 
 
 def iterated(node: ast.expr) -> str:
@@ -32,8 +35,12 @@ def counted(node: ast.expr) -> tuple[str, bool] | None:
 
 
 def dividend(division: ast.BinOp | ast.AugAssign) -> str:
-    """The name that is divided."""
-    return name_of(tensor_of(division.left if isinstance(division, ast.BinOp) else division.target))
+    """The name that is divided, also in percent: `100 * correct / count`."""
+    node = division.left if isinstance(division, ast.BinOp) else division.target
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
+        sides = [side for side in (node.left, node.right) if not _is_hundred(side)]
+        node = sides[0] if len(sides) == 1 else node
+    return name_of(tensor_of(node))
 
 
 def divides(statement: ast.AST, name: str) -> bool:
@@ -76,3 +83,22 @@ def is_batch_size(node: ast.expr) -> bool:
 def changes(node: ast.AST, name: str) -> bool:
     """Whether a node changes what a name stands for: `loss /= 2`."""
     return isinstance(node, ast.AugAssign) and name_of(node.target) == name
+
+
+def matches(node: ast.expr) -> bool | None:
+    """Whether a number is a count of right predictions (True), or their share of a batch (False); None: neither."""
+    node, counts = tensor_of(node), None
+    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and not node.args and not node.keywords:
+        if node.func.attr in ("sum", "mean"):
+            if counts is not None:
+                return None
+            counts = node.func.attr == "sum"
+        elif node.func.attr not in ("float", "double", "int", "long"):
+            return None
+        node = node.func.value
+    is_equality = isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.ops[0], ast.Eq)
+    return counts if is_equality else None
+
+
+def _is_hundred(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value == 100

@@ -31,6 +31,8 @@ class WrongCount(NamedTuple):
     loader: str
     by_samples: bool
     fixable: bool
+    of_matches: bool
+    """Whether right predictions are counted, and no losses added."""
 
 
 class MeanScaleMismatch(Rule):
@@ -39,7 +41,7 @@ class MeanScaleMismatch(Rule):
     ## What it does
     Finds sums over the batches of a loader that are divided by the wrong number: mean losses by the length of the
     dataset, or mean losses times the batch size by the number of batches. The losses are those of PyTorch, averaged
-    over the batch.
+    over the batch. Sums of right predictions and of accuracies count, too. A sum is a variable, an attribute or a slot.
 
     ## Why is this bad?
     The loss that is reported is off by the batch size. It changes with the batch size though the model does not, cannot
@@ -81,7 +83,13 @@ class MeanScaleMismatch(Rule):
     code = "TL506"
     category = Category.SUSPICIOUS
     preview = True
-    triggers = ((b"+=",), (b"len",), (b"/",), (b"dataset", b"size", b"shape"), (b"Loss", b"_loss", b"cross_entropy"))
+    triggers = (
+        (b"+=",),
+        (b"len",),
+        (b"/",),
+        (b"dataset", b"size", b"shape"),
+        (b"Loss", b"_loss", b"cross_entropy", b"sum", b"mean"),
+    )
     calls = frozenset(
         "MSELoss L1Loss CrossEntropyLoss NLLLoss BCELoss BCEWithLogitsLoss SmoothL1Loss HuberLoss mse_loss l1_loss "
         "cross_entropy nll_loss binary_cross_entropy binary_cross_entropy_with_logits smooth_l1_loss huber_loss".split()
@@ -94,7 +102,7 @@ class MeanScaleMismatch(Rule):
 
     def ask(self) -> Iterator[WrongCount]:
         for addition in self.model.tree.of_type(ast.AugAssign):
-            if isinstance(addition.op, ast.Add) and isinstance(addition.target, ast.Name):
+            if isinstance(addition.op, ast.Add) and written_sums.name_of(addition.target):
                 yield from self._divisions(addition)
 
     def _divisions(self, addition: ast.AugAssign) -> Iterator[WrongCount]:
@@ -115,7 +123,16 @@ class MeanScaleMismatch(Rule):
             if counted == (loader, not samples) and samples is not None and self._is_sum(total, addition, loop, scope):
                 if not self._is_scaled(division) and not self._has_batches_of_one(loop):
                     written = [python_ast.site_of(node) for node in (division, divisor, addition)]
-                    yield WrongCount(written[0], written[1], written[2], total, loader, samples, self._is_whole(loop))
+                    yield WrongCount(
+                        written[0],
+                        written[1],
+                        written[2],
+                        total,
+                        loader,
+                        samples,
+                        self._is_whole(loop),
+                        written_sums.matches(addition.value) is not None,
+                    )
 
     def _loader(self, loop: ast.For) -> str:
         """What a loop goes over, as it is written, also through a name: `batches = tqdm(loader)`."""
@@ -134,12 +151,12 @@ class MeanScaleMismatch(Rule):
         return found
 
     @cached_property
-    def _stores_of(self) -> dict[tuple[ast.AST, str], list[ast.Name]]:
-        """Where each name is bound or deleted in each function, and on the level of the module."""
-        found: dict[tuple[ast.AST, str], list[ast.Name]] = defaultdict(list)
-        for node in self.model.tree.of_type(ast.Name):
+    def _stores_of(self) -> dict[tuple[ast.AST, str], list[ast.expr]]:
+        """Where each name or slot is bound or deleted in each function, and on the level of the module."""
+        found: dict[tuple[ast.AST, str], list[ast.expr]] = defaultdict(list)
+        for node in self.model.tree.of_type(ast.Name, ast.Attribute, ast.Subscript):
             if not isinstance(node.ctx, ast.Load):
-                found[self._scope(node), node.id].append(node)
+                found[self._scope(node), written_sums.name_of(node)].append(node)
         return found
 
     def _scope(self, node: ast.AST) -> ast.AST:
@@ -156,7 +173,7 @@ class MeanScaleMismatch(Rule):
                 return False
         return True
 
-    def _is_start(self, target: ast.Name, statement: ast.Assign) -> bool:
+    def _is_start(self, target: ast.expr, statement: ast.Assign) -> bool:
         """Whether an assignment sets a name to 0: `a = 0`, `a, b = 0, 0`, `a = torch.zeros(1)`."""
         value: ast.expr = statement.value
         around = self.model.tree.parent(target)
@@ -168,6 +185,8 @@ class MeanScaleMismatch(Rule):
 
     def _samples(self, added: ast.expr, loop: ast.For) -> bool | None:
         """Whether what is added are mean losses of batches (False), or those times the batch size (True); or None."""
+        if (right := written_sums.matches(added)) is not None:
+            return right
         factors = (
             [added.left, added.right] if isinstance(added, ast.BinOp) and isinstance(added.op, ast.Mult) else [added]
         )
@@ -237,11 +256,13 @@ class MeanScaleMismatch(Rule):
     def report_WrongCount(self, wrong: WrongCount) -> None:
         count, size = ("the number of batches", "large") if wrong.by_samples else ("the number of samples", "small")
         summed = "losses times the batch size" if wrong.by_samples else "mean losses of batches"
+        if wrong.of_matches:
+            summed = "right predictions" if wrong.by_samples else "accuracies of batches"
         right = f"len({wrong.loader}.dataset)" if wrong.by_samples else f"len({wrong.loader})"
         self.report(
             self._place(wrong.division),
             f"`{wrong.total}` sums {summed}, and is divided by {count}: too {size} by the batch size",
-            related=[(wrong.addition, "the losses are added here")],
+            related=[(wrong.addition, "they are added here")],
             help=f"divide by `{right}`",
             fix=self._fix(wrong, right),
         )
@@ -263,5 +284,5 @@ def _loops(items: list[events.Item]) -> Iterator[events.Loop]:
     return (item for item in events.items_in(items) if isinstance(item, events.Loop))
 
 
-def _is_inside(node: ast.Name, loop: ast.For) -> bool:
+def _is_inside(node: ast.expr, loop: ast.For) -> bool:
     return loop.lineno <= node.lineno <= (loop.end_lineno or loop.lineno)

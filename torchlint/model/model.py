@@ -182,6 +182,11 @@ class Model:
         return relations.cadence.Cadences(self.program)
 
     @cached_property
+    def datasets(self) -> relations.datasets.Datasets:
+        """The datasets behind loaders, and the order of batches."""
+        return relations.datasets.Datasets(self.program)
+
+    @cached_property
     def mode(self) -> relations.mode.Mode:
         """Modules in training and in evaluation."""
         return relations.mode.Mode(self.program, self.tracking, self.parts)

@@ -56,6 +56,10 @@ class Observations:
     """Data loaders; what each is made with is a part of it, by parameter."""
     passes: dict[Value, list[tuple[Loop, ...]]] = field(default_factory=dict)
     """The loops around each pass over a loader, without the pass itself."""
+    data: dict[Value, str] = field(default_factory=dict)
+    """Splits and subsets of datasets, and endless iterators over loaders: the function, by the result of the call."""
+    draws: dict[Value, list[tuple[Loop, ...]]] = field(default_factory=dict)
+    """The loops around each place that draws from one of these, a loop over it included."""
     sharded: dict[Value, Path] = field(default_factory=dict)
     """Modules whose parameters FSDP's first version shards among processes, and the arms of branches where it does."""
     unfrozen: list[Value] = field(default_factory=list)
@@ -120,7 +124,7 @@ class Observations:
                 _put_into(known, found)
 
 
-_OF_SEVERAL = frozenset({"forward_calls", "passes", "layers"})
+_OF_SEVERAL = frozenset({"forward_calls", "passes", "draws", "layers"})
 """The tables of which one entry may be noted in several roots."""
 
 

@@ -17,6 +17,7 @@ from torchlint.model.values import (
     Container,
     Dict,
     Element,
+    External,
     Generator,
     Instance,
     Iteration,
@@ -36,7 +37,7 @@ from torchlint.model.values import (
     inputs_of,
     resolved,
 )
-from torchlint.pytorch import naming, operators
+from torchlint.pytorch import datasets, naming, operators
 from torchlint.pytorch.api import WITH_INDICES
 from torchlint.syntax.python_ast import called_name, site_of
 
@@ -181,6 +182,8 @@ class Elements(Part):
             return Plain(node)
         if isinstance(owner, Unknown) and (self._is_output(owner) or self._is_input(owner)):
             return self.state.part_of(owner, "[]", Element, node)
+        if (endless := _endless(owner)) is not None:
+            self.observations.draws.setdefault(endless, []).append(self.state.position.loops)
         if is_kind(owner, Kind.LOADER) and not (isinstance(node, ast.Call) and called_name(node) == "next"):
             around = self.state.position.loops
             is_own = isinstance(node, ast.comprehension) or (bool(around) and around[-1].site == site_of(node))
@@ -226,3 +229,13 @@ def _default_of(owner: Container) -> Container | None:
 def key_of(index: Value | None) -> object:
     """The literal number or text that an index is, else None."""
     return index.constant if isinstance(index, Plain) and isinstance(index.constant, (str, int)) else None
+
+
+def _endless(value: Value) -> Value | None:
+    """The endless iterator that a value is, or is a slice of: `islice(cycle(loader), n)`."""
+    callee = value.callee if isinstance(value, CallResult) else None
+    if not isinstance(callee, External):
+        return None
+    if callee.name in datasets.SLICES and value.parents:
+        return _endless(resolved(value.parents[0]))
+    return value if callee.name in datasets.CYCLES else None

@@ -31,7 +31,7 @@ from torchlint.model.values import (
     Value,
     resolved,
 )
-from torchlint.pytorch import api, naming, table
+from torchlint.pytorch import api, datasets, naming, table
 
 MANY = 10_000
 """A bound that is as good as none: so many graphs are held until the run ends, or longer."""
@@ -104,11 +104,15 @@ class Externals(Part):
         callee = External(node, name)
         if root in api.HARMLESS_PACKAGES or last[:1].isupper():
             kind = UnknownObject if last[:1].isupper() else CallResult
-            result = self.state.stamp(kind(node, arguments.all(), last, callee, self.state.mode))
+            made = self.state.stamp(kind(node, arguments.all(), last, callee, self.state.mode))
             if name in table.CHECKPOINTS:
-                self.observations.checkpoints.append(result)
-            return result
-        return self.unknown_calls.call(callee, last, arguments.all(), node)
+                self.observations.checkpoints.append(made)
+            result: Value = made
+        else:
+            result = self.unknown_calls.call(callee, last, arguments.all(), node)
+        if name in datasets.OF_DATA:
+            self.observations.data[result] = name
+        return result
 
     def _deque(self, arguments: Arguments, node: ast.Call) -> Value:
         limit = arguments.get(1, "maxlen")

@@ -1,0 +1,235 @@
+"""Losses whose forward pass goes past a wrapper of the model: DistributedDataParallel or `torch.compile`."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from functools import cached_property
+from typing import NamedTuple
+
+from torchlint import Category, Confidence, Rule
+from torchlint.model.queries import names
+from torchlint.syntax import python_ast
+from torchlint.syntax.python_ast import Site
+
+_DISTRIBUTED = frozenset({"DistributedDataParallel", "DDP"})
+_INNER = frozenset({"module"})
+_COMPILE = frozenset({"torch.compile"})
+_BY_HAND = (b"all_reduce", b"no_sync", b"reduce_gradients", b"average_gradients", b"register_comm_hook", b"sync_grad")
+"""Words of programs that may average gradients themselves."""
+_CUTTING = frozenset("no_grad inference_mode detach item".split())
+
+
+class Bypass(NamedTuple):
+    """The forward pass at `site` is in the loss of `backward`, and goes past the wrapper that `wrapped` makes."""
+
+    site: Site
+    wrapped: Site
+    backward: Site
+    called: str
+    wrapper: str
+    is_compiled: bool
+
+
+class BypassedWrapper(Rule):
+    """A loss is computed past the wrapper of the model: gradients are not averaged.
+
+    ## What it does
+    Finds `ddp.module(x)`, a method of `ddp.module`, or the model itself after `ddp = DistributedDataParallel(model)`,
+    in a loss that goes backward in the same function, where no call of the wrapper is in that loss. It is silent in
+    files that may average gradients themselves. In preview: a method of a compiled module, which runs uncompiled.
+
+    ## Why is this bad?
+    DistributedDataParallel prepares the averaging of gradients in its own `forward`. A pass that skips it leaves each
+    process with the gradients of its own data: the replicas drift apart without an error. The processes then train
+    different models.
+
+    ## Example
+    ```python
+    import torch.nn.functional as F
+    from torch.nn.parallel import DistributedDataParallel
+
+    def train(model, loader, optimizer):
+        ddp = DistributedDataParallel(model)
+        for x, y in loader:
+            loss = F.cross_entropy(ddp.module(x), y)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+    ```
+
+    Use instead:
+    ```python
+    import torch.nn.functional as F
+    from torch.nn.parallel import DistributedDataParallel
+
+    def train(model, loader, optimizer):
+        ddp = DistributedDataParallel(model)
+        for x, y in loader:
+            loss = F.cross_entropy(ddp(x), y)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+    ```
+
+    ## References
+    - [DistributedDataParallel](https://docs.pytorch.org/docs/stable/generated/torch.nn.parallel.DistributedDataParallel.html)
+    """
+
+    code = "TL611"
+    category = Category.CORRECTNESS
+    triggers = ((b"DistributedDataParallel", b"DDP", b"compile"), (b"backward",))
+
+    def ask(self) -> Iterator[Bypass]:
+        if self.model.is_test or not self._wrappers:
+            return
+        for call in self.model.tree.of_type(ast.Call):
+            if python_ast.called_name(call) == "backward" and (
+                function := self.model.definitions.function_around(call)
+            ):
+                yield from self._bypasses(call, function.node)
+
+    @cached_property
+    def _wrappers(self) -> list[tuple[str, str, ast.Call, bool]]:
+        """The names of wrappers and of what they wrap, each with the call; whether it compiles."""
+        found = []
+        for node in self.model.tree.of_type(ast.Assign):
+            made = node.value
+            if (
+                len(node.targets) == 1
+                and isinstance(made, ast.Call)
+                and (wrapper := python_ast.dotted(node.targets[0]))
+            ):
+                name = self.model.definitions.named(made.func)
+                is_distributed = name.startswith("torch.") and name.rpartition(".")[2] in _DISTRIBUTED
+                if (is_distributed or name in _COMPILE) and made.args:
+                    found.append((wrapper, python_ast.dotted(made.args[0]), made, not is_distributed))
+        for test in self.model.tree.of_type(ast.Call):
+            if python_ast.dotted(test.func) == "isinstance" and len(test.args) == 2 and python_ast.dotted(test.args[0]):
+                name = self.model.definitions.named(test.args[1])
+                if name.startswith("torch.") and name.rpartition(".")[2] in _DISTRIBUTED:
+                    found.append((python_ast.dotted(test.args[0]), "", test, False))
+        return found
+
+    def _bypasses(self, backward: ast.Call, function: ast.AST) -> Iterator[Bypass]:
+        """The forward passes past a wrapper in the loss of a backward pass."""
+        calls = self._calls_in_loss(backward, function)
+        inner = self._inner_modules(function)
+        for wrapper, wrapped, made, is_compiled in self._wrappers:
+            if not self._is_in_sight(wrapper, made, backward):
+                continue
+            if any(python_ast.dotted(call.func) == wrapper for call in calls):
+                continue
+            if not is_compiled and any(word in self.model.tree.source.text.encode() for word in _BY_HAND):
+                continue
+            for call in calls:
+                name = python_ast.dotted(call.func)
+                name = inner.get(name, name)
+                if is_compiled:
+                    is_past = self._is_uncompiled(name, wrapper, function)
+                else:
+                    is_past = self._goes_past(name, wrapper, wrapped, made)
+                if is_past and call.args and (call.lineno > made.lineno or "." in wrapper):
+                    sites = [python_ast.site_of(node) for node in (call, made, backward)]
+                    yield Bypass(sites[0], sites[1], sites[2], name, wrapper, is_compiled)
+                    break
+
+    def _inner_modules(self, function: ast.AST) -> dict[str, str]:
+        """The names that a function binds once, to `ddp.module`, perhaps if there is a wrapper, with `ddp.module`."""
+        found: dict[str, list[str]] = {}
+        for node in names.own_nodes(function):
+            if isinstance(node, ast.Assign):
+                value = node.value.body if isinstance(node.value, ast.IfExp) else node.value
+                for target in node.targets:
+                    is_inner = isinstance(value, ast.Attribute) and value.attr in _INNER
+                    found.setdefault(python_ast.dotted(target), []).append(python_ast.dotted(value) if is_inner else "")
+        return {name: bound[0] for name, bound in found.items() if len(bound) == 1 and bound[0] and name}
+
+    def _is_in_sight(self, wrapper: str, made: ast.Call, backward: ast.Call) -> bool:
+        """Whether a name stands for the same wrapper where it is made and in the function of a backward pass."""
+        known = self.model.definitions
+        if "." not in wrapper:
+            return known.function_around(made) in (None, known.function_around(backward))
+        first, second = known.method_around(made), known.method_around(backward)
+        return first is not None and second is not None and first.owner is second.owner
+
+    def _goes_past(self, name: str, wrapper: str, wrapped: str, made: ast.Call) -> bool:
+        """Whether a call of this name runs the module and not the wrapper around it."""
+        if name == f"{wrapper}.module":
+            return True
+        owner, _, method = name.rpartition(".")
+        if owner == f"{wrapper}.module":
+            return self._is_own(method)
+        return bool(wrapped) and name == wrapped != wrapper and not self._is_bound_again(wrapped, made)
+
+    def _is_bound_again(self, name: str, made: ast.Call) -> bool:
+        """Whether a name may stand for something else than it did where the wrapper was made."""
+        function = self.model.definitions.function_around(made)
+        nodes = self.model.tree.of_type(ast.Name, ast.Attribute)
+        stores = (node for node in nodes if isinstance(node.ctx, ast.Store) and python_ast.dotted(node) == name)
+        if "." in name:
+            return sum(1 for _ in stores) > 1
+        return any(
+            node.lineno >= made.lineno for node in stores if self.model.definitions.function_around(node) is function
+        )
+
+    def _is_uncompiled(self, name: str, wrapper: str, function: ast.AST) -> bool:
+        """Whether a call of this name is of a method that is not compiled, where nothing calls the compiled module."""
+        owner, _, method = name.rpartition(".")
+        around = self.model.tree.module if "." in wrapper else function
+        called = (python_ast.dotted(node.func) for node in ast.walk(around) if isinstance(node, ast.Call))
+        return owner == wrapper and bool(method) and wrapper not in called
+
+    def _is_own(self, method: str) -> bool:
+        """Whether a class of the file has a method of this name, which computes something."""
+        return any(method in info.methods for info in self.model.definitions.classes.values())
+
+    def _calls_in_loss(self, backward: ast.Call, function: ast.AST) -> list[ast.Call]:
+        """The calls in the expressions of a function that a loss is made of, as far as names lead."""
+        assigned: dict[str, list[ast.expr]] = {}
+        for node in names.own_nodes(function):
+            if isinstance(node, (ast.Assign, ast.AugAssign)):
+                for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+                    for item in target.elts if isinstance(target, ast.Tuple) else [target]:
+                        assigned.setdefault(python_ast.dotted(item), []).append(node.value)
+        pending: list[ast.AST] = [backward.func, *backward.args]
+        seen, calls = set[ast.AST](), list[ast.Call]()
+        while pending:
+            node = pending.pop()
+            if node in seen or self._is_cut(node):
+                continue
+            seen.add(node)
+            if isinstance(node, ast.Call):
+                calls.append(node)
+            if isinstance(node, (ast.Name, ast.Attribute)):
+                pending += assigned.get(python_ast.dotted(node), [])
+            pending += python_ast.children(node)
+        return [call for call in calls if call is not backward]
+
+    def _is_cut(self, node: ast.AST) -> bool:
+        """Whether an expression leaves gradients out: `x.detach()`, or a block without gradients around it."""
+        if isinstance(node, ast.Call):
+            blocks = [item for item in self.model.tree.ancestors(node) if isinstance(item, ast.With)]
+            contexts = [entered.context_expr for block in blocks for entered in block.items]
+            called = [item for item in (node, *contexts) if isinstance(item, ast.Call)]
+            return any(python_ast.called_name(item) in _CUTTING for item in called)
+        return False
+
+    # -- report ---------------------------------------------------------------------------------------
+
+    def report_Bypass(self, bypass: Bypass) -> None:
+        if bypass.is_compiled:
+            message = f"`{bypass.called}` is no call of the compiled module: it runs uncompiled"
+            advice = f"compile the method, or let `forward` do this and call `{bypass.wrapper}`"
+        else:
+            message = (
+                f"`{bypass.called}` goes past `{bypass.wrapper}`: processes do not average the gradients of this loss"
+            )
+            advice = f"call `{bypass.wrapper}`; let `forward` do what a method does"
+        self.report(
+            bypass.site,
+            message,
+            related=[(bypass.wrapped, "the wrapper is made here"), (bypass.backward, "the loss goes backward here")],
+            help=advice,
+            confidence=Confidence.LOW if bypass.is_compiled else Confidence.HIGH,
+        )

@@ -1,0 +1,139 @@
+"""Collective calls that only one process makes."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from torchlint import Category, Rule
+from torchlint.model.queries import names
+from torchlint.syntax import python_ast
+from torchlint.syntax.python_ast import Site
+
+_COLLECTIVES = frozenset(
+    "barrier all_reduce all_gather all_gather_object all_gather_into_tensor broadcast broadcast_object_list reduce "
+    "reduce_scatter gather gather_object scatter scatter_object_list all_to_all monitored_barrier".split()
+)
+_RANKS = frozenset({"torch.distributed.get_rank", "torch.distributed.distributed_c10d.get_rank"})
+_MAKING_ENGINES = frozenset({"deepspeed.initialize"})
+_OF_ENGINES = frozenset({"save_checkpoint", "save_16bit_model", "load_checkpoint"})
+
+
+class OneRank(NamedTuple):
+    """The collective call at `site` is made by those processes only for which `condition` holds."""
+
+    site: Site
+    condition: Site
+    called: str
+
+
+class CollectiveOnOneRank(Rule):
+    """A collective call under a condition on the rank: the other processes do not make it.
+
+    ## What it does
+    Finds collective calls of `torch.distributed`, and checkpoints of DeepSpeed engines, in a branch that compares the
+    rank of the process with a number, where no other branch makes the same call and no group is given. A preview:
+    another call elsewhere may be its partner.
+
+    ## Why is this bad?
+    A collective call waits until all processes of the group make it. The program hangs until the timeout of the process
+    group, minutes later, or pairs the call with another one and mixes up the data.
+
+    ## Example
+    ```python
+    import torch.distributed as dist
+
+    def report(loss):
+        if dist.get_rank() == 0:
+            dist.all_reduce(loss)
+            print(loss)
+    ```
+
+    Use instead:
+    ```python
+    import torch.distributed as dist
+
+    def report(loss):
+        dist.all_reduce(loss)
+        if dist.get_rank() == 0:
+            print(loss)
+    ```
+
+    ## References
+    - [torch.distributed: collective functions](https://docs.pytorch.org/docs/stable/distributed.html#collective-functions)
+    """
+
+    code = "TL615"
+    category = Category.CORRECTNESS
+    preview = True
+    triggers = ((b"get_rank",), (b"distributed", b"deepspeed"))
+
+    def ask(self) -> Iterator[OneRank]:
+        for branch in [] if self.model.is_test else self.model.tree.of_type(ast.If):
+            if not self._asks_for_rank(branch.test):
+                continue
+            other = {python_ast.dotted(call.func) for call in _calls(branch.orelse)}
+            for call in _calls(branch.body):
+                called = python_ast.dotted(call.func)
+                if self._is_collective(call) and called not in other and not self._has_partner(called, branch):
+                    yield OneRank(python_ast.site_of(call), python_ast.site_of(branch.test), called)
+                    break
+
+    def _asks_for_rank(self, test: ast.expr) -> bool:
+        """Whether a condition compares the rank with a literal number, alone or with other conditions."""
+        if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
+            return any(map(self._asks_for_rank, test.values))
+        if not isinstance(test, ast.Compare) or len(test.ops) != 1 or not isinstance(test.ops[0], (ast.Eq, ast.NotEq)):
+            return False
+        given = test.left
+        if isinstance(given, ast.Name):
+            given = names.only_value(given, self.model.definitions) or given
+        is_rank = isinstance(given, ast.Call) and names.imported(given.func, self.model.definitions) in _RANKS
+        return is_rank and isinstance(test.comparators[0], ast.Constant)
+
+    def _is_collective(self, call: ast.Call) -> bool:
+        """Whether all processes have to make a call: none of a group, and none that leaves with the branch."""
+        name = names.imported(call.func, self.model.definitions)
+        if name.startswith("torch.distributed.") and name.rpartition(".")[2] in _COLLECTIVES:
+            return not any(item.arg in ("group", None) for item in call.keywords)
+        method = python_ast.called_name(call)
+        return method in _OF_ENGINES and isinstance(call.func, ast.Attribute) and self._is_engine(call.func.value)
+
+    def _is_engine(self, owner: ast.expr) -> bool:
+        name = python_ast.dotted(owner)
+        for node in self.model.tree.of_type(ast.Assign):
+            if isinstance(node.value, ast.Call) and self.model.definitions.named(node.value.func) in _MAKING_ENGINES:
+                target = node.targets[0]
+                first = target.elts[0] if isinstance(target, ast.Tuple) else target
+                if name and python_ast.dotted(first) == name:
+                    return True
+        return False
+
+    def _has_partner(self, called: str, branch: ast.If) -> bool:
+        """Whether another branch on the rank in the same function makes the same call."""
+        function = self.model.tree.function_around(branch) or self.model.tree.module
+        others = (node for node in names.own_nodes(function) if isinstance(node, ast.If) and node is not branch)
+        return any(
+            python_ast.dotted(call.func) == called
+            for other in others
+            if any(isinstance(item, (ast.Name, ast.Call)) for item in ast.walk(other.test))
+            for call in _calls([*other.body, *other.orelse])
+            if branch not in ast.walk(other) and other not in ast.walk(branch)
+        )
+
+    def report_OneRank(self, found: OneRank) -> None:
+        self.report(
+            found.site,
+            f"only some processes call `{found.called}`: it waits for the others, and the program hangs",
+            related=[(found.condition, "the condition on the rank is here")],
+            help="let all processes make the call",
+        )
+
+
+def _calls(statements: list[ast.stmt]) -> list[ast.Call]:
+    """The calls in statements, but for those in functions that they define."""
+    return [
+        node for statement in statements for node in (statement, *names.own_nodes(statement))
+        if isinstance(node, ast.Call)
+    ]  # fmt: skip

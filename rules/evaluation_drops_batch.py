@@ -1,0 +1,89 @@
+"""Loaders of test data that drop the last batch."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from torchlint import Category, Rule
+from torchlint.lazy_pattern import LazyPattern
+from torchlint.model.queries import names
+from torchlint.pytorch import datasets
+from torchlint.syntax import python_ast
+
+_EVALUATION = LazyPattern(
+    r"(?i)(^|[_.])(test|val|valid|validation|eval|evaluation|dev)(_?(set|data|dataset|loader|dl|ds))?$"
+)
+
+
+class EvaluationDropsBatch(Rule):
+    """A loader of test data drops the last batch: some samples are never measured.
+
+    ## What it does
+    Finds `drop_last=True` of a loader without shuffling whose dataset and variable are both named after a test or
+    validation. A preview: some programs need batches of one size, for `torch.compile` or many processes.
+
+    ## Why is this bad?
+    Up to a batch less one of the samples are left out. The accuracy is that of another test set: it changes with the
+    batch size and cannot be compared.
+
+    ## Example
+    ```python
+    from torch.utils.data import DataLoader
+
+    def loader(test_set):
+        test_loader = DataLoader(test_set, batch_size=64, drop_last=True)
+        return test_loader
+    ```
+
+    Use instead:
+    ```python
+    from torch.utils.data import DataLoader
+
+    def loader(test_set):
+        test_loader = DataLoader(test_set, batch_size=64)
+        return test_loader
+    ```
+
+    ## References
+    - [torch.utils.data.DataLoader](https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.DataLoader)
+    """
+
+    code = "TL613"
+    category = Category.SUSPICIOUS
+    preview = True
+    triggers = ((b"drop_last",), (b"DataLoader",))
+
+    def ask(self) -> Iterator[ast.keyword]:
+        for call in [] if self.model.is_test else self.model.tree.of_type(ast.Call):
+            given = {item.arg: item for item in call.keywords}
+            drops = given.get("drop_last")
+            if drops is None or not python_ast.is_literal(drops.value, True) or None in given:
+                continue
+            if names.imported(call.func, self.model.definitions) not in datasets.LOADERS or self._shuffles(given):
+                continue
+            size = given["batch_size"].value if "batch_size" in given else next(iter(call.args[1:]), None)
+            if size is None or (isinstance(size, ast.Constant) and size.value in (1, None)):
+                continue
+            dataset = given["dataset"].value if "dataset" in given else next(iter(call.args), None)
+            place = self._place(call)
+            if _EVALUATION.search(python_ast.dotted(dataset)) and (place is None or _EVALUATION.search(place)):
+                yield drops
+
+    def _shuffles(self, given: dict[str | None, ast.keyword]) -> bool:
+        shuffle = given.get("shuffle")
+        return shuffle is not None and not python_ast.is_literal(shuffle.value, False)
+
+    def _place(self, call: ast.Call) -> str | None:
+        """The variable or method that gets a loader; None where it has no name."""
+        around = self.model.tree.parent(call)
+        if isinstance(around, ast.Assign):
+            return python_ast.dotted(around.targets[0])
+        return None
+
+    def report_keyword(self, drops: ast.keyword) -> None:
+        self.report(
+            python_ast.site_of(drops.value),
+            "`drop_last=True` leaves samples of the test data out: they are never measured",
+            help="leave `drop_last` out",
+        )

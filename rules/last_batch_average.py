@@ -1,0 +1,214 @@
+"""Averages of an epoch that hold the last batch only."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from torchlint import Category, Confidence, Rule
+from torchlint.model.queries import names
+from torchlint.syntax import python_ast
+from torchlint.syntax.python_ast import Site
+
+from . import _written_sums as written_sums
+
+_READING = frozenset("item detach cpu float double mean sum numpy clone tolist".split())
+_KEEPING = frozenset({"append"})
+_CONVERTING = frozenset({"float", "int"})
+
+
+class LastBatch(NamedTuple):
+    """At `use` a value counts for an epoch, and `assignment` has replaced it in each batch of `loop`."""
+
+    use: Site
+    assignment: Site
+    loop: Site
+    name: str
+    is_average: bool
+    """Whether it is divided by the number of batches or samples; else it is kept as the loss of the epoch."""
+
+
+class LastBatchAverage(Rule):
+    """The average of an epoch is the loss of the last batch, divided by the number of batches.
+
+    ## What it does
+    Finds a loss, or a number of right predictions, that each batch replaces by `=`, and that is divided by the number
+    of batches or samples behind the loop. In preview: the loss of the last batch that is appended for each epoch.
+
+    ## Why is this bad?
+    The number is no average: it is the value of one batch, too small by the number of batches. It looks like a very low
+    loss, changes with the size of the dataset, and misleads early stopping and the choice of a model.
+
+    ## Example
+    ```python
+    def train(model, loader, criterion, optimizer):
+        for epoch in range(10):
+            for x, y in loader:
+                optimizer.zero_grad()
+                loss = criterion(model(x), y)
+                loss.backward()
+                optimizer.step()
+                total = loss.item()
+            print(epoch, total / len(loader))
+    ```
+
+    Use instead:
+    ```python
+    def train(model, loader, criterion, optimizer):
+        for epoch in range(10):
+            total = 0.0
+            for x, y in loader:
+                optimizer.zero_grad()
+                loss = criterion(model(x), y)
+                loss.backward()
+                optimizer.step()
+                total += loss.item()
+            print(epoch, total / len(loader))
+    ```
+
+    ## References
+    - [Training with PyTorch](https://docs.pytorch.org/tutorials/beginner/introyt/trainingyt.html)
+    """
+
+    code = "TL612"
+    category = Category.SUSPICIOUS
+    triggers = ((b"len", b"append"), (b"for",), (b"backward", b"no_grad", b"eval"))
+
+    def ask(self) -> Iterator[LastBatch]:
+        for loop in [] if self.model.is_test else self.model.tree.of_type(ast.For):
+            loader = written_sums.iterated(loop.iter)
+            if loader:
+                yield from self._in_loop(loop, loader)
+
+    def _in_loop(self, loop: ast.For, loader: str) -> Iterator[LastBatch]:
+        """The values that each batch replaces and that count for the epoch behind the loop."""
+        inside = list(names.own_nodes(loop))
+        assigned = [item for item in inside if isinstance(item, ast.Assign) and len(item.targets) == 1]
+        behind = [item for statement in self._behind(loop) for item in python_ast.walk(statement)]
+        if not assigned or not behind:
+            return
+        for node in assigned:
+            name = self._place(node.targets[0])
+            if name and self._is_of_batch(node.value, name, inside) and not self._is_summed(name, loop):
+                use = self._division(behind, name, loader)
+                if use is not None:
+                    sites = [python_ast.site_of(item) for item in (use, node, loop)]
+                    yield LastBatch(sites[0], sites[1], sites[2], name, is_average=True)
+                    return
+        yield from self._kept(loop, inside, assigned)
+
+    def _kept(self, loop: ast.For, inside: list[ast.AST], assigned: list[ast.Assign]) -> Iterator[LastBatch]:
+        """A loss that is appended behind the loop, once for each epoch."""
+        if not isinstance(self.model.tree.parent(loop), python_ast.LOOPS):
+            return
+        for statement in self._behind(loop):
+            call = statement.value if isinstance(statement, ast.Expr) else None
+            if isinstance(call, ast.Call) and python_ast.called_name(call) in _KEEPING and len(call.args) == 1:
+                name = self._place(_base(call.args[0]))
+                made = next((item for item in assigned if self._place(item.targets[0]) == name), None)
+                if made is not None and isinstance(made.value, ast.Call) and _goes_backward(name, inside):
+                    if not self._is_summed(name, loop):
+                        sites = [python_ast.site_of(item) for item in (call, made, loop)]
+                        yield LastBatch(sites[0], sites[1], sites[2], name, is_average=False)
+                        return
+
+    def _behind(self, loop: ast.For) -> list[ast.AST]:
+        """The statements behind a loop in its block, up to one that makes the loop's values anew."""
+        block = self.model.tree.block(loop)
+        found: list[ast.AST] = []
+        for statement in block[block.index(loop) + 1 :]:
+            if isinstance(statement, (*python_ast.LOOPS, *python_ast.SCOPES)):
+                break
+            found.append(statement)
+        return found
+
+    def _place(self, target: ast.AST) -> str:
+        """A variable, attribute or slot, as it is written: `total`, `self.total`, `history["loss"]`."""
+        if isinstance(target, (ast.Name, ast.Attribute)):
+            return python_ast.dotted(target)
+        return self.model.tree.code(target) if isinstance(target, ast.Subscript) else ""
+
+    def _is_of_batch(self, value: ast.expr, name: str, inside: list[ast.AST]) -> bool:
+        """Whether a value is that of one batch: of a loss that goes backward in the loop, or a count of matches."""
+        factors = (
+            [value.left, value.right] if isinstance(value, ast.BinOp) and isinstance(value.op, ast.Mult) else [value]
+        )
+        rest = [item for item in factors if not written_sums.is_batch_size(item)]
+        base = _base(rest[0]) if len(rest) == 1 else None
+        if base is None or base is value:
+            return isinstance(value, ast.Call) and _goes_backward(name, inside)
+        if isinstance(base, ast.Compare):
+            return True
+        loss = self._place(base)
+        made = [item.value for item in inside if isinstance(item, ast.Assign) and self._place(item.targets[0]) == loss]
+        sums = any(isinstance(item, ast.AugAssign) and self._place(item.target) == loss for item in inside)
+        is_call = bool(made) and all(isinstance(item, ast.Call) for item in made)
+        is_loss = _goes_backward(loss, inside) or all(
+            isinstance(item, ast.Call) and self.model.definitions.named(item.func).startswith("torch.nn.functional.")
+            for item in made
+        )
+        return bool(loss) and loss != name and is_call and is_loss and not sums
+
+    def _is_summed(self, name: str, loop: ast.For) -> bool:
+        """Whether a place is added to somewhere in the function, or bound to itself."""
+        function = self.model.tree.function_around(loop) or self.model.tree.module
+        for node in python_ast.walk(function):
+            if isinstance(node, ast.AugAssign) and isinstance(node.op, (ast.Add, ast.Sub)):
+                if self._place(node.target) == name:
+                    return True
+            if isinstance(node, ast.Assign) and any(self._place(item) == name for item in node.targets):
+                if any(self._place(item) == name for item in python_ast.walk(node.value)):
+                    return not _divides(node.value)
+        return False
+
+    def _division(self, behind: list[ast.AST], name: str, loader: str) -> ast.AST | None:
+        """Where a value is divided by the number of batches or samples of the loader."""
+        for node in behind:
+            if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
+                dividend, divisor = node.left, node.right
+            elif isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Div):
+                dividend, divisor = node.target, node.value
+            else:
+                continue
+            counted = written_sums.counted(divisor)
+            if counted is not None and counted[0] == loader and self._place(_base(dividend)) == name:
+                return node
+        return None
+
+    # -- report ---------------------------------------------------------------------------------------
+
+    def report_LastBatch(self, last: LastBatch) -> None:
+        if last.is_average:
+            message = f"`{last.name}` is the value of the last batch, divided by the number of all: it is no average"
+        else:
+            message = f"`{last.name}` is the loss of the last batch, and is kept as that of the epoch"
+        self.report(
+            last.use,
+            message,
+            related=[(last.assignment, "each batch replaces it here"), (last.loop, "the loop over batches is here")],
+            help="add up in the loop: `total += loss.item()`, from 0 in each epoch",
+            confidence=Confidence.MEDIUM if last.is_average else Confidence.LOW,
+        )
+
+
+def _base(value: ast.expr) -> ast.expr:
+    """The expression that a number is read from: `loss` of `loss.detach().item()` and `float(loss)`."""
+    while isinstance(value, ast.Call):
+        if isinstance(value.func, ast.Attribute) and value.func.attr in _READING:
+            value = value.func.value
+        elif isinstance(value.func, ast.Name) and value.func.id in _CONVERTING and len(value.args) == 1:
+            value = value.args[0]
+        else:
+            break
+    return value
+
+
+def _goes_backward(name: str, inside: list[ast.AST]) -> bool:
+    """Whether a loop calls `backward` of a name, or of its scaled form."""
+    calls = (node for node in inside if isinstance(node, ast.Call) and python_ast.called_name(node) == "backward")
+    return any(python_ast.dotted(item) == name for call in calls for item in ast.walk(call))
+
+
+def _divides(value: ast.expr) -> bool:
+    return isinstance(value, ast.BinOp) and isinstance(value.op, ast.Div)

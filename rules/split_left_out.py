@@ -1,0 +1,74 @@
+"""Splits whose training part is left out: a loader takes the whole dataset instead."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain
+
+from torchlint import Category, Confidence, Rule
+from torchlint.model.relations import datasets
+from torchlint.syntax.python_ast import Site
+
+
+class SplitLeftOut(Rule):
+    """Training uses the whole dataset, of which the validation set is a part.
+
+    ## What it does
+    Finds a dataset that is split, and that one loader takes as a whole while another takes one of its parts. The other
+    part has a name, and nothing takes samples of it. In preview: a part without a name.
+
+    ## Why is this bad?
+    The model is validated on samples that it was trained on. The validation loss hides overfitting, and picks the wrong
+    epoch.
+
+    ## Example
+    ```python
+    from torch.utils.data import DataLoader, random_split
+
+    def loaders(dataset):
+        train_set, val_set = random_split(dataset, [0.8, 0.2])
+        train_loader = DataLoader(dataset, batch_size=32, shuffle=True)
+        val_loader = DataLoader(val_set, batch_size=32)
+        return train_loader, val_loader
+    ```
+
+    Use instead:
+    ```python
+    from torch.utils.data import DataLoader, random_split
+
+    def loaders(dataset):
+        train_set, val_set = random_split(dataset, [0.8, 0.2])
+        train_loader = DataLoader(train_set, batch_size=32, shuffle=True)
+        val_loader = DataLoader(val_set, batch_size=32)
+        return train_loader, val_loader
+    ```
+
+    ## References
+    - [torch.utils.data.random_split](https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.random_split)
+    """
+
+    code = "TL609"
+    category = Category.SUSPICIOUS
+    triggers = ((b"random_split",), (b"DataLoader",))
+    calls = frozenset({"random_split", "DataLoader"})
+
+    def ask(self) -> Iterator[datasets.LeftOut]:
+        if self.model.is_test:
+            return
+        seen = set[Site]()
+        for found in chain(self.model.datasets.left_out(), self.model.datasets.left_out_of_classes()):
+            if self.model.tree.own_node(found.loader) is not None and found.loader not in seen:
+                seen.add(found.loader)
+                yield found
+
+    def report_LeftOut(self, found: datasets.LeftOut) -> None:
+        whole = f"`{found.whole}`" if found.whole else "the whole dataset"
+        part = f"`{found.used}`" if found.used else "the part"
+        unused = f", and nothing uses `{found.unused}`" if found.unused else ""
+        self.report(
+            found.loader,
+            f"this loader takes {whole}, which contains {part} of another loader{unused}",
+            related=[(found.split, "the split is here"), (found.other, f"{part} is loaded here")],
+            help=f"load `{found.unused}`" if found.unused else "load the other part of the split",
+            confidence=Confidence.MEDIUM if found.unused else Confidence.LOW,
+        )

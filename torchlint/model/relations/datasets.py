@@ -1,0 +1,285 @@
+"""Datasets: which loaders share one, which splits are parts of it, and in which order its batches come."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from functools import cached_property
+from itertools import pairwise
+from typing import NamedTuple
+
+from torchlint.model.events import Loop
+from torchlint.model.program import Program
+from torchlint.model.relations.answer import Answer as Text
+from torchlint.model.utilities import DataLoader
+from torchlint.model.values import (
+    Answer,
+    Attribute,
+    Element,
+    External,
+    Generator,
+    Plain,
+    Unknown,
+    Value,
+    drawn_from,
+    is_none,
+    resolved,
+)
+from torchlint.pytorch import datasets
+from torchlint.syntax.python_ast import Site, dotted, is_literal, site_of
+
+_DATASET = "dataset"
+_MEASURING = frozenset({"len", "print"})
+
+
+class Cycle(NamedTuple):
+    """An iterator that keeps all batches of the first epoch and repeats them."""
+
+    site: Site
+    loader: Value
+    shuffles: Answer
+    """Whether another epoch of the loader would bring another order."""
+    wraps: Answer
+    """Whether it is drawn from without end; UNKNOWN where another loader or the caller ends the loop."""
+
+
+class LeftOut(NamedTuple):
+    """A loader takes a whole dataset, another one a part of it, and nothing takes samples of the other part."""
+
+    loader: Site
+    other: Site
+    split: Site
+    whole: str
+    used: str
+    unused: str
+    """The name of the part that is left out; empty where the program has none for it."""
+
+
+class Datasets:
+    """Answers about loaders and the datasets behind them."""
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self._observed = program.observations
+
+    # -- parts of datasets ------------------------------------------------------------------------------
+
+    def whole(self, value: Value) -> Value:
+        """The dataset that a value is a part of, or itself: that of a subset, of a loader, of `subset.dataset`."""
+        for _ in range(8):  # subsets of subsets
+            value = resolved(value)
+            inner = self._owner_of_attribute(value)
+            if inner is not None:
+                value = inner
+            elif (part := self._parent(value)) is not None:
+                value = part
+            else:
+                break
+        return value
+
+    def is_part(self, value: Value) -> bool:
+        """Whether a value is a subset that a split or `Subset` has made."""
+        return self._parent(resolved(value)) is not None
+
+    def _parent(self, value: Value) -> Value | None:
+        """The dataset that a subset is made of."""
+        made = resolved(value.parents[0]) if isinstance(value, Element) and value.parents else value
+        name = self._observed.data.get(made, "")
+        is_subset = name in datasets.SUBSETS if made is value else name in datasets.SPLITS
+        return resolved(made.parents[0]) if is_subset and made.parents else None
+
+    def _owner_of_attribute(self, value: Value) -> Value | None:
+        """What `subset.dataset` and `loader.dataset` stand for."""
+        if not isinstance(value, Attribute) or not value.parents:
+            return None
+        owner = resolved(value.parents[0])
+        if owner.key_of(value) not in (_DATASET, None):
+            return None
+        if isinstance(owner, DataLoader):
+            return owner.part(_DATASET)
+        return self._parent(owner)
+
+    def overwritten(self) -> Iterator[tuple[Site, Site]]:
+        """Where an attribute of a dataset is set, and where it is set again through a part of the dataset: the targets
+        of the assignments; of an argument of the dataset's class, the call."""
+        settings: dict[tuple[Value, str], list[tuple[Site, Value | None]]] = {}
+        for site, owner in self._observed.attribute_owners.items():
+            node = self._program.tree.own_node(site)
+            if isinstance(node, ast.Attribute):
+                settings.setdefault((self.whole(owner), node.attr), []).append((site, self._through(owner)))
+        for (whole, name), found in settings.items():
+            if all(part is None for _, part in found):
+                continue
+            made = self._program.tree.own_node(whole.site)
+            if len(found) == 1 and isinstance(made, ast.Call) and any(item.arg == name for item in made.keywords):
+                assert whole.site is not None
+                found.insert(0, (whole.site, None))
+            for (site, part), (later, other) in pairwise(found):
+                if other is not None and other is not part:
+                    yield site, later
+
+    def _through(self, owner: Value) -> Value | None:
+        """The subset of which a value is the attribute `dataset`."""
+        owner = resolved(owner)
+        return resolved(owner.parents[0]) if self._owner_of_attribute(owner) is not None else None
+
+    def left_out(self) -> Iterator[LeftOut]:
+        """The loaders that shuffle a whole dataset, of which another loader has a part and nothing the other part."""
+        loaders = self._loaders_by_dataset
+        for split, name in self._observed.data.items():
+            if name not in datasets.SPLITS or not split.parents or split.site is None:
+                continue
+            whole = resolved(split.parents[0])
+            parts = [item for item in split.known_parts.values() if isinstance(item, Element)]
+            used = [item for item in parts if item in loaders]
+            unused = [item for item in parts if item not in loaders]
+            whole_loaders = [item for item in loaders.get(whole, []) if self._shuffles_all(item)]
+            if len(used) != 1 or len(unused) > 1 or not whole_loaders or any(map(self._is_used, unused)):
+                continue
+            loader, other = whole_loaders[0].site, loaders[used[0]][0].site
+            if loader is not None and other is not None:
+                names = [_name(item) for item in (whole, used[0], *unused)]
+                yield LeftOut(loader, other, split.site, names[0], names[1], names[2] if unused else "")
+
+    def left_out_of_classes(self) -> Iterator[LeftOut]:
+        """The same in classes that split a dataset in one method and make the loaders in others."""
+        named = self._program.definitions.named
+        for info in self._program.definitions.classes.values():
+            nodes = list(ast.walk(info.node))
+            loaders = [
+                node for node in nodes
+                if isinstance(node, ast.Call) and named(node.func) in datasets.LOADERS and not _has_sampler(node)
+            ]  # fmt: skip
+            for split in nodes if loaders else ():
+                made = split.value if isinstance(split, ast.Assign) else None
+                if isinstance(split, ast.Assign) and isinstance(made, ast.Call) and named(made.func) in datasets.SPLITS:
+                    yield from self._left_out_of(split, made, loaders, nodes)
+
+    def _left_out_of(
+        self, split: ast.Assign, made: ast.Call, loaders: list[ast.Call], nodes: list[ast.AST]
+    ) -> Iterator[LeftOut]:
+        whole = dotted(made.args[0]) if made.args else ""
+        target = split.targets[0]
+        parts = [dotted(item) for item in target.elts] if isinstance(target, ast.Tuple) else []
+        if "." not in whole or len(parts) != 2 or not all(part.startswith("self.") for part in (*parts, whole)):
+            return
+        taken: dict[str, ast.Call] = {}
+        for loader in loaders:
+            given = [item.value for item in loader.keywords if item.arg == _DATASET] + loader.args[:1]
+            taken.setdefault(dotted(given[0]) if given else "", loader)
+        used = [part for part in parts if part in taken]
+        if whole not in taken or len(used) != 1 or not _shuffles(taken[whole]):
+            return
+        (unused,) = set(parts) - set(used)
+        reads = [node for node in nodes if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load)]
+        parents = [self._program.tree.parent(node) for node in reads if dotted(node) == unused]
+        stores = [node for node in nodes if isinstance(node, ast.Attribute) and dotted(node) == whole]
+        is_kept = sum(isinstance(node.ctx, ast.Store) for node in stores) <= 1
+        if is_kept and all(isinstance(node, ast.Call) and dotted(node.func) in _MEASURING for node in parents):
+            sites = [site_of(node) for node in (taken[whole], taken[used[0]], made)]
+            yield LeftOut(sites[0], sites[1], sites[2], whole, used[0], unused)
+
+    @cached_property
+    def _loaders_by_dataset(self) -> dict[Value, list[DataLoader]]:
+        found: dict[Value, list[DataLoader]] = {}
+        for loader in self._observed.loaders:
+            given = loader.part(_DATASET)
+            if given is not None:
+                found.setdefault(resolved(given), []).append(loader)
+        return found
+
+    def _shuffles_all(self, loader: DataLoader) -> bool:
+        given = [loader.part(name) for name in ("sampler", "batch_sampler")]
+        return self.shuffles(loader) is Answer.YES and all(item is None or is_none(item) for item in given)
+
+    def _is_used(self, part: Value) -> bool:
+        """Whether a part of a split may be used for more than its length, or has no name on purpose."""
+        name, tree = _name(part), self._program.tree
+        if not name.strip("_"):
+            return True
+        made = tree.own_node(part.site)
+        scope = tree.function_around(made) if made is not None else None
+        for node in tree.of_type(ast.Name, ast.Attribute):
+            if isinstance(node.ctx, ast.Load) and dotted(node).rpartition(".")[2] == name:
+                if isinstance(node, ast.Name) and scope not in (None, *tree.ancestors(node)):
+                    continue
+                around = tree.parent(node)
+                if not isinstance(around, ast.Call) or dotted(around.func) not in _MEASURING:
+                    return True
+        return False
+
+    # -- order of batches -------------------------------------------------------------------------------
+
+    def shuffles(self, value: Value) -> Answer:
+        """Whether a loader brings its batches in another order in each epoch."""
+        loader = resolved(value)
+        if not isinstance(loader, DataLoader):
+            return Answer.UNKNOWN
+        given = [loader.part(name) for name in ("sampler", "batch_sampler")]
+        for sampler in (resolved(item) for item in given if item is not None and not is_none(resolved(item))):
+            callee = sampler.callee if isinstance(sampler, Unknown) else None
+            if not isinstance(callee, External) or callee.label not in datasets.SHUFFLING_SAMPLERS:
+                return Answer.UNKNOWN
+            return Answer.YES
+        shuffle = loader.part("shuffle")
+        if shuffle is None:
+            return Answer.NO
+        shuffle = resolved(shuffle)
+        if not isinstance(shuffle, Plain) or not shuffle.is_literal:
+            return Answer.UNKNOWN
+        return Answer.YES if shuffle.constant else Answer.NO
+
+    @cached_property
+    def cycles(self) -> list[Cycle]:
+        """The iterators that repeat the batches of a loader."""
+        found = []
+        for value, name in self._observed.data.items():
+            if name in datasets.CYCLES and value.parents and value.site is not None:
+                loader = resolved(value.parents[0])
+                found.append(Cycle(value.site, loader, self.shuffles(loader), self._wraps(value)))
+        return found
+
+    def _wraps(self, cycle: Value) -> Answer:
+        """Whether something draws from an endless iterator more than one epoch, as far as loops say."""
+        drawn = self._observed.draws.get(cycle, [])
+        if cycle.loops or not drawn:
+            return Answer.UNKNOWN
+        return Answer.any_of(self._is_endless(cycle, loops) for loops in drawn)
+
+    def _is_endless(self, cycle: Value, loops: tuple[Loop, ...]) -> Answer:
+        around = [loop for loop in loops if not loop.implicit]
+        if not around or around[-1].over is None:
+            return Answer.YES
+        over = list(drawn_from(around[-1].over))
+        own = [item for item in over if item is cycle or cycle in item.parents]
+        if own:
+            is_alone = all(item in own or isinstance(item, (Generator, Plain)) for item in over)
+            return Answer.YES if is_alone else Answer.UNKNOWN
+        return Answer.YES if all(isinstance(item, Plain) for item in over) else Answer.UNKNOWN
+
+    # -- in words ---------------------------------------------------------------------------------------
+
+    def answers(self) -> Iterator[Text]:
+        """The parts of each split, and the iterators that repeat batches."""
+        for cycle in self.cycles:
+            order = {Answer.YES: "shuffles", Answer.NO: "does not shuffle", Answer.UNKNOWN: "perhaps shuffles"}
+            yield Text(cycle.site, f"repeats the batches of a loader that {order[cycle.shuffles]}")
+        for loader in self._observed.loaders:
+            given = loader.part(_DATASET)
+            if given is not None and loader.site is not None and self.is_part(given):
+                whole = self.whole(given)
+                label = f"`{whole.label}`" if whole.label else "a dataset"
+                yield Text(loader.site, f"batches of a part of {label}")
+
+
+def _name(value: Value) -> str:
+    """The name that a program gives to a value; empty for an element without one."""
+    return "" if value.label.startswith("[") else value.label
+
+
+def _has_sampler(loader: ast.Call) -> bool:
+    return any(item.arg in ("sampler", "batch_sampler", None) for item in loader.keywords)
+
+
+def _shuffles(loader: ast.Call) -> bool:
+    return any(item.arg == "shuffle" and is_literal(item.value, True) for item in loader.keywords)

@@ -1,0 +1,22 @@
+"""Functions that split datasets, take parts of them, or go over batches without end.
+
+Sources: the documentation of `torch.utils.data` and `itertools`.
+"""
+
+from __future__ import annotations
+
+SPLITS = frozenset({"torch.utils.data.random_split", "torch.utils.data.dataset.random_split"})
+"""Functions that split a dataset, the first argument, into subsets of it."""
+LOADERS = frozenset({"torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader"})
+"""Classes of loaders, whose first argument is the dataset."""
+SUBSETS = frozenset({"torch.utils.data.Subset", "torch.utils.data.dataset.Subset"})
+"""Classes of parts of a dataset, the first argument; its attribute `dataset` is the whole."""
+CYCLES = frozenset({"itertools.cycle"})
+"""Functions that keep all elements of the first pass, and repeat them."""
+SLICES = frozenset({"itertools.islice"})
+"""Functions that end an iterator, the first argument, after some elements."""
+OF_DATA = SPLITS | SUBSETS | CYCLES
+SHUFFLING_SAMPLERS = frozenset(
+    "RandomSampler WeightedRandomSampler SubsetRandomSampler DistributedSampler ImbalancedDatasetSampler".split()
+)
+"""Classes of samplers whose order differs from epoch to epoch, unless they are told otherwise."""
