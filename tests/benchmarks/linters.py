@@ -56,7 +56,7 @@ def ty(tree: Path, cwd: Path) -> Command | None:
     program = _program("ty")
     empty = cwd / "no-packages"
     empty.mkdir(exist_ok=True)
-    line = ["check", "--quiet", "--project", empty, "--python", sys.base_prefix, tree]
+    line: list[str | Path] = ["check", "--quiet", "--project", empty, "--python", sys.base_prefix, tree]
     return Command([program, *line], cwd) if program else None
 
 

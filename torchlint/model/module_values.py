@@ -80,7 +80,10 @@ def is_module_like(item: Value) -> bool:
 
 
 def has_parameters(module: Value) -> bool:
-    """Whether a module has parameters of its own; known of PyTorch's and of plain classes, assumed of others."""
+    """Whether a module has parameters: known of PyTorch's and of plain classes, assumed of others.
+
+    A class without any has those of the modules that it is made with.
+    """
     module = resolved(module)
     if isinstance(module, Phi):
         return any(map(has_parameters, inputs_of(module)))
@@ -89,7 +92,9 @@ def has_parameters(module: Value) -> bool:
         if name in ("Sequential", "ModuleList"):
             return any(has_parameters(item) for item in module.parents) or not module.parents
         return name not in MODULES_WITHOUT_PARAMETERS
-    return not (isinstance(module, Module) and module.info is not None and is_parameterless(module.info))
+    if not isinstance(module, Module) or module.info is None or not is_parameterless(module.info):
+        return True
+    return any(isinstance(resolved(item), Module) and has_parameters(item) for item in module.parents)
 
 
 def is_as_made(module: Value) -> bool:
