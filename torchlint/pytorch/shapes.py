@@ -18,6 +18,7 @@ SAME_AT = "same_at"
 EXTREMUM = "extremum"
 """`max` and its kin: one result, or values and indices."""
 FLATTEN = "flatten"
+TRANSPOSE = "transpose"
 POOL = "pool"
 RECURRENT = "recurrent"
 SEQUENTIAL = "sequential"
@@ -104,7 +105,7 @@ OPERATORS: dict[str, Transfer] = {
     "flatten": _transfer(FLATTEN, "self start_dim end_dim"),
     "unsqueeze": _transfer("unsqueeze", "self dim"),
     "squeeze": _transfer("squeeze", "self dim"),
-    **_each("transpose swapaxes swapdims", _transfer("transpose", "self dim0|axis0 dim1|axis1")),
+    **_each("transpose swapaxes swapdims", _transfer(TRANSPOSE, "self dim0|axis0 dim1|axis1")),
     "permute": _transfer("permute", "self *dims"),
     "t": _transfer("t", "self"),
     "expand": _transfer("expand", "self *size"),
