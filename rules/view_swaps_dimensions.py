@@ -32,14 +32,18 @@ class ViewSwapsDimensions(Rule):
 
     ## Example
     ```python
-    def to_tokens(x):
+    import torch
+
+    def to_tokens(x: torch.Tensor):
         b, c, h, w = x.shape
         return x.reshape(b, h * w, c)
     ```
 
     Use instead:
     ```python
-    def to_tokens(x):
+    import torch
+
+    def to_tokens(x: torch.Tensor):
         b, c, h, w = x.shape
         return x.permute(0, 2, 3, 1).reshape(b, h * w, c)
     ```
@@ -93,8 +97,8 @@ class ViewSwapsDimensions(Rule):
         asked = self._asked(node, found.after)
         self.report(
             found.site,
-            f"`{name}` moves no elements: {asked} is here no longer dimension {found.before} of the tensor, but a mix of "
-            "several",
+            f"`{name}` moves no elements: {asked} is here no longer dimension {found.before} of the tensor, "
+            "but a mix of several",
             help="use `permute` or `transpose` first, or name the dimensions in the order of the tensor",
         )
 
