@@ -8,9 +8,10 @@ from dataclasses import replace
 from torchlint.model.module_values import is_as_made
 from torchlint.model.shapes import rearranging
 from torchlint.model.shapes.arithmetic import text
+from torchlint.model.shapes.batches import loader_of
 from torchlint.model.shapes.case import Stop
 from torchlint.model.shapes.operation_arguments import Operation
-from torchlint.model.shapes.sizes import ONE, Known, Size, differ_by_parts
+from torchlint.model.shapes.sizes import ONE, Known, Size, differ_by_parts, is_number
 from torchlint.model.shapes.tensor_type import ANY, Choice, Misfit, TensorType
 from torchlint.model.values import Container, Module, ModuleOutput, Tensor, Value, is_none, resolved
 from torchlint.pytorch.shapes import FLATTEN, POOL, RECURRENT, SAME, SEQUENTIAL
@@ -261,9 +262,18 @@ def _flatten(call: Operation, type_: TensorType) -> TensorType:
     return rearranging.flattened(call, type_, call.integer("start_dim", 1), call.integer("end_dim", -1))
 
 
+def _note_batch(call: Operation, type_: TensorType) -> None:
+    """Note a call whose samples are taken for the steps of a sequence, which is longer than 1."""
+    module, site = resolved(call.value.parents[0]), call.value.site
+    loader = loader_of(type_.size(0)) if type_.rank == 3 and call.flag("batch_first") is False else None
+    if loader is not None and site is not None and isinstance(module, Module) and not is_number(type_.size(1), 1):
+        call.case.batches_as_time[site] = module, loader
+
+
 def _recurrent(call: Operation, type_: TensorType) -> TensorType:
     """The output of each step; the layer returns it together with its state."""
     type_ = call.with_rank("self", (2, 3), type_)
+    _note_batch(call, type_)
     wanted, given = call.number("input_size"), type_.size(-1)
     if differ_by_parts(wanted, given):
         call.misfit(f"takes {_features(wanted, given)}")

@@ -16,6 +16,7 @@ from torchlint.model.shapes.operation_arguments import Operation
 from torchlint.model.shapes.order import Displaced, Order
 from torchlint.model.shapes.scope import ROOT, Scope
 from torchlint.model.shapes.tensor_type import ANY, Choice, Evaluated, Misfit, TensorType
+from torchlint.model.utilities import DataLoader
 from torchlint.model.values import Module, ModuleOutput, Parameter, Tensor, Value, resolved
 from torchlint.pytorch import shapes as table
 from torchlint.syntax.python_ast import Site, dotted, walk
@@ -69,6 +70,16 @@ class Shapes:
             if isinstance(first, Displaced) and all(isinstance(item, Displaced) for item in answers):
                 found[first.site] = first
         return sorted(found.values())
+
+    @cached_property
+    def batches_as_time(self) -> dict[Site, tuple[Module, DataLoader]]:
+        """Calls of layers that take the samples of a batch for the steps of a sequence, in any case."""
+        if self.is_unsure:
+            return {}
+        for trace in self._program.traces:
+            for value in self._computed(trace):
+                self._results(value)
+        return {site: found for case in self._cases.values() for site, found in case.batches_as_time.items()}
 
     # -- cases ----------------------------------------------------------------------------------------
 
