@@ -1,4 +1,4 @@
-"""Recurrent layers that go over the samples of a batch as if these were time steps."""
+"""Recurrent and attention layers that go over the samples of a batch as if these were time steps."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ class BatchAsTime(NamedTuple):
 
 
 class MissingBatchFirst(Rule):
-    """An LSTM, GRU or RNN without `batch_first=True` is given batches of a loader.
+    """A recurrent or attention layer takes the samples of a batch for time steps.
 
     ## What it does
-    Finds recurrent layers whose input has the samples of a batch in its first dimension, and time steps in its second,
-    where the layer takes them the other way round. The sizes are known where a `DataLoader` goes over a
+    Finds `LSTM`, `GRU`, `RNN`, `TransformerEncoder`, its layers and `MultiheadAttention` without `batch_first=True`, whose
+    input has the samples of a batch in its first dimension, and time steps in its second. The sizes are known where a `DataLoader` goes over a
     `TensorDataset`, or over a subset of one.
 
     ## Why is this bad?
-    Without `batch_first=True` the first dimension is time. The layer then carries its state from sample to sample, and
-    treats each time step as a sequence of its own. Nothing raises. The model learns nothing of time, and its
+    Without `batch_first=True` the first dimension is time. The layer then carries its state, or attends, from sample to
+    sample, and treats each time step as a sequence of its own. Nothing raises. The model learns nothing of time, and its
     predictions depend on the order of the samples in the batch.
 
     ## Example
@@ -60,8 +60,12 @@ class MissingBatchFirst(Rule):
 
     code = "TL712"
     category = Category.CORRECTNESS
-    triggers = ((b"LSTM", b"GRU", b"RNN"), (b"TensorDataset",), (b"DataLoader",))
-    calls = frozenset({"LSTM", "GRU", "RNN"})
+    triggers = (
+        (b"LSTM", b"GRU", b"RNN", b"TransformerEncoder", b"MultiheadAttention"),
+        (b"TensorDataset",),
+        (b"DataLoader",),
+    )
+    calls = frozenset("LSTM GRU RNN TransformerEncoderLayer TransformerEncoder MultiheadAttention".split())
 
     def ask(self) -> Iterator[BatchAsTime]:
         for call, (layer, loader) in self.model.shapes.batches_as_time.items():
