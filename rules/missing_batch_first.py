@@ -23,14 +23,14 @@ class MissingBatchFirst(Rule):
     """A recurrent or attention layer takes the samples of a batch for time steps.
 
     ## What it does
-    Finds `LSTM`, `GRU`, `RNN`, `TransformerEncoder`, its layers and `MultiheadAttention` without `batch_first=True`, whose
-    input has the samples of a batch in its first dimension, and time steps in its second. The sizes are known where a `DataLoader` goes over a
-    `TensorDataset`, or over a subset of one.
+    Finds `LSTM`, `GRU`, `RNN`, `TransformerEncoder`, its layers and `MultiheadAttention` without `batch_first=True`,
+    whose input has the samples of a batch in its first dimension, and time steps in its second. The sizes are known
+    where a `DataLoader` goes over a `TensorDataset`, or over a subset of one.
 
     ## Why is this bad?
-    Without `batch_first=True` the first dimension is time. The layer then carries its state, or attends, from sample to
-    sample, and treats each time step as a sequence of its own. Nothing raises. The model learns nothing of time, and its
-    predictions depend on the order of the samples in the batch.
+    Without `batch_first=True` the first dimension is time. The layer then carries its state, or attends, from sample
+    to sample, and treats each time step as a sequence of its own. Nothing raises. The model learns nothing of time, and
+    its predictions depend on the other samples of the batch.
 
     ## Example
     ```python

@@ -10,6 +10,7 @@ from typing import TypeVar
 from torchlint.model.events import Branch, Compute, Fresh
 from torchlint.model.program import Program, Trace
 from torchlint.model.shapes import layers, operations
+from torchlint.model.shapes.batches import loader_of
 from torchlint.model.shapes.case import Case, Stop
 from torchlint.model.shapes.handled import is_handled, measures
 from torchlint.model.shapes.operation_arguments import Operation
@@ -80,6 +81,11 @@ class Shapes:
             for value in self._computed(trace):
                 self._results(value)
         return {site: found for case in self._cases.values() for site, found in case.batches_as_time.items()}
+
+    def are_of_batch(self, *given: Value) -> bool:
+        """Whether values surely have the samples of one batch in their first dimension."""
+        sizes = {item.size(0) for value in given for item in self.types_of(value)}
+        return len(sizes) == 1 and loader_of(*sizes) is not None
 
     # -- cases ----------------------------------------------------------------------------------------
 
