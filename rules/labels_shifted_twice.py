@@ -40,22 +40,18 @@ class LabelsShiftedTwice(Rule):
     ```python
     from transformers import AutoModelForCausalLM
 
-    def train(ids, optimizer):
+    def loss_of(ids):
         model = AutoModelForCausalLM.from_pretrained("gpt2")
-        loss = model(input_ids=ids[:, :-1], labels=ids[:, 1:]).loss
-        loss.backward()
-        optimizer.step()
+        return model(input_ids=ids[:, :-1], labels=ids[:, 1:]).loss
     ```
 
     Use instead:
     ```python
     from transformers import AutoModelForCausalLM
 
-    def train(ids, optimizer):
+    def loss_of(ids):
         model = AutoModelForCausalLM.from_pretrained("gpt2")
-        loss = model(input_ids=ids, labels=ids).loss
-        loss.backward()
-        optimizer.step()
+        return model(input_ids=ids, labels=ids).loss
     ```
 
     ## References
