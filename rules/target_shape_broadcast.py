@@ -1,25 +1,25 @@
-"""Losses between a column and a row, which compare each prediction with each target."""
+"""Losses and metrics between a column and a row, which compare each prediction with each target."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from torchlint import Category, Rule
+from torchlint import Category, Confidence, Rule
 from torchlint.model import events, values
 from torchlint.model.queries import losses
-from torchlint.pytorch import operators
+
+from . import _compared_operands as compared
 
 if TYPE_CHECKING:
     from torchlint.model.shapes.tensor_type import TensorType
     from torchlint.syntax.python_ast import Site
 
 _LOSSES = ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss")
-_AMOUNTS = frozenset({operators.POW, operators.SQUARE, operators.ABS})
-_INSERTED = frozenset("unsqueeze view reshape getitem expand".split())
-"""What makes a column on purpose: differences between all pairs are written so."""
 _SQUARES = (b"pow", b"square", b"abs", b"**")
 """What losses that are written by hand take the mean of."""
+
+_ADVICE = "give both the same shape: `view(-1, 1)` for the one, or `squeeze(1)` for the other"
 
 
 class BroadcastTarget(NamedTuple):
@@ -27,15 +27,27 @@ class BroadcastTarget(NamedTuple):
 
     loss: Site
     column_first: bool
+    is_sure: bool
+    """Whether both are of a batch of a loader whose dataset is known."""
+
+
+class BroadcastMetric(NamedTuple):
+    """Equal elements are counted at `metric` between a column and a tensor of one dimension."""
+
+    metric: Site
+    column_first: bool
 
 
 class TargetShapeBroadcast(Rule):
-    """A loss between sizes (N, 1) and (N,) compares each prediction with each target.
+    """A loss or metric between sizes (N, 1) and (N,) compares all with all.
 
     ## What it does
     Finds `mse_loss`, `l1_loss`, `smooth_l1_loss` and `huber_loss`, as functions and as modules, and
     `(a - b).pow(2).mean()`, between a column of size (N, 1) and a tensor of one dimension, where the dimensions of both
     are known: from `Linear(..., 1)`, `gather`, `keepdim=True`, `mean(dim=1)`, `max(1)`, `view(-1)`.
+
+    Batches of a `DataLoader` have known sizes where its dataset is a `TensorDataset`, or a subset of one. There
+    `(prediction == y).sum()` is found as well, in the same sizes. All other findings are in preview.
 
     ## Why is this bad?
     The operands are broadcast to (N, N). The loss is the mean over all pairs, and is lowest where all predictions are
@@ -68,10 +80,21 @@ class TargetShapeBroadcast(Rule):
 
     code = "TL508"
     category = Category.CORRECTNESS
-    preview = True
     triggers = (
         (b"torch",),
-        (b"mse_loss", b"MSELoss", b"l1_loss", b"L1Loss", b"huber", b"Huber", b"pow", b"square", b"abs", b"**"),
+        (
+            b"mse_loss",
+            b"MSELoss",
+            b"l1_loss",
+            b"L1Loss",
+            b"huber",
+            b"Huber",
+            b"pow",
+            b"square",
+            b"abs",
+            b"**",
+            b"TensorDataset",
+        ),
         (b"Linear", b"gather", b"keepdim", b"view", b"reshape", b"flatten"),
     )
     calls = frozenset("mse_loss MSELoss l1_loss L1Loss smooth_l1_loss SmoothL1Loss huber_loss HuberLoss".split())
@@ -79,31 +102,22 @@ class TargetShapeBroadcast(Rule):
     @classmethod
     def may_fire(cls, code: bytes) -> bool:
         names_loss = any(name.encode() in code for name in cls.calls)
-        return names_loss or (b"mean" in code and any(word in code for word in _SQUARES))
+        return names_loss or b"TensorDataset" in code or (b"mean" in code and any(word in code for word in _SQUARES))
 
-    def ask(self) -> Iterator[BroadcastTarget]:
+    def ask(self) -> Iterator[BroadcastTarget | BroadcastMetric]:
         for event, loss in self.model.endings.losses(*_LOSSES):
             operands = losses.operands(loss)
             if len(operands) > 1 and (column := self._column(operands[0], operands[1])) is not None:
-                yield BroadcastTarget(event.site, column)
+                yield BroadcastTarget(event.site, column, self.model.shapes.are_of_batch(*operands[:2]))
         for event in (event for trace in self.model.program.traces for event in trace.of(events.Compute)):
-            operands_ = self._squared_difference(event.value)
+            operands_ = compared.squared_difference(event.value)
             if operands_ is not None and (column := self._column(*operands_)) is not None:
-                yield BroadcastTarget(event.site, column)
-
-    def _squared_difference(self, value: values.Value) -> tuple[values.Value, values.Value] | None:
-        """The operands of a difference whose square, or amount, is averaged here."""
-        if not isinstance(value, values.Tensor) or value.op != operators.MEAN or len(value.parents) != 1:
-            return None
-        square = values.resolved(value.parents[0])
-        if not isinstance(square, values.Tensor) or square.op not in _AMOUNTS or not square.parents:
-            return None
-        difference = values.resolved(square.parents[0])
-        if not isinstance(difference, values.Tensor) or difference.op != operators.SUB or len(difference.parents) != 2:
-            return None
-        left, right = (values.resolved(item) for item in difference.parents)
-        meant = any(isinstance(item, values.Tensor) and item.op in _INSERTED for item in (left, right))
-        return None if meant else (left, right)
+                yield BroadcastTarget(event.site, column, self.model.shapes.are_of_batch(*operands_))
+            operands_ = compared.counted_hits(event.value)
+            if operands_ is not None and self.model.shapes.are_of_batch(*operands_):
+                column = self._column(*operands_)
+                if column is not None:
+                    yield BroadcastMetric(event.site, column)
 
     def _column(self, first: values.Value, second: values.Value) -> bool | None:
         """Which of two operands is a column, the first or not, where the other one surely has one dimension."""
@@ -119,7 +133,16 @@ class TargetShapeBroadcast(Rule):
         self.report(
             answer.loss,
             f"the loss is between sizes {first} and {second}: each prediction is compared with each target",
-            help="give both the same shape: `view(-1, 1)` for the one, or `squeeze(1)` for the other",
+            help=_ADVICE,
+            confidence=Confidence.HIGH if answer.is_sure else Confidence.LOW,
+        )
+
+    def report_BroadcastMetric(self, answer: BroadcastMetric) -> None:
+        first, second = ("(N, 1)", "(N,)") if answer.column_first else ("(N,)", "(N, 1)")
+        self.report(
+            answer.metric,
+            f"the metric is between sizes {first} and {second}: each prediction is compared with each target",
+            help=_ADVICE,
         )
 
 

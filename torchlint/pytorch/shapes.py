@@ -18,8 +18,13 @@ SAME_AT = "same_at"
 EXTREMUM = "extremum"
 """`max` and its kin: one result, or values and indices."""
 FLATTEN = "flatten"
+TRANSPOSE = "transpose"
 POOL = "pool"
 RECURRENT = "recurrent"
+ENCODER_LAYER = "encoder_layer"
+ENCODER = "encoder"
+ATTENTION = "attention"
+"""Attention over a sequence, which returns its weights, too."""
 SEQUENTIAL = "sequential"
 
 
@@ -104,7 +109,7 @@ OPERATORS: dict[str, Transfer] = {
     "flatten": _transfer(FLATTEN, "self start_dim end_dim"),
     "unsqueeze": _transfer("unsqueeze", "self dim"),
     "squeeze": _transfer("squeeze", "self dim"),
-    **_each("transpose swapaxes swapdims", _transfer("transpose", "self dim0|axis0 dim1|axis1")),
+    **_each("transpose swapaxes swapdims", _transfer(TRANSPOSE, "self dim0|axis0 dim1|axis1")),
     "permute": _transfer("permute", "self *dims"),
     "t": _transfer("t", "self"),
     "expand": _transfer("expand", "self *size"),
@@ -187,6 +192,13 @@ LAYERS: dict[str, Transfer] = {
     "GroupNorm": _transfer("group_norm", "num_groups num_channels"),
     "Embedding": _transfer("embedding", "num_embeddings embedding_dim"),
     "Flatten": _transfer(FLATTEN, "start_dim end_dim"),
+    "TransformerEncoderLayer": _transfer(
+        ENCODER_LAYER, "d_model nhead dim_feedforward dropout activation layer_norm_eps batch_first norm_first bias"
+    ),
+    "TransformerEncoder": _transfer(ENCODER, "encoder_layer num_layers norm"),
+    "MultiheadAttention": _transfer(
+        ATTENTION, "embed_dim num_heads dropout bias add_bias_kv add_zero_attn kdim vdim batch_first"
+    ),
     "LSTM": _transfer(RECURRENT, _RECURRENT),
     "GRU": _transfer(RECURRENT, _RECURRENT.replace(" proj_size", "")),
     "RNN": _transfer(RECURRENT, f"input_size hidden_size num_layers nonlinearity {_RECURRENT[34:]}"),

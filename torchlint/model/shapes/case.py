@@ -5,8 +5,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
+from torchlint.model.shapes.batches import batched_type
 from torchlint.model.shapes.scope import MAX_DEPTH, ROOT, Scope
 from torchlint.model.shapes.sizes import Size, Symbol
 from torchlint.model.shapes.tensor_type import ANY, Choice, Evaluated, Misfit, TensorType
@@ -16,6 +18,8 @@ from torchlint.pytorch import shapes as table
 if TYPE_CHECKING:
     from torchlint.model.arguments import Arguments
     from torchlint.model.program import Program
+    from torchlint.model.utilities import DataLoader
+    from torchlint.syntax.python_ast import Site
 
 MAX_NESTED = 40
 """Values that are made of one another and looked at in one go; those looked at before are known by then."""
@@ -58,6 +62,8 @@ class Case:
         self._scopes = scopes
         self._known: dict[Place, Evaluated] = {}
         self._nested = 0
+        self.batches_as_time: dict[Site, tuple[Module, DataLoader]] = {}
+        """Calls of layers that take samples of a batch for steps of a sequence, with the layer and the loader."""
 
     def evaluate(self, value: Value, scope: Scope = ROOT) -> Evaluated:
         """The type of a value, why it cannot be computed, or what to choose first."""
@@ -110,7 +116,7 @@ class Case:
         owner = resolved(value.parents[0]) if isinstance(value, Attribute) and value.parents else None
         if isinstance(owner, Tensor) and value.label in ("values", "indices"):
             return self.operations.part_of_extremum(self, owner, int(value.label == "indices"), scope) or ANY
-        return ANY
+        return batched_type(value, partial(self.type_of, scope=scope))
 
     def chosen(self, phi: Phi, scope: Scope) -> Value | None:
         """The value that a Phi is in this case; None if it is none of those that meet behind a branch, but goes from

@@ -8,12 +8,13 @@ from dataclasses import replace
 from torchlint.model.module_values import is_as_made
 from torchlint.model.shapes import rearranging
 from torchlint.model.shapes.arithmetic import text
+from torchlint.model.shapes.batches import loader_of
 from torchlint.model.shapes.case import Stop
 from torchlint.model.shapes.operation_arguments import Operation
-from torchlint.model.shapes.sizes import ONE, Known, Size, differ_by_parts
+from torchlint.model.shapes.sizes import ONE, Known, Size, differ_by_parts, is_number
 from torchlint.model.shapes.tensor_type import ANY, Choice, Misfit, TensorType
 from torchlint.model.values import Container, Module, ModuleOutput, Tensor, Value, is_none, resolved
-from torchlint.pytorch.shapes import FLATTEN, POOL, RECURRENT, SAME, SEQUENTIAL
+from torchlint.pytorch.shapes import ATTENTION, ENCODER, ENCODER_LAYER, FLATTEN, POOL, RECURRENT, SAME, SEQUENTIAL
 
 _FLOAT = "float"
 
@@ -261,9 +262,36 @@ def _flatten(call: Operation, type_: TensorType) -> TensorType:
     return rearranging.flattened(call, type_, call.integer("start_dim", 1), call.integer("end_dim", -1))
 
 
+def _attention(call: Operation, type_: TensorType) -> TensorType:
+    """Attention over a sequence, in the shape of its first input."""
+    _note_batch(call, type_, call.flag("batch_first"))
+    return type_.with_sizes(type_.sizes).with_dtype(None)
+
+
+def _encoder(call: Operation, type_: TensorType) -> TensorType:
+    """Several encoder layers, all made as the first is."""
+    layer = resolved(call.arguments["encoder_layer"]) if "encoder_layer" in call.arguments else None
+    transfer = call.case.layer(layer) if layer is not None else None
+    if layer is None or transfer is None or transfer.kind != ENCODER_LAYER:
+        return ANY
+    made = call.case.made_with(layer, transfer)
+    flag = replace(call, transfer=transfer, arguments=made).flag("batch_first") if made else None
+    _note_batch(call, type_, flag)
+    return type_.with_sizes(type_.sizes).with_dtype(None)
+
+
+def _note_batch(call: Operation, type_: TensorType, batch_first: bool | None) -> None:
+    """Note a call whose samples are taken for the steps of a sequence, which is longer than 1."""
+    module, site = resolved(call.value.parents[0]), call.value.site
+    loader = loader_of(type_.size(0)) if type_.rank == 3 and batch_first is False else None
+    if loader is not None and site is not None and isinstance(module, Module) and not is_number(type_.size(1), 1):
+        call.case.batches_as_time[site] = module, loader
+
+
 def _recurrent(call: Operation, type_: TensorType) -> TensorType:
     """The output of each step; the layer returns it together with its state."""
     type_ = call.with_rank("self", (2, 3), type_)
+    _note_batch(call, type_, call.flag("batch_first"))
     wanted, given = call.number("input_size"), type_.size(-1)
     if differ_by_parts(wanted, given):
         call.misfit(f"takes {_features(wanted, given)}")
@@ -300,5 +328,8 @@ _LAYERS: dict[str, Layer] = {
     "embedding": _embedding,
     FLATTEN: _flatten,
     RECURRENT: _recurrent,
+    ENCODER_LAYER: _attention,
+    ATTENTION: _attention,
+    ENCODER: _encoder,
 }
 FUNCTIONS = {"linear": _function_linear, POOL: _pool_function, "adaptive_pool": _adaptive_function}

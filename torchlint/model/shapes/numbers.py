@@ -44,7 +44,7 @@ def sizes(case: Case, values: Sequence[Value], scope: Scope) -> tuple[Known, ...
             elements = written_elements(case, first)
             return tuple(number(case, item, scope) for item in elements) if elements is not None else None
         made = case.observations.numbers.get(first)
-        if made is not None and _is_shape(made):
+        if made is not None and is_shape(made):
             type_ = case.type_of(made[1][0], scope)
             return None if type_.is_open else type_.sizes
         if not isinstance(first, Plain) or (made is None and not first.is_literal):
@@ -81,8 +81,14 @@ def _computed(case: Case, how: str, operands: tuple[Value, ...], key: object, sc
         left, right = (number(case, item, scope) for item in operands)
         return _arithmetic(how, left, right) if left is not None and right is not None else None
     if how == "getitem" and type(key) is int:
+        first: int | None = 0
         made = case.observations.numbers.get(operands[0])
-        return _size(case, made[1][0], key, scope) if made is not None and _is_shape(made) else None
+        if made is not None and made[0] == how:
+            made = case.observations.numbers.get(made[1][0])
+            first = _first_of_slice(case, operands[0]) if key >= 0 else None
+        if made is None or first is None or not is_shape(made) or first < 0 <= first + key:
+            return None
+        return _size(case, made[1][0], first + key, scope)
     if how == "size" and len(operands) == 2:
         dimension = number(case, operands[1], scope)
         index = dimension.number if dimension is not None else None
@@ -99,9 +105,23 @@ def _size(case: Case, tensor: Value, dimension: int, scope: Scope) -> Known:
     """The size of a dimension, which is a symbol where it is not known."""
     type_ = case.type_of(tensor, scope)
     known = type_.size(dimension)
-    if known is not None or not type_.is_open:
+    if known is not None or (not type_.is_open and not -len(type_.sizes) <= dimension < len(type_.sizes)):
         return known
+    dimension = dimension if type_.is_open else dimension % len(type_.sizes)
     return case.dimension(case.source(tensor, scope), dimension)
+
+
+def _first_of_slice(case: Case, shape: Value) -> int | None:
+    """The first dimension of `x.shape[2:]`; None where it is another part of a shape."""
+    node = case.program.tree.node(shape.site) if shape.site is not None else None
+    if not isinstance(node, ast.Subscript) or not isinstance(node.slice, ast.Slice) or node.slice.step is not None:
+        return None
+    lower = node.slice.lower
+    if isinstance(lower, ast.UnaryOp) and isinstance(lower.op, ast.USub) and isinstance(lower.operand, ast.Constant):
+        return -lower.operand.value if type(lower.operand.value) is int else None
+    if lower is None:
+        return 0
+    return lower.value if isinstance(lower, ast.Constant) and type(lower.value) is int else None
 
 
 def _attribute_of_layer(case: Case, value: Value, scope: Scope) -> Known:
@@ -131,6 +151,6 @@ def _arithmetic(how: str, left: Size, right: Size) -> Known:
     return left.divided_by(right) if second != 0 else None
 
 
-def _is_shape(made: tuple[str, tuple[Value, ...], object]) -> bool:
+def is_shape(made: tuple[str, tuple[Value, ...], object]) -> bool:
     """Whether it is `x.shape` or `x.size()`."""
     return made[0] == "shape" or (made[0] == "size" and len(made[1]) == 1)

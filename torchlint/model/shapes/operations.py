@@ -137,7 +137,7 @@ def _of_component(case: Case, value: Component, scope: Scope) -> TensorType:
         return ANY
     module = resolved(whole.parents[0])
     layer = case.layer(module)
-    if layer is not None and layer.kind == table.RECURRENT and key == 0:
+    if layer is not None and layer.kind in (table.RECURRENT, table.ATTENTION) and key == 0:
         return case.type_of(whole, scope)
     if not isinstance(module, Module) or module.info is None:
         return ANY

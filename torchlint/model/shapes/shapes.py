@@ -5,15 +5,19 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Hashable, Iterator
 from functools import cached_property, partial
+from typing import TypeVar
 
 from torchlint.model.events import Branch, Compute, Fresh
 from torchlint.model.program import Program, Trace
 from torchlint.model.shapes import layers, operations
+from torchlint.model.shapes.batches import loader_of
 from torchlint.model.shapes.case import Case, Stop
 from torchlint.model.shapes.handled import is_handled, measures
 from torchlint.model.shapes.operation_arguments import Operation
+from torchlint.model.shapes.order import Displaced, Order
 from torchlint.model.shapes.scope import ROOT, Scope
 from torchlint.model.shapes.tensor_type import ANY, Choice, Evaluated, Misfit, TensorType
+from torchlint.model.utilities import DataLoader
 from torchlint.model.values import Module, ModuleOutput, Parameter, Tensor, Value, resolved
 from torchlint.pytorch import shapes as table
 from torchlint.syntax.python_ast import Site, dotted, walk
@@ -21,6 +25,7 @@ from torchlint.syntax.python_ast import Site, dotted, walk
 MAX_CASES = 24
 """Cases of one value; with more, nothing is known of it."""
 _Question = Callable[[Case], Evaluated]
+_Answer = TypeVar("_Answer")
 
 
 class Shapes:
@@ -53,13 +58,42 @@ class Shapes:
             (misfit for misfit in sure if not is_handled(self._program.tree, misfit.site)), key=lambda item: item.site
         )
 
+    @cached_property
+    def displaced(self) -> list[Displaced]:
+        """Views that name dimensions in another order than their tensor has them, in every case."""
+        if self._changes_in_place:
+            return []
+        order, found = Order(self._program), dict[Site, Displaced]()
+        for view in order.views():
+            in_cases = self._in_cases(partial(order.displaced, view=view))
+            answers = [item for item in in_cases if not isinstance(item, Misfit)]
+            first = answers[0] if answers else None
+            if isinstance(first, Displaced) and all(isinstance(item, Displaced) for item in answers):
+                found[first.site] = first
+        return sorted(found.values())
+
+    @cached_property
+    def batches_as_time(self) -> dict[Site, tuple[Module, DataLoader]]:
+        """Calls of layers that take the samples of a batch for the steps of a sequence, in any case."""
+        if self.is_unsure:
+            return {}
+        for trace in self._program.traces:
+            for value in self._computed(trace):
+                self._results(value)
+        return {site: found for case in self._cases.values() for site, found in case.batches_as_time.items()}
+
+    def are_of_batch(self, *given: Value) -> bool:
+        """Whether values surely have the samples of one batch in their first dimension."""
+        sizes = {item.size(0) for value in given for item in self.types_of(value)}
+        return len(sizes) == 1 and loader_of(*sizes) is not None
+
     # -- cases ----------------------------------------------------------------------------------------
 
     def _results(self, value: Value) -> list[Evaluated]:
         """What a value is in each case."""
         return list(self._in_cases(lambda case: case.evaluate(value)))
 
-    def _in_cases(self, ask: _Question) -> Iterator[Evaluated]:
+    def _in_cases(self, ask: Callable[[Case], _Answer | Choice]) -> Iterator[_Answer | TensorType]:
         """The answers in each case; that nothing is known, where there are too many."""
         pending: list[dict[Hashable, Hashable]] = [{}]
         for _ in range(MAX_CASES):
@@ -145,8 +179,13 @@ class Shapes:
         tree = self._program.tree
         if b"register_forward" in tree.source.code or b"_pre_hook" in tree.source.code:
             return True
-        names = {node.attr for node in tree.of_type(ast.Attribute)}
-        return bool(names & table.IN_PLACE_SHAPES) or any(map(self._replaces_layer, tree.of_type(ast.Assign)))
+        return self._changes_in_place or any(map(self._replaces_layer, tree.of_type(ast.Assign)))
+
+    @cached_property
+    def _changes_in_place(self) -> bool:
+        """Whether something gives a tensor another shape, for all who hold it."""
+        nodes: Iterator[ast.Attribute] = self._program.tree.of_type(ast.Attribute)
+        return any(node.attr in table.IN_PLACE_SHAPES for node in nodes)
 
     def _replaces_layer(self, node: ast.Assign) -> bool:
         """`net.fc = nn.Linear(...)`, `net[0] = ...`, `layer.weight = ...`: a layer is not what it was made as."""

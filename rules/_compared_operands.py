@@ -1,0 +1,45 @@
+"""Operands that are compared element by element: in losses that are written by hand, and in metrics."""
+
+from __future__ import annotations
+
+from torchlint.model import values
+from torchlint.pytorch import operators
+
+_AMOUNTS = frozenset({operators.POW, operators.SQUARE, operators.ABS})
+_INSERTED = frozenset("unsqueeze view reshape getitem expand".split())
+"""What makes a column on purpose: differences between all pairs are written so."""
+_COUNTS = frozenset({"sum", "mean"})
+_COMPARISONS = frozenset({"compare", "eq", "ne"})
+_CONVERTING = frozenset({"float", "double", "int", "long", "to"})
+
+
+def squared_difference(value: values.Value) -> tuple[values.Value, values.Value] | None:
+    """The operands of a difference whose square, or amount, is averaged here."""
+    if not isinstance(value, values.Tensor) or value.op != operators.MEAN or len(value.parents) != 1:
+        return None
+    square = values.resolved(value.parents[0])
+    if not isinstance(square, values.Tensor) or square.op not in _AMOUNTS or not square.parents:
+        return None
+    difference = values.resolved(square.parents[0])
+    if not isinstance(difference, values.Tensor) or difference.op != operators.SUB or len(difference.parents) != 2:
+        return None
+    left, right = (values.resolved(item) for item in difference.parents)
+    return None if _is_meant(left, right) else (left, right)
+
+
+def counted_hits(value: values.Value) -> tuple[values.Value, values.Value] | None:
+    """The operands of a comparison whose hits are counted, or averaged, here."""
+    if not isinstance(value, values.Tensor) or value.op not in _COUNTS or len(value.parents) != 1:
+        return None
+    hits = values.resolved(value.parents[0])
+    while isinstance(hits, values.Tensor) and hits.op in _CONVERTING and hits.parents:
+        hits = values.resolved(hits.parents[0])
+    if not isinstance(hits, values.Tensor) or hits.op not in _COMPARISONS or len(hits.parents) != 2:
+        return None
+    left, right = (values.resolved(item) for item in hits.parents)
+    return None if _is_meant(left, right) else (left, right)
+
+
+def _is_meant(*operands: values.Value) -> bool:
+    """Whether one of two operands is made a column on purpose."""
+    return any(isinstance(item, values.Tensor) and item.op in _INSERTED for item in operands)

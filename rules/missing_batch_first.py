@@ -1,0 +1,81 @@
+"""Recurrent and attention layers that go over the samples of a batch as if these were time steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from torchlint import Category, Rule
+
+if TYPE_CHECKING:
+    from torchlint.syntax.python_ast import Site
+
+
+class BatchAsTime(NamedTuple):
+    """The layer that is made at `layer` takes, at `call`, the batches of `loader` for sequences."""
+
+    call: Site
+    layer: Site | None
+    loader: Site | None
+
+
+class MissingBatchFirst(Rule):
+    """A recurrent or attention layer takes the samples of a batch for time steps.
+
+    ## What it does
+    Finds `LSTM`, `GRU`, `RNN`, `TransformerEncoder`, its layers and `MultiheadAttention` without `batch_first=True`,
+    whose input has the samples of a batch in its first dimension, and time steps in its second. The sizes are known
+    where a `DataLoader` goes over a `TensorDataset`, or over a subset of one.
+
+    ## Why is this bad?
+    Without `batch_first=True` the first dimension is time. The layer then carries its state, or attends, from sample
+    to sample, and treats each time step as a sequence of its own. Nothing raises. The model learns nothing of time, and
+    its predictions depend on the other samples of the batch.
+
+    ## Example
+    ```python
+    import torch
+    from torch.utils.data import DataLoader, TensorDataset
+
+    lstm = torch.nn.LSTM(8, 16)
+    loader = DataLoader(TensorDataset(torch.randn(100, 20, 8), torch.randn(100)), batch_size=10)
+    for x, y in loader:
+        out, _ = lstm(x)
+    ```
+
+    Use instead:
+    ```python
+    import torch
+    from torch.utils.data import DataLoader, TensorDataset
+
+    lstm = torch.nn.LSTM(8, 16, batch_first=True)
+    loader = DataLoader(TensorDataset(torch.randn(100, 20, 8), torch.randn(100)), batch_size=10)
+    for x, y in loader:
+        out, _ = lstm(x)
+    ```
+
+    ## References
+    - [torch.nn.LSTM](https://docs.pytorch.org/docs/stable/generated/torch.nn.LSTM.html): `batch_first`
+    """
+
+    code = "TL712"
+    category = Category.CORRECTNESS
+    triggers = (
+        (b"LSTM", b"GRU", b"RNN", b"TransformerEncoder", b"MultiheadAttention"),
+        (b"TensorDataset",),
+        (b"DataLoader",),
+    )
+    calls = frozenset("LSTM GRU RNN TransformerEncoderLayer TransformerEncoder MultiheadAttention".split())
+
+    def ask(self) -> Iterator[BatchAsTime]:
+        for call, (layer, loader) in self.model.shapes.batches_as_time.items():
+            yield BatchAsTime(call, layer.site, loader.site)
+
+    def report_BatchAsTime(self, found: BatchAsTime) -> None:
+        places = (found.layer, "the layer is made here"), (found.loader, "the loader is made here")
+        self.report(
+            found.call,
+            "the layer takes the samples of a batch for time steps: it is made without `batch_first=True`",
+            related=[(site, text) for site, text in places if site is not None],
+            help="make the layer with `batch_first=True`, or transpose its input",
+        )

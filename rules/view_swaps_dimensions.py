@@ -1,0 +1,119 @@
+"""Views that name the dimensions of a tensor in another order than it has them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from torchlint import Category, Rule
+from torchlint.lazy_pattern import LazyPattern
+from torchlint.syntax import python_ast
+
+if TYPE_CHECKING:
+    from torchlint.model.shapes.order import Displaced
+
+_SHIFT = LazyPattern(r"shift|skew|roll|shuffle|rel_")
+"""Functions that read elements at other places on purpose, as relative positions in attention do."""
+
+_REDUCTIONS = frozenset({"sum", "mean", "max", "min"})
+
+
+class ViewSwapsDimensions(Rule):
+    """`view` names the dimensions of a tensor in another order than it has them.
+
+    ## What it does
+    Finds `view` and `reshape` that take their sizes from the shape of the tensor, and name a dimension at another place
+    than it has in memory: `b, c, h, w = x.shape; x.view(b, h * w, c)`.
+
+    ## Why is this bad?
+    `view` and `reshape` move no elements. Here the sizes come out as meant, but each position holds elements of several
+    others: pixels and channels, or time steps and heads, are mixed up. Nothing raises, and the model learns from that.
+
+    ## Example
+    ```python
+    import torch
+
+    def to_tokens(x: torch.Tensor):
+        b, c, h, w = x.shape
+        return x.reshape(b, h * w, c)
+    ```
+
+    Use instead:
+    ```python
+    import torch
+
+    def to_tokens(x: torch.Tensor):
+        b, c, h, w = x.shape
+        return x.permute(0, 2, 3, 1).reshape(b, h * w, c)
+    ```
+
+    ## References
+    - [torch.Tensor.view](https://docs.pytorch.org/docs/stable/generated/torch.Tensor.view.html)
+    - [torch.permute](https://docs.pytorch.org/docs/stable/generated/torch.permute.html)
+    """
+
+    code = "TL711"
+    category = Category.CORRECTNESS
+    triggers = ((b"torch",), (b".view(", b".reshape(", b"torch.reshape"), (b".shape", b".size("))
+    calls = frozenset({"view", "reshape"})
+
+    def ask(self) -> Iterator[Displaced]:
+        """Views that displace a dimension and are read as they are: not those of which the first places are cut off."""
+        if not self.model.is_test:
+            for view in self.model.shapes.displaced:
+                node = self.model.tree.node(view.site)
+                if isinstance(node, ast.Call) and not self._is_meant(node):
+                    yield view
+
+    def _is_meant(self, node: ast.Call) -> bool:
+        """Whether a view reads elements at other places on purpose, or one of its sizes may be 1."""
+        function = self.model.tree.function_around(node)
+        if function is None:
+            return False
+        around = self.model.tree.parent(node)
+        if isinstance(around, ast.Attribute) and around.attr in _REDUCTIONS:
+            return True
+        names = {item.id for argument in node.args for item in ast.walk(argument) if isinstance(item, ast.Name)}
+        return bool(_SHIFT.search(function.name)) or any(
+            self._is_cut(item, node) or _compares_with_one(item, names) for item in python_ast.walk(function)
+        )
+
+    def _is_cut(self, node: ast.AST, view: ast.Call) -> bool:
+        """Whether the first places of a view are cut off: `x = x.view(...)`, and `x[1:]`."""
+        if not isinstance(node, ast.Subscript):
+            return False
+        parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+        if not any(isinstance(part, ast.Slice) and part.lower is not None for part in parts):
+            return False
+        statement = self.model.tree.statement(view)
+        targets = statement.targets if isinstance(statement, ast.Assign) else []
+        return node.value is view or any(python_ast.written_alike(node.value, item) for item in targets)
+
+    def report_Displaced(self, found: Displaced) -> None:
+        node = self.model.tree.node(found.site)
+        assert isinstance(node, ast.Call)
+        name = python_ast.called_name(node)
+        asked = self._asked(node, found.after)
+        self.report(
+            found.site,
+            f"`{name}` moves no elements: {asked} is here no longer dimension {found.before} of the tensor, "
+            "but a mix of several",
+            help="use `permute` or `transpose` first, or name the dimensions in the order of the tensor",
+        )
+
+    def _asked(self, node: ast.Call, index: int) -> str:
+        """A size as it is written."""
+        given = [item for item in node.args if isinstance(item, (ast.Tuple, ast.List))]
+        is_method = isinstance(node.func, ast.Attribute) and not given
+        sizes = given[0].elts if given else node.args if is_method else []
+        return f"`{self.model.tree.code(sizes[index])}`" if index < len(sizes) else "one of its sizes"
+
+
+def _compares_with_one(node: ast.AST, names: set[str]) -> bool:
+    """`assert h == 1`: what is 1 may stand anywhere."""
+    if not isinstance(node, ast.Compare):
+        return False
+    sides = [node.left, *node.comparators]
+    is_one = any(isinstance(item, ast.Constant) and item.value == 1 for item in sides)
+    return is_one and any(isinstance(item, ast.Name) and item.id in names for item in sides)

@@ -1,0 +1,174 @@
+"""Order of dimensions: views that name the dimensions of a tensor in another order than it has them."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from collections.abc import Hashable, Iterator, Sequence
+from typing import NamedTuple
+
+from torchlint.model.program import Program
+from torchlint.model.shapes import operations
+from torchlint.model.shapes.case import Case, Stop
+from torchlint.model.shapes.numbers import is_shape
+from torchlint.model.shapes.scope import ROOT
+from torchlint.model.shapes.sizes import Known, Size, Symbol, product_of
+from torchlint.model.shapes.tensor_type import Choice, Misfit
+from torchlint.model.values import NewTensor, Tensor, Value, resolved
+from torchlint.pytorch import shapes as table
+from torchlint.syntax.python_ast import Site
+
+_VIEWS = frozenset({"view", "reshape"})
+_REST = Size.of(-1)
+_MAX_TRANSPOSES = 4
+
+
+class Displaced(NamedTuple):
+    """The view at `site` asks for the size of dimension `before` of its operand as dimension `after`."""
+
+    site: Site
+    before: int
+    after: int
+
+
+class Order:
+    """Finds the views of a program that displace a dimension; `ranks` are told by shapes that are unpacked."""
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self._ranks = dict(_ranks(program))
+
+    def views(self) -> Iterator[Tensor]:
+        """The views that may displace something: random numbers have no order."""
+        for value in list(self._program.observations.calls):
+            if isinstance(value, Tensor) and value.op in _VIEWS and value.site is not None:
+                if not isinstance(resolved(value.parents[0]), NewTensor):
+                    yield value
+
+    def displaced(self, case: Case, view: Tensor) -> Displaced | Misfit | Choice | None:
+        """The first dimension that a view displaces, in a case."""
+        try:
+            return self._displaced(case, view)
+        except Stop as stop:
+            return stop.result
+
+    def _displaced(self, case: Case, view: Tensor) -> Displaced | None:
+        call = operations.operation(case, view, table.OPERATORS[view.op], ROOT)
+        operand = call.get("self")
+        asked = call.sizes_of(call.rest) if call.rest and call.is_complete else None
+        if operand is None or asked is None or view.site is None or len(asked) < 2:
+            return None
+        rank = self._ranks.get(case.source(operand, ROOT)[0])
+        if rank is not None and case.type_of(operand, ROOT).rank not in (None, rank):
+            raise Stop(Misfit("shape", view.site, f"is not of {rank} dimensions, into which its shape is unpacked"))
+        sizes, is_all = self._sizes(case, operand, asked)
+        places = _displaced(sizes, is_all, asked)
+        return Displaced(view.site, *places) if places is not None else None
+
+    def _sizes(self, case: Case, operand: Value, asked: Sequence[Known]) -> tuple[tuple[Known, ...], bool]:
+        """The sizes of a tensor in order, and whether these are all."""
+        known = self._known_sizes(case, operand, _MAX_TRANSPOSES)
+        if known is not None:
+            return known, True
+        place = case.source(operand, ROOT)
+        symbols = {symbol for size in asked if size is not None for symbol in size.symbols}
+        dimensions = [item.dimension for item in symbols if isinstance(item, Symbol) and item.source == place]
+        count = max((item for item in dimensions if item is not None), default=-1) + 1
+        return tuple(case.dimension(place, index) for index in range(count)), False
+
+    def _known_sizes(self, case: Case, operand: Value, depth: int) -> tuple[Known, ...] | None:
+        type_ = case.type_of(operand, ROOT)
+        place = case.source(operand, ROOT)
+        if not type_.is_open:
+            return tuple(size or case.dimension(place, index) for index, size in enumerate(type_.sizes))
+        rank = self._ranks.get(place[0])
+        if rank is not None:
+            return tuple(case.dimension(place, index) for index in range(rank))
+        return self._transposed(case, place[0], depth) if isinstance(place[0], Tensor) and depth else None
+
+    def _transposed(self, case: Case, value: Tensor, depth: int) -> tuple[Known, ...] | None:
+        """The sizes of what `transpose` makes of a tensor whose sizes are told by its shape."""
+        transfer = table.OPERATORS.get(value.op)
+        if transfer is None or transfer.kind != table.TRANSPOSE or value.site is None:
+            return None
+        call = operations.operation(case, value, transfer, ROOT)
+        operand, first, second = call.get("self"), call.integer("dim0"), call.integer("dim1")
+        sizes = list(self._known_sizes(case, operand, depth - 1) or ()) if operand is not None else []
+        if first is None or second is None or not all(-len(sizes) <= item < len(sizes) for item in (first, second)):
+            return None
+        sizes[first], sizes[second] = sizes[second], sizes[first]
+        return tuple(sizes)
+
+
+def _ranks(program: Program) -> Iterator[tuple[Value, int]]:
+    """How many dimensions a tensor has whose shape is unpacked: `b, c, h, w = x.shape`."""
+    counts: dict[Value, set[int]] = {}
+    numbers = program.observations.numbers
+    for number, (how, operands, _) in numbers.items():
+        shape = numbers.get(operands[0]) if operands and how in _PARTS else None
+        if shape is None or not is_shape(shape):
+            continue
+        node = program.tree.node(number.site) if number.site is not None else None
+        around = program.tree.parent(node) if node is not None else None
+        if isinstance(around, (ast.Tuple, ast.List)) and isinstance(around.ctx, ast.Store):
+            if not any(isinstance(item, ast.Starred) for item in around.elts):
+                counts.setdefault(resolved(shape[1][0]), set()).add(len(around.elts))
+    yield from ((value, *found) for value, found in counts.items() if len(found) == 1)  # type: ignore[misc]
+
+
+_PARTS = frozenset({"getitem"})
+
+
+def _displaced(sizes: Sequence[Known], is_all: bool, asked: Sequence[Known]) -> tuple[int, int] | None:
+    """The first dimension that is asked for at a place where other elements are: before it, and after it, in vain."""
+    asked = [None if size == _REST else size for size in asked]
+    named = {symbol for size in asked if size is not None for symbol in size.symbols}
+    if is_all and _has_other_number(product_of(sizes), product_of(asked)):
+        return None
+    for after, size in enumerate(asked):
+        if not _is_one_factor(size) or asked.count(size) > 1 or list(sizes).count(size) != 1:
+            continue
+        before = list(sizes).index(size)
+        front = product_of(sizes[:before]), product_of(asked[:after])
+        behind = product_of(sizes[before + 1 :]) if is_all else None, product_of(asked[after + 1 :])
+        if any(_differ(*pair, named, is_number=_is_number(size)) for pair in (front, behind)):
+            return before, after
+    return None
+
+
+def _is_number(size: Known) -> bool:
+    return size is not None and size.number is not None
+
+
+def _is_one_factor(size: Known) -> bool:
+    """Whether a size is one number, and no product: 1 may stand anywhere."""
+    if size is None or len(size.terms) != 1:
+        return False
+    (product, times), *_ = size.terms
+    return (len(product) == 1 and times == 1) or (not product and times > 1)
+
+
+def _has_other_number(first: Known, second: Known) -> bool:
+    """Whether two products are equal only if what one has more is 1: not `n` and `h * w`."""
+    if first is None or second is None:
+        return False
+    if len(first.terms) != 1 or len(second.terms) != 1:
+        return True
+    more, fewer = _left_over(first, second)
+    return bool(more) != bool(fewer) or (not more and first != second)
+
+
+def _differ(first: Known, second: Known, named: set[Hashable], *, is_number: bool) -> bool:
+    """Whether two numbers of elements differ, by factors that the view names; for a number by a symbol at least."""
+    if first is None or second is None or len(first.terms) != 1 or len(second.terms) != 1:
+        return False
+    more, fewer = _left_over(first, second)
+    (_, times), (_, others) = *first.terms, *second.terms
+    is_other = bool(more or fewer) or (times != others and not is_number)
+    return is_other and named.issuperset(more + fewer) and min(times, others) > 0
+
+
+def _left_over(first: Size, second: Size) -> tuple[Counter[Hashable], Counter[Hashable]]:
+    """The symbols that only the first product has, and those that only the second has."""
+    (left, _), (right, _) = *first.terms, *second.terms
+    return Counter(left) - Counter(right), Counter(right) - Counter(left)
