@@ -29,7 +29,7 @@ class OneRank(NamedTuple):
 
 
 class CollectiveOnOneRank(Rule):
-    """A collective call under a condition on the rank: the other processes do not make it.
+    """A collective call depends on the rank: the other processes never make it.
 
     ## What it does
     Finds collective calls of `torch.distributed`, and checkpoints of DeepSpeed engines, in a branch that compares the

@@ -30,7 +30,7 @@ class LastBatch(NamedTuple):
 
 
 class LastBatchAverage(Rule):
-    """The average of an epoch is the loss of the last batch, divided by the number of batches.
+    """The average of an epoch holds the loss of its last batch only.
 
     ## What it does
     Finds a loss, or a number of right predictions, that each batch replaces by `=`, and that is divided by the number
