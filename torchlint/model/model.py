@@ -187,6 +187,11 @@ class Model:
         return relations.datasets.Datasets(self.program)
 
     @cached_property
+    def domain(self) -> relations.domain.Domains:
+        """The numbers that tensors hold."""
+        return relations.domain.Domains(self.program)
+
+    @cached_property
     def mode(self) -> relations.mode.Mode:
         """Modules in training and in evaluation."""
         return relations.mode.Mode(self.program, self.tracking, self.parts)

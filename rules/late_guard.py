@@ -1,0 +1,187 @@
+"""Conditions that are applied behind the operation which they should protect."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from torchlint import Category, Confidence, Rule
+from torchlint.model import events, values
+from torchlint.model.relations import domain
+from torchlint.pytorch import operators
+from torchlint.syntax import python_ast
+
+if TYPE_CHECKING:
+    from torchlint.syntax.python_ast import Site
+
+_STEPS = 24
+"""Values between a condition and the operation."""
+_AT_ZERO = frozenset({"log", "log2", "log10", "sqrt", "rsqrt", "reciprocal"})
+_SMOOTH = frozenset("add sub rsub mul neg sum mean log1p log float view reshape squeeze unsqueeze where".split())
+_OF_MASKS = frozenset("bitwise logical_not logical_and logical_or float double to type_as bool long int".split())
+_MASK_METHODS = {"eq": ast.Eq, "ne": ast.NotEq, "gt": ast.Gt, "lt": ast.Lt, "ge": ast.GtE, "le": ast.LtE}
+_OVERFLOW = 10
+"""From here on a threshold is there to keep an exponential in range."""
+
+
+class Late(NamedTuple):
+    """The condition at `guard` is about the operand of the operation at `operation`, and comes behind it."""
+
+    guard: Site
+    operation: Site
+    is_product: bool
+    """Whether the result is multiplied by a mask: NaN at once, and not only in the gradient."""
+    is_sure: bool
+
+
+class LateGuard(Rule):
+    """A condition comes behind the operation that it should protect.
+
+    ## What it does
+    Finds `torch.where`, `masked_fill`, `y[mask] = 0` and products with a mask, whose condition excludes the very values at which an
+    operand is infinite or NaN: `torch.where(n > 0, x / n, 0)`, `torch.log(p) * (p > 0)`,
+    `torch.where(x > 20, x, torch.log1p(torch.exp(x)))`. In preview: where nobody knows whether gradients are computed.
+
+    ## Why is this bad?
+    The operation runs for all values. `torch.where` drops the bad ones and gives them a gradient of 0; times their
+    infinite derivative that is NaN, and it reaches all weights. In a product 0 times infinity is NaN at once.
+
+    ## Example
+    ```python
+    import torch
+
+    def train(model: torch.nn.Linear, x, optimizer):
+        out = model(x)
+        count = out.abs().sum(-1, keepdim=True)
+        loss = torch.where(count != 0, out / count, 0.0).mean()
+        loss.backward()
+        optimizer.step()
+    ```
+
+    Use instead:
+    ```python
+    import torch
+
+    def train(model: torch.nn.Linear, x, optimizer):
+        out = model(x)
+        count = out.abs().sum(-1, keepdim=True)
+        safe = torch.where(count != 0, count, 1.0)
+        loss = torch.where(count != 0, out / safe, 0.0).mean()
+        loss.backward()
+        optimizer.step()
+    ```
+
+    ## References
+    - [pytorch#68425: `torch.where` produces nan in the backward pass](https://github.com/pytorch/pytorch/issues/68425)
+    """
+
+    code = "TL521"
+    category = Category.CORRECTNESS
+    triggers = ((b"where", b"masked_fill", b">", b"<", b"==", b"!="), (b"log", b"sqrt", b"exp", b"/", b"reciprocal"))
+    calls = frozenset({"where", "masked_fill"})
+
+    def ask(self) -> Iterator[Late]:
+        for trace in [] if self.model.is_test else self.model.program.traces:
+            for event in trace.of(events.Compute):
+                for condition, guarded, is_product in self._guards(event.value):
+                    yield from self._late(event.site, condition, guarded, is_product)
+            masks = {site: mask for site, _, mask in self.model.program.observations.masked}
+            for change in trace.of(events.Mutate):
+                if change.how == operators.SETITEM and change.site in masks:
+                    yield from self._late(change.site, masks[change.site], change.target, is_product=False)
+
+    def _guards(self, value: values.Tensor) -> Iterator[tuple[values.Value, values.Value, bool]]:
+        """The pairs of a condition and what is chosen by it."""
+        if value.op == "where" and len(value.parents) == 3:
+            for arm in value.parents[1:]:
+                yield value.parents[0], arm, False
+        elif value.op == "masked_fill" and len(value.parents) == 3:
+            yield value.parents[1], value.parents[0], False
+        elif value.op == operators.MUL and len(value.parents) == 2:
+            yield value.parents[0], value.parents[1], True
+            yield value.parents[1], value.parents[0], True
+
+    def _late(self, site: Site, condition: values.Value, guarded: values.Value, is_product: bool) -> Iterator[Late]:
+        tests = list(self._tests(condition))
+        for operation, operand in self._operations(guarded, is_product) if tests else ():
+            for tested, operator, bound in tests:
+                if not self._excludes(operation, operand, tested, operator, bound):
+                    continue
+                tracked = self.model.tracking.tracked(operation)
+                if operation.site is not None and (is_product or tracked is not values.Answer.NO):
+                    yield Late(site, operation.site, is_product, is_product or tracked is values.Answer.YES)
+                    return
+
+    def _tests(self, condition: values.Value) -> Iterator[tuple[values.Value, type[ast.cmpop], float]]:
+        """The comparisons with a number that a condition is made of."""
+        stack = [condition]
+        for _ in range(_STEPS):
+            if not stack:
+                return
+            item = values.resolved(stack.pop())
+            if not isinstance(item, values.Tensor) or isinstance(item, values.ModuleOutput):
+                continue
+            if item.op in _OF_MASKS:
+                stack.extend(item.parents)
+            elif len(item.parents) == 2 and (operator := self._operator(item)) is not None:
+                bound = values.resolved(item.parents[1])
+                number = bound.constant if isinstance(bound, values.Plain) and bound.is_literal else None
+                number = 0 if number is None and self.model.domain.is_epsilon(bound) else number
+                if isinstance(number, (int, float)):
+                    yield values.resolved(item.parents[0]), operator, number
+
+    def _operator(self, comparison: values.Tensor) -> type[ast.cmpop] | None:
+        if comparison.op in _MASK_METHODS:
+            return _MASK_METHODS[comparison.op]
+        node = self.model.tree.node(comparison.site) if comparison.site is not None else None
+        if isinstance(node, ast.Call):
+            return _MASK_METHODS.get(python_ast.called_name(node))
+        return type(node.ops[0]) if isinstance(node, ast.Compare) and len(node.ops) == 1 else None
+
+    def _operations(self, value: values.Value, is_product: bool) -> Iterator[tuple[values.Tensor, values.Value]]:
+        """The operations in an operand that are infinite somewhere, each with the value that decides it."""
+        stack = [value]
+        for _ in range(_STEPS):
+            item = values.resolved(stack.pop()) if stack else None
+            if not isinstance(item, values.Tensor) or isinstance(item, values.ModuleOutput):
+                if item is None:
+                    return
+                continue
+            if item.op == operators.DIV and len(item.parents) == 2:
+                yield item, values.resolved(item.parents[1])
+            elif (item.op in _AT_ZERO or (item.op == "exp" and not is_product)) and item.parents:
+                yield item, values.resolved(item.parents[0])
+            if item.op in _SMOOTH | {operators.DIV}:
+                stack.extend(item.parents)
+
+    def _excludes(
+        self,
+        operation: values.Tensor,
+        operand: values.Value,
+        tested: values.Value,
+        operator: type[ast.cmpop],
+        bound: float,
+    ) -> bool:
+        """Whether a comparison foresees values at which an operation is infinite."""
+        if operation.op == "exp":
+            return operand is tested and bound >= _OVERFLOW and operator in (ast.Gt, ast.GtE, ast.Lt, ast.LtE)
+        is_absolute = isinstance(tested, values.Tensor) and tested.op == operators.ABS
+        inner = values.resolved(tested.parents[0]) if is_absolute else tested
+        if operand not in (tested, inner) or not 0 <= bound <= 1e-3:
+            return False
+        numbers = self.model.domain.of(operand)
+        if numbers is not None and numbers.zero is values.Answer.NO:
+            return False
+        is_from_zero = numbers is not None and numbers.kind in (domain.Kind.NON_NEGATIVE, domain.Kind.PROBABILITIES)
+        return is_absolute or is_from_zero or operator in (ast.Eq, ast.NotEq) or operation.op in ("sqrt", "rsqrt")
+
+    def report_Late(self, late: Late) -> None:
+        then = "the product is NaN" if late.is_product else "its gradient is NaN"
+        self.report(
+            late.guard,
+            f"the condition comes too late: the operation runs for all values, and where it is infinite {then}",
+            related=[(late.operation, "the operation is here")],
+            help="replace the bad values of the operand before the operation, as by `torch.where(mask, x, 1.0)`",
+            confidence=Confidence.HIGH if late.is_sure else Confidence.LOW,
+        )

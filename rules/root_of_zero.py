@@ -1,0 +1,108 @@
+"""Square roots of what may be 0, protected too late or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from torchlint import Category, Rule
+from torchlint.model import events, values
+from torchlint.model.relations import domain
+from torchlint.pytorch import operators
+
+if TYPE_CHECKING:
+    from torchlint.syntax.python_ast import Site
+
+_BEHIND = 4
+"""Operators between a root and what is added to it."""
+
+
+class UnsafeRoot(NamedTuple):
+    """The root at `site` has an infinite gradient at 0; `late` is where a bound is added behind it."""
+
+    site: Site
+    late: Site | None
+
+
+class RootOfZero(Rule):
+    """The gradient of a square root of 0 is NaN, and nothing prevents that.
+
+    ## What it does
+    Finds square roots in the graph of a loss whose operand may be 0: a sum of squares, an absolute value or a variance,
+    where a small number is added to the root, or the root is clamped; and the distances of each row of a tensor to each
+    row of the same tensor, of which the diagonal is 0.
+
+    ## Why is this bad?
+    The gradient of `sqrt` at 0 is infinite. Times the gradient of its operand, which is 0, it is NaN. A single row
+    that is 0 destroys all weights in that step. A bound behind the root protects a division, and no gradient.
+
+    ## Example
+    ```python
+    import torch
+
+    def train(model: torch.nn.Linear, x, optimizer):
+        out = model(x)
+        norm = torch.sqrt(out.pow(2).sum(-1, keepdim=True)) + 1e-8
+        loss = (out / norm).mean()
+        loss.backward()
+        optimizer.step()
+    ```
+
+    Use instead:
+    ```python
+    import torch
+
+    def train(model: torch.nn.Linear, x, optimizer):
+        out = model(x)
+        norm = torch.sqrt(out.pow(2).sum(-1, keepdim=True) + 1e-8)
+        loss = (out / norm).mean()
+        loss.backward()
+        optimizer.step()
+    ```
+
+    ## References
+    - [torch.autograd: gradients for functions that are not differentiable](https://docs.pytorch.org/docs/stable/notes/autograd.html#gradients-for-non-differentiable-functions)
+    """
+
+    code = "TL520"
+    category = Category.CORRECTNESS
+    triggers = ((b"sqrt", b"0.5"),)
+    calls = frozenset({"sqrt"})
+
+    def ask(self) -> Iterator[UnsafeRoot]:
+        for trace in [] if self.model.is_test else self.model.program.traces:
+            for event in trace.of(events.Compute):
+                root = event.value
+                if domain.is_root(root) and self.model.tracking.tracked(root) is values.Answer.YES:
+                    numbers = self.model.domain.of(root.parents[0])
+                    if numbers is None or numbers.zero is values.Answer.NO:
+                        continue
+                    late = self._late_bound(root) if numbers.kind is domain.Kind.NON_NEGATIVE else None
+                    if late is not None or numbers.zero is values.Answer.YES:
+                        yield UnsafeRoot(event.site, late)
+
+    def _late_bound(self, root: values.Tensor) -> Site | None:
+        """Where a small number is added to a root, or bounds it from below."""
+        value = root
+        for _ in range(_BEHIND):
+            users = self.model.domain.users(value)
+            for user in users:
+                if user.op == operators.ADD and any(map(self.model.domain.is_epsilon, user.parents)):
+                    return user.site
+                bound = self.model.domain.lower_bound(user) if user.op in ("clamp", "clamp_min") else None
+                if bound is not None and self.model.domain.is_epsilon(bound):
+                    return user.site
+            following = [user for user in users if user.op in ("unsqueeze", "view", "reshape", "expand", "squeeze")]
+            if len(following) != 1:
+                return None
+            value = following[0]
+        return None
+
+    def report_UnsafeRoot(self, unsafe: UnsafeRoot) -> None:
+        where = "the small number is added behind the root" if unsafe.late else "the operand is 0 on the diagonal"
+        self.report(
+            unsafe.site,
+            f"the gradient of this square root is NaN where its operand is 0: {where}",
+            related=[(unsafe.late, "too late for the gradient")] if unsafe.late is not None else (),
+            help="add the small number, such as `1e-12`, before the root is taken",
+        )

@@ -1,0 +1,296 @@
+"""The numbers that a tensor holds: probabilities, their logarithms, logits, masks, and whether one of them may be 0."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from enum import Enum
+from functools import cached_property
+from typing import NamedTuple
+
+from torchlint.lazy_pattern import LazyPattern
+from torchlint.model.events import Compute, Mutate, Returned
+from torchlint.model.module_values import is_as_made
+from torchlint.model.program import Program
+from torchlint.model.relations.answer import Answer as Text
+from torchlint.model.values import (
+    Answer,
+    Component,
+    Container,
+    Module,
+    ModuleOutput,
+    Phi,
+    Plain,
+    Tensor,
+    Value,
+    inputs_of,
+    resolved,
+)
+from torchlint.pytorch import operators
+from torchlint.syntax.python_ast import Site
+
+_MOST_STEPS = 40
+"""Operators on the way from a value to its domain."""
+_RESHAPING = frozenset(
+    "view reshape squeeze unsqueeze flatten transpose permute contiguous expand double float half to cuda cpu".split()
+)
+_MASKS = frozenset("compare bitwise eq ne gt lt ge le isnan isinf isfinite logical_not logical_and logical_or".split())
+_SQUARES = frozenset("square abs relu norm var std mse_loss l1_loss cdist".split())
+_POSITIVE = frozenset({"exp", "softplus"})
+_OF_MODULES = {
+    "Softmax": "softmax", "Softmax2d": "softmax", "LogSoftmax": "log_softmax", "Sigmoid": "sigmoid",
+    "LogSigmoid": "logsigmoid", "ReLU": "relu", "Softplus": "softplus", "Linear": "linear", "Conv1d": "linear",
+    "Conv2d": "linear", "Conv3d": "linear", "MSELoss": "mse_loss", "L1Loss": "l1_loss",
+}  # fmt: skip
+_EPSILON = LazyPattern(r"(?i)(?:^|[._])eps(?:ilon)?$|tiny\b")
+_MINUS_INFINITY = LazyPattern(
+    r"""^\(?(?:-\s*(?:float\(\s*["']\+?inf(?:inity)?["']\s*\)|(?:torch\.|math\.|np\.|numpy\.)?inf)"""
+    r"""|float\(\s*["']-inf(?:inity)?["']\s*\))\)?$"""
+)
+_SMALL = 1e-3
+
+
+class Kind(Enum):
+    """A kind of numbers; the value names it in words."""
+
+    MASK = "a mask"
+    CLASSES = "class indices"
+    PROBABILITIES = "probabilities"
+    LOGARITHMS = "logarithms of probabilities"
+    LOGITS = "logits"
+    NON_NEGATIVE = "numbers from 0 up"
+    NUMBERS = "numbers"
+
+
+class Domain(NamedTuple):
+    """The numbers of a tensor. `zero` says whether one of them is 0: YES where the source makes one so.
+
+    `masked` is the place that sets logits to minus infinity: their probabilities are 0, the logarithms -inf.
+    """
+
+    kind: Kind
+    zero: Answer
+    masked: Site | None = None
+
+
+class Domains:
+    """Answers about the numbers of values, each worked out once."""
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self._known: dict[Value, Domain | None] = {}
+        self._steps = 0
+
+    def of(self, value: Value) -> Domain | None:
+        """The numbers of a value; None: not known."""
+        value = resolved(value)
+        if value in self._known:
+            return self._known[value]
+        if self._steps > _MOST_STEPS:
+            return None
+        self._known[value] = None  # a value of a loop may depend on itself
+        self._steps += 1
+        self._known[value] = self._of_phi(value) if isinstance(value, Phi) else self._of_tensor(value)
+        self._steps -= 1
+        return self._known[value]
+
+    def users(self, value: Value) -> list[Tensor]:
+        """The tensors that are computed from a value by one operator."""
+        return self._users.get(value, [])
+
+    @cached_property
+    def _users(self) -> dict[Value, list[Tensor]]:
+        found: dict[Value, list[Tensor]] = defaultdict(list)
+        seen, stack = set[Value](), list[Value]()
+        for trace in self._program.traces:
+            for event in trace.of_kinds(Compute, Returned):
+                stack.append(event.value)
+            for change in trace.of(Mutate):
+                stack += [change.target, *change.by]
+        while stack:
+            value = stack.pop()
+            if value not in seen:
+                seen.add(value)
+                stack += value.elements() if isinstance(value, Container) else value.parents
+                if isinstance(value, Tensor):
+                    for item in {resolved(parent) for parent in value.parents}:
+                        found[item].append(value)
+        return found
+
+    def is_epsilon(self, value: Value) -> bool:
+        """Whether a number is small and positive, or a variable is named so."""
+        value = resolved(value)
+        if isinstance(value, Plain) and value.is_literal:
+            return isinstance(value.constant, float) and 0 < value.constant <= _SMALL
+        return bool(_EPSILON.search(value.label)) or bool(_EPSILON.search(self._code(value)))
+
+    def lower_bound(self, clamp: Tensor) -> Value | None:
+        """The lower bound that a call of `clamp` sets."""
+        known = self._program.observations.calls.get(clamp)
+        if known is None:
+            return None
+        _, arguments, receiver = known
+        bound = arguments.get(0 if receiver is not None else 1, "min")
+        return resolved(bound) if bound is not None else None
+
+    def is_minus_infinity(self, value: Value) -> bool:
+        """Whether a number is written as minus infinity."""
+        return bool(_MINUS_INFINITY.search(self._code(resolved(value))))
+
+    def _code(self, value: Value) -> str:
+        if value.site is None or isinstance(value, ModuleOutput):
+            return ""
+        return self._program.tree.code(value.site)
+
+    # -- values -----------------------------------------------------------------------------------------
+
+    def _of_phi(self, value: Phi) -> Domain | None:
+        found = {self.of(item) for item in inputs_of(value)}
+        if len(found) != 1:
+            return None
+        return found.pop()
+
+    def _of_tensor(self, value: Value) -> Domain | None:
+        if not isinstance(value, Tensor) or isinstance(value, Component):
+            return None
+        operation, operand = value.op, resolved(value.parents[0]) if value.parents else None
+        if isinstance(value, ModuleOutput):
+            if value.body is not None:
+                return self.of(value.body)
+            module = operand
+            if not isinstance(module, Module) or module.info is not None or not is_as_made(module):
+                return None
+            operation = _OF_MODULES.get(module.name.removeprefix("torch.nn."), "")
+            operand = resolved(value.parents[1]) if len(value.parents) > 1 else None
+        if operand is None:
+            return None
+        return self._of_operation(operation, operand, value)
+
+    def _of_operation(self, operation: str, operand: Value, value: Tensor) -> Domain | None:
+        unknown = Answer.UNKNOWN
+        if operation in _RESHAPING:
+            return self.of(operand)
+        if operation == operators.GETITEM:
+            domain = self.of(operand)
+            return domain._replace(zero=unknown) if domain is not None and domain.zero is Answer.YES else domain
+        if operation in ("softmax", "sigmoid"):
+            masked = self._mask_of(operand)
+            return Domain(Kind.PROBABILITIES, Answer.YES if masked is not None else unknown, masked)
+        if operation in ("log_softmax", "logsigmoid"):
+            return Domain(Kind.LOGARITHMS, unknown, self._mask_of(operand))
+        if operation in _MASKS:
+            return Domain(Kind.MASK, unknown)
+        if operation in ("argmax", "argmin", "long", "int"):
+            return Domain(Kind.CLASSES, unknown) if operation.startswith("arg") else self.of(operand)
+        if operation == "linear":
+            return Domain(Kind.LOGITS, unknown)
+        if operation in _SQUARES or (operation == operators.POW and _is_even(value)) or _is_square(value):
+            inner = self.of(operand)
+            keeps = operation not in ("norm", "var", "std", "mse_loss", "l1_loss", "cdist")
+            return Domain(Kind.NON_NEGATIVE, inner.zero if inner is not None and keeps else unknown)
+        if operation in _POSITIVE:
+            return Domain(Kind.NON_NEGATIVE, Answer.NO)
+        return self._of_arithmetic(operation, operand, value)
+
+    def _of_arithmetic(self, operation: str, operand: Value, value: Tensor) -> Domain | None:
+        domain = self.of(operand)
+        if operation == operators.SUB and len(value.parents) > 1 and _is_of_itself(value):
+            return Domain(Kind.NUMBERS, Answer.YES)
+        if operation in ("clamp", "clamp_min"):
+            bound = self.lower_bound(value)
+            if bound is None:
+                return domain
+            number = bound.constant if isinstance(bound, Plain) and bound.is_literal else None
+            is_positive = self.is_epsilon(bound) or (isinstance(number, (int, float)) and number > 0)
+            kind = domain.kind if domain is not None else Kind.NON_NEGATIVE
+            if is_positive or number == 0:
+                return Domain(kind, Answer.NO if is_positive else Answer.UNKNOWN)
+            return None
+        if domain is None:
+            return None
+        if operation in ("sum", "mean"):
+            keeps_zero = domain.zero is Answer.NO or (domain.zero is Answer.YES and len(value.parents) > 1)
+            if domain.kind in (Kind.NON_NEGATIVE, Kind.PROBABILITIES, Kind.MASK) and domain.masked is None:
+                return Domain(Kind.NON_NEGATIVE, domain.zero if keeps_zero else Answer.UNKNOWN)
+            return None
+        if operation == "sqrt":
+            return Domain(Kind.NON_NEGATIVE, domain.zero) if domain.kind is Kind.NON_NEGATIVE else None
+        if operation in (operators.ADD, operators.MUL, operators.DIV) and len(value.parents) > 1:
+            return self._of_two(operation, domain, resolved(value.parents[1]))
+        return None
+
+    def _of_two(self, operation: str, domain: Domain, other: Value) -> Domain | None:
+        """The sum, product or quotient of what is known and another operand."""
+        if domain.kind not in (Kind.NON_NEGATIVE, Kind.PROBABILITIES):
+            return None
+        number = other.constant if isinstance(other, Plain) and other.is_literal else None
+        is_positive = self.is_epsilon(other) or (isinstance(number, (int, float)) and number > 0)
+        second = self.of(other)
+        if operation == operators.ADD:
+            if is_positive or (second is not None and second.zero is Answer.NO):
+                return Domain(Kind.NON_NEGATIVE, Answer.NO)
+        elif is_positive:
+            return Domain(Kind.NON_NEGATIVE, domain.zero)
+        if second is None or second.kind not in (Kind.NON_NEGATIVE, Kind.PROBABILITIES, Kind.MASK):
+            return None
+        return Domain(Kind.NON_NEGATIVE, Answer.NO if domain.zero is Answer.NO else Answer.UNKNOWN)
+
+    def _mask_of(self, scores: Value) -> Site | None:
+        """Where scores are set to minus infinity under a mask."""
+        for _ in range(_MOST_STEPS):
+            scores = resolved(scores)
+            if not isinstance(scores, Tensor) or isinstance(scores, ModuleOutput) or len(scores.parents) < 1:
+                return None
+            if scores.op in ("masked_fill", "where", operators.MASKED_FILL_):
+                fills = any(self.is_minus_infinity(item) for item in scores.parents[1:])
+                return scores.site if fills else None
+            if scores.op not in _RESHAPING | {operators.DIV}:
+                return None
+            scores = scores.parents[0]
+        return None
+
+    # -- in words ---------------------------------------------------------------------------------------
+
+    def answers(self) -> Iterator[Text]:
+        """The numbers of which roots and logarithms are taken, and those that are given to a loss."""
+        for trace in self._program.traces:
+            for event in trace.of(Compute):
+                if is_root(event.value) or event.value.op in ("log", "kl_div", "cross_entropy", "nll_loss"):
+                    domain = self.of(event.value.parents[0]) if event.value.parents else None
+                    if domain is not None:
+                        yield Text(event.site, self._said(domain))
+
+    def _said(self, domain: Domain) -> str:
+        zero = {Answer.YES: "; one is 0", Answer.NO: "; none is 0", Answer.UNKNOWN: ""}
+        return f"takes {domain.kind.value}" + zero[domain.zero]
+
+
+def is_root(value: Tensor) -> bool:
+    """Whether a value is a square root: `x.sqrt()`, `x ** 0.5`."""
+    if value.op == "sqrt":
+        return True
+    power = resolved(value.parents[1]) if value.op == operators.POW and len(value.parents) > 1 else None
+    return isinstance(power, Plain) and power.constant == 0.5
+
+
+def _is_even(power: Tensor) -> bool:
+    exponent = resolved(power.parents[1]) if len(power.parents) > 1 else None
+    return isinstance(exponent, Plain) and exponent.constant in (2, 4, 2.0, 4.0)
+
+
+def _is_square(value: Tensor) -> bool:
+    """Whether a value is multiplied by itself."""
+    return value.op == operators.MUL and len(value.parents) > 1 and _same(*value.parents[:2])
+
+
+def _same(first: Value, second: Value) -> bool:
+    return resolved(first) is resolved(second)
+
+
+def _is_of_itself(difference: Tensor) -> bool:
+    """Whether a difference is of each row of a tensor and each of the same tensor: `x[:, None] - x[None]`."""
+    sides = [resolved(item) for item in difference.parents[:2]]
+    views = [side for side in sides if isinstance(side, Tensor) and side.op in ("unsqueeze", operators.GETITEM)]
+    if len(views) != 2 or views[0] is views[1] or not all(item.parents for item in views):
+        return False
+    return _same(views[0].parents[0], views[1].parents[0])
