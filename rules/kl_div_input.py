@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule, edits
 from torchlint.model import module_values, values
-from torchlint.model.queries import losses
+from torchlint.model.queries import endings, losses
 from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
@@ -68,14 +68,14 @@ class KlDivInput(Rule):
 
     code = "TL507"
     category = Category.CORRECTNESS
-    preview = True
     triggers = ((b"kl_div", b"KLDivLoss"), (b"oftmax", b"igmoid"))
     calls = frozenset({"kl_div", "KLDivLoss"})
 
     def ask(self) -> Iterator[WrongScale]:
         for event, loss in self.model.endings.losses("kl_div"):
             given = losses.operands(loss)
-            probabilities = self.model.endings.of(given[0], {"softmax", "sigmoid"})
+            through = endings.SHAPES | endings.BOUNDS
+            probabilities = self.model.endings.of(given[0], {"softmax", "sigmoid"}, through)
             if probabilities is not None:
                 yield WrongScale(event.site, probabilities, is_target=False)
                 continue

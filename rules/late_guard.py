@@ -39,8 +39,8 @@ class LateGuard(Rule):
     """A condition comes behind the operation that it should protect.
 
     ## What it does
-    Finds `torch.where`, `masked_fill`, `y[mask] = 0` and products with a mask, whose condition excludes the very values at which an
-    operand is infinite or NaN: `torch.where(n > 0, x / n, 0)`, `torch.log(p) * (p > 0)`,
+    Finds `torch.where`, `masked_fill`, `y[mask] = 0` and products with a mask, whose condition excludes the very values
+    at which an operand is infinite or NaN: `torch.where(n > 0, x / n, 0)`, `torch.log(p) * (p > 0)`,
     `torch.where(x > 20, x, torch.log1p(torch.exp(x)))`. In preview: where nobody knows whether gradients are computed.
 
     ## Why is this bad?

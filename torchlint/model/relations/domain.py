@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import operator
 from collections import defaultdict
 from collections.abc import Iterator
 from enum import Enum
@@ -172,7 +174,7 @@ class Domains:
             return self.of(operand)
         if operation == operators.GETITEM:
             domain = self.of(operand)
-            return domain._replace(zero=unknown) if domain is not None and domain.zero is Answer.YES else domain
+            return Domain(domain.kind, Answer.NO if domain.zero is Answer.NO else unknown) if domain is not None else None
         if operation in ("softmax", "sigmoid"):
             masked = self._mask_of(operand)
             return Domain(Kind.PROBABILITIES, Answer.YES if masked is not None else unknown, masked)
@@ -188,13 +190,21 @@ class Domains:
             inner = self.of(operand)
             keeps = operation not in ("norm", "var", "std", "mse_loss", "l1_loss", "cdist")
             return Domain(Kind.NON_NEGATIVE, inner.zero if inner is not None and keeps else unknown)
+        if operation == "log" or operation == "exp":
+            inner = self.of(operand)
+            if inner is not None and inner.kind in (Kind.PROBABILITIES, Kind.LOGARITHMS):
+                kind = Kind.LOGARITHMS if operation == "log" else Kind.PROBABILITIES
+                is_zero = operation == "exp" and inner.masked is not None
+                return Domain(kind, Answer.YES if is_zero else unknown, inner.masked)
+            if operation == "log":
+                return None
         if operation in _POSITIVE:
             return Domain(Kind.NON_NEGATIVE, Answer.NO)
         return self._of_arithmetic(operation, operand, value)
 
     def _of_arithmetic(self, operation: str, operand: Value, value: Tensor) -> Domain | None:
         domain = self.of(operand)
-        if operation == operators.SUB and len(value.parents) > 1 and _is_of_itself(value):
+        if operation == operators.SUB and len(value.parents) > 1 and self._is_of_itself(value):
             return Domain(Kind.NUMBERS, Answer.YES)
         if operation in ("clamp", "clamp_min"):
             bound = self.lower_bound(value)
@@ -249,6 +259,27 @@ class Domains:
             scores = scores.parents[0]
         return None
 
+    def _is_of_itself(self, difference: Tensor) -> bool:
+        """Whether a difference is of each row of a tensor and each of the same tensor: `x[:, None] - x[None]`."""
+        first, second = (self._widened(item) for item in difference.parents[:2])
+        if first is None or second is None or first[0] is not second[0]:
+            return False
+        return first[1] != second[1]
+
+    def _widened(self, value: Value) -> tuple[Value, str] | None:
+        """A tensor that a value is with one more dimension, and how that is written."""
+        value = resolved(value)
+        while isinstance(value, Tensor) and value.op in ("expand", "repeat") and value.parents:
+            value = resolved(value.parents[0])
+        if not isinstance(value, Tensor) or not value.parents or value.site is None:
+            return None
+        whole, node = resolved(value.parents[0]), self._program.tree.node(value.site)
+        if value.op == operators.UNSQUEEZE and isinstance(node, ast.Call):
+            return whole, ast.unparse(node.args[-1] if node.args else node)
+        if isinstance(node, ast.Subscript) and _only_widens(node.slice):
+            return whole, ast.unparse(node.slice)
+        return None
+
     # -- in words ---------------------------------------------------------------------------------------
 
     def answers(self) -> Iterator[Text]:
@@ -287,10 +318,9 @@ def _same(first: Value, second: Value) -> bool:
     return resolved(first) is resolved(second)
 
 
-def _is_of_itself(difference: Tensor) -> bool:
-    """Whether a difference is of each row of a tensor and each of the same tensor: `x[:, None] - x[None]`."""
-    sides = [resolved(item) for item in difference.parents[:2]]
-    views = [side for side in sides if isinstance(side, Tensor) and side.op in ("unsqueeze", operators.GETITEM)]
-    if len(views) != 2 or views[0] is views[1] or not all(item.parents for item in views):
-        return False
-    return _same(views[0].parents[0], views[1].parents[0])
+def _only_widens(index: ast.expr) -> bool:
+    """Whether an index keeps all elements, and adds dimensions: `[:, None]`."""
+    items = index.elts if isinstance(index, ast.Tuple) else [index]
+    whole = (isinstance(item, ast.Slice) and not (item.lower or item.upper or item.step) for item in items)
+    constants = (isinstance(item, ast.Constant) and item.value in (None, ...) for item in items)
+    return all(map(operator.or_, whole, constants))

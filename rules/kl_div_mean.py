@@ -1,0 +1,98 @@
+"""The Kullback-Leibler divergence with the default reduction."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from torchlint import Category, Rule
+from torchlint.lazy_pattern import LazyPattern
+from torchlint.model import module_values, values
+from torchlint.pytorch import api, operators
+
+if TYPE_CHECKING:
+    from torchlint.syntax.python_ast import Site
+
+_COUNT = LazyPattern(r"(?i)size|shape|class|vocab|len\(|num|dim")
+
+
+class Divided(NamedTuple):
+    """The divergence at `loss` is divided by the number of all elements; `made` is where its module is made."""
+
+    loss: Site
+    made: Site | None
+
+
+class KlDivMean(Rule):
+    """`kl_div` without a `reduction` divides the divergence by the number of classes.
+
+    ## What it does
+    Finds `F.kl_div` and `nn.KLDivLoss` in losses without the argument `reduction`, where the result is not multiplied by
+    a size.
+
+    ## Why is this bad?
+    The default is the mean over all elements, and not over the samples: with 1000 classes the loss and its gradient are
+    1000 times smaller than the divergence, and beside other terms it hardly counts. PyTorch warns of it when it runs.
+
+    ## Example
+    ```python
+    import torch.nn.functional as F
+
+    def distill(student, teacher, x):
+        p = F.log_softmax(student(x), dim=1)
+        q = F.softmax(teacher(x), dim=1)
+        return F.kl_div(p, q)
+    ```
+
+    Use instead:
+    ```python
+    import torch.nn.functional as F
+
+    def distill(student, teacher, x):
+        p = F.log_softmax(student(x), dim=1)
+        q = F.softmax(teacher(x), dim=1)
+        return F.kl_div(p, q, reduction="batchmean")
+    ```
+
+    ## References
+    - [torch.nn.KLDivLoss](https://docs.pytorch.org/docs/stable/generated/torch.nn.KLDivLoss.html): "`reduction="mean"`
+      doesn't return the true KL divergence value, please use `reduction="batchmean"`"
+    """
+
+    code = "TL522"
+    category = Category.SUSPICIOUS
+    triggers = ((b"kl_div", b"KLDivLoss"),)
+    calls = frozenset({"kl_div", "KLDivLoss"})
+
+    def ask(self) -> Iterator[Divided]:
+        for event, loss in [] if self.model.is_test else self.model.endings.losses("kl_div"):
+            if event.mode is api.GradMode.OFF or self._is_multiplied(loss):
+                continue
+            module = values.resolved(loss.parents[0]) if isinstance(loss, values.ModuleOutput) else None
+            if module is not None and not module_values.is_as_made(module):
+                continue
+            site = module.site if module is not None else loss.site
+            call = self.model.tree.node(site) if site is not None else None
+            if isinstance(call, ast.Call) and self._is_default(call, 0 if module is not None else 2):
+                yield Divided(event.site, module.site if module is not None else None)
+
+    def _is_default(self, call: ast.Call, positional: int) -> bool:
+        """Whether a call leaves the reduction at its default."""
+        is_short = len(call.args) <= positional and not any(isinstance(item, ast.Starred) for item in call.args)
+        return is_short and all(item.arg in ("input", "target", "log_target") for item in call.keywords)
+
+    def _is_multiplied(self, loss: values.Tensor) -> bool:
+        """Whether a divergence is multiplied by what may be the number of classes."""
+        for user in self.model.domain.users(loss):
+            if user.op == operators.MUL and user.site is not None and _COUNT.search(self.model.tree.code(user.site)):
+                return True
+        return False
+
+    def report_Divided(self, found: Divided) -> None:
+        self.report(
+            found.loss,
+            "`kl_div` takes the mean over all elements: the loss is the divergence divided by the number of classes",
+            related=[(found.made, "the loss is made here")] if found.made is not None else (),
+            help='pass `reduction="batchmean"`',
+        )

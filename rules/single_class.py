@@ -1,0 +1,118 @@
+"""A softmax or cross-entropy over a single class."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from torchlint import Category, Rule
+from torchlint.model import events, values
+from torchlint.model.queries import losses
+from torchlint.model.shapes import sizes
+
+if TYPE_CHECKING:
+    from torchlint.model.shapes.tensor_type import TensorType
+    from torchlint.syntax.python_ast import Site
+
+
+class Constant(NamedTuple):
+    """What is computed at `site` is a constant, for its operand has one class."""
+
+    site: Site
+    is_loss: bool
+
+
+class SingleClass(Rule):
+    """A softmax or cross-entropy over one class: 1 or 0, whatever the input.
+
+    ## What it does
+    Finds `cross_entropy` of logits with one class, and softmaxes over a dimension of size 1, as far as sizes are
+    written out: `nn.Linear(d, 1)`, `nn.Conv2d(d, 1, 1)`, also through modules.
+
+    ## Why is this bad?
+    A softmax over one number is 1. The cross-entropy is 0 with a gradient of 0, so nothing is learned from it. Attention
+    weights are all 1 if the softmax is over the last dimension of `nn.Linear(d, 1)`, and not over the positions.
+
+    ## Example
+    ```python
+    import torch
+    import torch.nn.functional as F
+
+    def pool(states):
+        score = torch.nn.Linear(64, 1)
+        weights = F.softmax(score(states), dim=-1)
+        return (weights * states).sum(1)
+    ```
+
+    Use instead:
+    ```python
+    import torch
+    import torch.nn.functional as F
+
+    def pool(states):
+        score = torch.nn.Linear(64, 1)
+        weights = F.softmax(score(states), dim=1)
+        return (weights * states).sum(1)
+    ```
+
+    ## References
+    - [torch.nn.BCEWithLogitsLoss](https://docs.pytorch.org/docs/stable/generated/torch.nn.BCEWithLogitsLoss.html), the
+      loss for one logit
+    """
+
+    code = "TL523"
+    category = Category.CORRECTNESS
+    triggers = ((b"oftmax", b"cross_entropy", b"CrossEntropyLoss"),)
+    calls = frozenset({"softmax", "log_softmax", "cross_entropy", "CrossEntropyLoss"})
+
+    def ask(self) -> Iterator[Constant]:
+        if self.model.is_test:
+            return
+        for event, loss in self.model.endings.losses("cross_entropy"):
+            given = losses.operands(loss)[0]
+            if self._has_one(given, None):
+                yield Constant(event.site, is_loss=True)
+        for trace in self.model.program.traces:
+            for event in trace.of(events.Compute):
+                if event.value.op in ("softmax", "log_softmax"):
+                    dimension = self._dimension(event.value)
+                    if dimension is not None and self._has_one(event.value.parents[0], dimension):
+                        yield Constant(event.site, is_loss=False)
+
+    def _has_one(self, value: values.Value, dimension: int | None) -> bool:
+        """Whether a dimension of a tensor surely has one element; None: the dimension of classes."""
+        types = self.model.shapes.types_of(value)
+        ranks = [item.rank for item in types if item.rank is not None]
+        if dimension is None and len(ranks) == len(types) > 1:  # a convolution may get one image without a batch
+            return all(_is_one(item, int(item.rank == max(ranks))) for item in types)
+        return bool(types) and all(_is_one(item, dimension) for item in types)
+
+    def _dimension(self, softmax: values.Tensor) -> int | None:
+        """The dimension that a softmax is computed over, if it is written."""
+        known = self.model.program.observations.calls.get(softmax)
+        if known is None:
+            return None
+        _, arguments, receiver = known
+        given = arguments.get(0 if receiver is not None else 1, "dim")
+        number = values.resolved(given) if given is not None else None
+        constant = number.constant if isinstance(number, values.Plain) and number.is_literal else None
+        return constant if isinstance(constant, int) else None
+
+    def report_Constant(self, found: Constant) -> None:
+        self.report(
+            found.site,
+            "the cross-entropy of one class is 0 for any logits: nothing is learned from it"
+            if found.is_loss
+            else "this softmax is over a dimension of size 1: each result is a constant, and has no gradient",
+            help="use `binary_cross_entropy_with_logits`" if found.is_loss else "compute it over the other dimension",
+        )
+
+
+def _is_one(known: TensorType, dimension: int | None) -> bool:
+    """Whether a dimension has size 1. If only the last size of logits is known, it is the number of classes."""
+    if dimension is None:
+        dimension = -1 if known.is_open or known.rank == 1 else 1
+        if known.is_open and len(known.sizes) != 1:
+            return False
+    size = known.size(dimension)
+    return size is not None and sizes.numbers_of((size,)) == (1,)

@@ -1,0 +1,78 @@
+"""The class of torchvision's weights in the place of one of its members."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from torchlint import Category, Rule
+from torchlint.lazy_pattern import LazyPattern
+from torchlint.model.queries import names
+from torchlint.syntax import python_ast
+
+if TYPE_CHECKING:
+    from torchlint.syntax.python_ast import Site
+
+_CLASS = LazyPattern(r"^torchvision\.models\.(?:\w+\.)*\w+_Weights$")
+_PARAMETERS = frozenset({"weights", "weights_backbone"})
+
+
+class WholeEnum(NamedTuple):
+    """The argument at `site` is the class, of this name."""
+
+    site: Site
+    name: str
+
+
+class WeightsEnum(Rule):
+    """A model of torchvision gets the class of its weights, and none of the members.
+
+    ## What it does
+    Finds calls such as `resnet18(weights=ResNet18_Weights)`.
+
+    ## Why is this bad?
+    The argument is one of the weights, `ResNet18_Weights.DEFAULT`. The class itself raises a `TypeError`. Where that is
+    caught, the model starts without pretrained weights.
+
+    ## Example
+    ```python
+    from torchvision.models import ResNet18_Weights, resnet18
+
+    model = resnet18(weights=ResNet18_Weights)
+    ```
+
+    Use instead:
+    ```python
+    from torchvision.models import ResNet18_Weights, resnet18
+
+    model = resnet18(weights=ResNet18_Weights.DEFAULT)
+    ```
+
+    ## References
+    - [torchvision: using the pre-trained models](https://docs.pytorch.org/vision/stable/models.html)
+    """
+
+    code = "TL526"
+    category = Category.CORRECTNESS
+    triggers = ((b"_Weights",),)
+
+    def ask(self) -> Iterator[WholeEnum]:
+        definitions = self.model.definitions
+        for call in self.model.tree.of_type(ast.Call):
+            callee = names.imported(call.func, definitions)
+            last = callee.rpartition(".")[2]
+            if not callee.startswith("torchvision.models.") or not last.islower() or last.startswith("get_"):
+                continue
+            given = [*call.args[:1], *(item.value for item in call.keywords if item.arg in _PARAMETERS)]
+            for argument in given:
+                if isinstance(argument, (ast.Name, ast.Attribute)):
+                    if _CLASS.search(names.imported(argument, definitions)):
+                        yield WholeEnum(python_ast.site_of(argument), self.model.tree.code(argument))
+
+    def report_WholeEnum(self, found: WholeEnum) -> None:
+        self.report(
+            found.site,
+            f"`{found.name}` is the class of the weights, and not one of them: the call raises a `TypeError`",
+            help=f"pass `{found.name}.DEFAULT`",
+        )
