@@ -20,6 +20,8 @@ class Constant(NamedTuple):
 
     site: Site
     is_loss: bool
+    computed: Site | None
+    """Where a module of the program's own computes the loss that it is called for."""
 
 
 class SingleClass(Rule):
@@ -69,15 +71,17 @@ class SingleClass(Rule):
         if self.model.is_test:
             return
         for event, loss in self.model.endings.losses("cross_entropy"):
-            given = losses.operands(loss)[0]
+            given = values.resolved(losses.operands(loss)[0])
+            if isinstance(given, values.Parameter) and isinstance(event.value, values.ModuleOutput):
+                given = event.value.given.get(given.label, given)  # the `forward` of a loss of the program's own
             if self._has_one(given, None):
-                yield Constant(event.site, is_loss=True)
+                yield Constant(event.site, is_loss=True, computed=loss.site if loss is not event.value else None)
         for trace in self.model.program.traces:
             for event in trace.of(events.Compute):
                 if event.value.op in ("softmax", "log_softmax"):
                     dimension = self._dimension(event.value)
                     if dimension is not None and self._has_one(event.value.parents[0], dimension):
-                        yield Constant(event.site, is_loss=False)
+                        yield Constant(event.site, is_loss=False, computed=None)
 
     def _has_one(self, value: values.Value, dimension: int | None) -> bool:
         """Whether a dimension of a tensor surely has one element; None: the dimension of classes."""
@@ -104,6 +108,7 @@ class SingleClass(Rule):
             "the cross-entropy of one class is 0 for any logits: nothing is learned from it"
             if found.is_loss
             else "this softmax is over a dimension of size 1: each result is a constant, and has no gradient",
+            related=[(found.computed, "the loss is computed here")] if found.computed is not None else (),
             help="use `binary_cross_entropy_with_logits`" if found.is_loss else "compute it over the other dimension",
         )
 

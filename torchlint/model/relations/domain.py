@@ -174,7 +174,9 @@ class Domains:
             return self.of(operand)
         if operation == operators.GETITEM:
             domain = self.of(operand)
-            return Domain(domain.kind, Answer.NO if domain.zero is Answer.NO else unknown) if domain is not None else None
+            return (
+                Domain(domain.kind, Answer.NO if domain.zero is Answer.NO else unknown) if domain is not None else None
+            )
         if operation in ("softmax", "sigmoid"):
             masked = self._mask_of(operand)
             return Domain(Kind.PROBABILITIES, Answer.YES if masked is not None else unknown, masked)
