@@ -28,8 +28,7 @@ class KlDivMean(Rule):
     """`kl_div` without a `reduction` divides the divergence by the number of classes.
 
     ## What it does
-    Finds `F.kl_div` and `nn.KLDivLoss` in losses without the argument `reduction`, where the result is not multiplied by
-    a size.
+    Finds `F.kl_div` and `nn.KLDivLoss` without the argument `reduction`, if the result is not multiplied by a size.
 
     ## Why is this bad?
     The default is the mean over all elements, and not over the samples: with 1000 classes the loss and its gradient are

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 _STEPS = 24
 """Values between a condition and the operation."""
 _AT_ZERO = frozenset({"log", "log2", "log10", "sqrt", "rsqrt", "reciprocal"})
+_ROOTS = frozenset({"sqrt", "rsqrt"})
 _SMOOTH = frozenset("add sub rsub mul neg sum mean log1p log float view reshape squeeze unsqueeze where".split())
 _OF_MASKS = frozenset("bitwise logical_not logical_and logical_or float double to type_as bool long int".split())
 _MASK_METHODS = {"eq": ast.Eq, "ne": ast.NotEq, "gt": ast.Gt, "lt": ast.Lt, "ge": ast.GtE, "le": ast.LtE}
@@ -93,10 +94,10 @@ class LateGuard(Rule):
 
     def _guards(self, value: values.Tensor) -> Iterator[tuple[values.Value, values.Value, bool]]:
         """The pairs of a condition and what is chosen by it."""
-        if value.op == "where" and len(value.parents) == 3:
+        if value.op == operators.WHERE and len(value.parents) == 3:
             for arm in value.parents[1:]:
                 yield value.parents[0], arm, False
-        elif value.op == "masked_fill" and len(value.parents) == 3:
+        elif value.op == operators.MASKED_FILL and len(value.parents) == 3:
             yield value.parents[1], value.parents[0], False
         elif value.op == operators.MUL and len(value.parents) == 2:
             yield value.parents[0], value.parents[1], True
@@ -150,7 +151,7 @@ class LateGuard(Rule):
                 continue
             if item.op == operators.DIV and len(item.parents) == 2:
                 yield item, values.resolved(item.parents[1])
-            elif (item.op in _AT_ZERO or (item.op == "exp" and not is_product)) and item.parents:
+            elif (item.op in _AT_ZERO or (item.op == operators.EXP and not is_product)) and item.parents:
                 yield item, values.resolved(item.parents[0])
             if item.op in _SMOOTH | {operators.DIV}:
                 stack.extend(item.parents)
@@ -164,7 +165,7 @@ class LateGuard(Rule):
         bound: float,
     ) -> bool:
         """Whether a comparison foresees values at which an operation is infinite."""
-        if operation.op == "exp":
+        if operation.op == operators.EXP:
             return operand is tested and bound >= _OVERFLOW and operator in (ast.Gt, ast.GtE, ast.Lt, ast.LtE)
         is_absolute = isinstance(tested, values.Tensor) and tested.op == operators.ABS
         inner = values.resolved(tested.parents[0]) if is_absolute else tested
@@ -174,7 +175,7 @@ class LateGuard(Rule):
         if numbers is not None and numbers.zero is values.Answer.NO:
             return False
         is_from_zero = numbers is not None and numbers.kind in (domain.Kind.NON_NEGATIVE, domain.Kind.PROBABILITIES)
-        return is_absolute or is_from_zero or operator in (ast.Eq, ast.NotEq) or operation.op in ("sqrt", "rsqrt")
+        return is_absolute or is_from_zero or operator in (ast.Eq, ast.NotEq) or operation.op in _ROOTS
 
     def report_Late(self, late: Late) -> None:
         then = "the product is NaN" if late.is_product else "its gradient is NaN"

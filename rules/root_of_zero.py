@@ -13,6 +13,8 @@ from torchlint.pytorch import operators
 if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
 
+_BOUNDS = frozenset({"clamp", "clamp_min"})
+_RESHAPING = frozenset({"unsqueeze", "view", "reshape", "expand", "squeeze"})
 _BEHIND = 4
 """Operators between a root and what is added to it."""
 
@@ -89,10 +91,10 @@ class RootOfZero(Rule):
             for user in users:
                 if user.op == operators.ADD and any(map(self.model.domain.is_epsilon, user.parents)):
                     return user.site
-                bound = self.model.domain.lower_bound(user) if user.op in ("clamp", "clamp_min") else None
+                bound = self.model.domain.lower_bound(user) if user.op in _BOUNDS else None
                 if bound is not None and self.model.domain.is_epsilon(bound):
                     return user.site
-            following = [user for user in users if user.op in ("unsqueeze", "view", "reshape", "expand", "squeeze")]
+            following = [user for user in users if user.op in _RESHAPING]
             if len(following) != 1:
                 return None
             value = following[0]

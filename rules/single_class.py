@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
 
 
+_SOFTMAXES = frozenset({"softmax", "log_softmax"})
+
+
 class Constant(NamedTuple):
     """What is computed at `site` is a constant, for its operand has one class."""
 
@@ -32,8 +35,8 @@ class SingleClass(Rule):
     written out: `nn.Linear(d, 1)`, `nn.Conv2d(d, 1, 1)`, also through modules.
 
     ## Why is this bad?
-    A softmax over one number is 1. The cross-entropy is 0 with a gradient of 0, so nothing is learned from it. Attention
-    weights are all 1 if the softmax is over the last dimension of `nn.Linear(d, 1)`, and not over the positions.
+    A softmax over one number is 1. The cross-entropy is 0 with a gradient of 0, so nothing is learned from it.
+    Attention weights are all 1 if the softmax is over the last dimension of `nn.Linear(d, 1)`, and not over positions.
 
     ## Example
     ```python
@@ -78,7 +81,7 @@ class SingleClass(Rule):
                 yield Constant(event.site, is_loss=True, computed=loss.site if loss is not event.value else None)
         for trace in self.model.program.traces:
             for event in trace.of(events.Compute):
-                if event.value.op in ("softmax", "log_softmax"):
+                if event.value.op in _SOFTMAXES:
                     dimension = self._dimension(event.value)
                     if dimension is not None and self._has_one(event.value.parents[0], dimension):
                         yield Constant(event.site, is_loss=False, computed=None)

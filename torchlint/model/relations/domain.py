@@ -44,6 +44,10 @@ _OF_MODULES = {
     "LogSigmoid": "logsigmoid", "ReLU": "relu", "Softplus": "softplus", "Linear": "linear", "Conv1d": "linear",
     "Conv2d": "linear", "Conv3d": "linear", "MSELoss": "mse_loss", "L1Loss": "l1_loss",
 }  # fmt: skip
+_FILLS = frozenset({operators.MASKED_FILL, operators.MASKED_FILL_, operators.WHERE})
+_REPEATING = frozenset({"expand", "repeat"})
+_ANSWERED = frozenset({"log", "kl_div", "cross_entropy", "nll_loss"})
+"""Operators whose operand the relation states, beside roots."""
 _EPSILON = LazyPattern(r"(?i)(?:^|[._])eps(?:ilon)?$|tiny\b")
 _MINUS_INFINITY = LazyPattern(
     r"""^\(?(?:-\s*(?:float\(\s*["']\+?inf(?:inity)?["']\s*\)|(?:torch\.|math\.|np\.|numpy\.)?inf)"""
@@ -253,7 +257,7 @@ class Domains:
             scores = resolved(scores)
             if not isinstance(scores, Tensor) or isinstance(scores, ModuleOutput) or len(scores.parents) < 1:
                 return None
-            if scores.op in ("masked_fill", "where", operators.MASKED_FILL_):
+            if scores.op in _FILLS:
                 fills = any(self.is_minus_infinity(item) for item in scores.parents[1:])
                 return scores.site if fills else None
             if scores.op not in _RESHAPING | {operators.DIV}:
@@ -271,7 +275,7 @@ class Domains:
     def _widened(self, value: Value) -> tuple[Value, str] | None:
         """A tensor that a value is with one more dimension, and how that is written."""
         value = resolved(value)
-        while isinstance(value, Tensor) and value.op in ("expand", "repeat") and value.parents:
+        while isinstance(value, Tensor) and value.op in _REPEATING and value.parents:
             value = resolved(value.parents[0])
         if not isinstance(value, Tensor) or not value.parents or value.site is None:
             return None
@@ -288,7 +292,7 @@ class Domains:
         """The numbers of which roots and logarithms are taken, and those that are given to a loss."""
         for trace in self._program.traces:
             for event in trace.of(Compute):
-                if is_root(event.value) or event.value.op in ("log", "kl_div", "cross_entropy", "nll_loss"):
+                if is_root(event.value) or event.value.op in _ANSWERED:
                     domain = self.of(event.value.parents[0]) if event.value.parents else None
                     if domain is not None:
                         yield Text(event.site, self._said(domain))
@@ -300,7 +304,7 @@ class Domains:
 
 def is_root(value: Tensor) -> bool:
     """Whether a value is a square root: `x.sqrt()`, `x ** 0.5`."""
-    if value.op == "sqrt":
+    if value.op == operators.SQRT:
         return True
     power = resolved(value.parents[1]) if value.op == operators.POW and len(value.parents) > 1 else None
     return isinstance(power, Plain) and power.constant == 0.5

@@ -1,0 +1,124 @@
+"""Means over what a mask selects, which may be nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from torchlint import Category, Rule
+from torchlint.lazy_pattern import LazyPattern
+from torchlint.model import events, values
+from torchlint.model.relations import domain
+from torchlint.pytorch import api, operators
+
+if TYPE_CHECKING:
+    from torchlint.syntax.python_ast import Site
+
+_ASKED = LazyPattern(r"any|sum|numel|len|count|size|shape|num")
+_FORWARD = frozenset({"forward"})
+_SAME = frozenset("float double half to type_as unsqueeze squeeze expand view reshape bool long int".split())
+
+
+class EmptyMean(NamedTuple):
+    """The mean at `site` is over what a mask selects."""
+
+    site: Site
+
+
+class EmptyMask(Rule):
+    """A mean over what a mask selects is NaN where it selects nothing.
+
+    ## What it does
+    Finds `(loss * mask).sum() / mask.sum()` and `loss[x > 0].mean()` in the graph of a loss, where nothing keeps the
+    divisor from 0 and no condition asks for it. A preview: many masks always select something, as of padded sequences.
+
+    ## Why is this bad?
+    In a batch without any selected element 0 is divided by 0. The loss is NaN, and after the step so are all weights.
+
+    ## Example
+    ```python
+    import torch
+
+    def train(model: torch.nn.Linear, x, y, optimizer):
+        error = (model(x) - y).abs()
+        mask = y > 0
+        loss = (error * mask).sum() / mask.sum()
+        loss.backward()
+        optimizer.step()
+    ```
+
+    Use instead:
+    ```python
+    import torch
+
+    def train(model: torch.nn.Linear, x, y, optimizer):
+        error = (model(x) - y).abs()
+        mask = y > 0
+        loss = (error * mask).sum() / mask.sum().clamp(min=1)
+        loss.backward()
+        optimizer.step()
+    ```
+    """
+
+    code = "TL527"
+    category = Category.SUSPICIOUS
+    preview = True
+    triggers = ((b"sum", b"mean"),)
+
+    def ask(self) -> Iterator[EmptyMean]:
+        for trace in [] if self.model.is_test else self.model.program.traces:
+            masks = {(site, tensor): mask for site, tensor, mask in self.model.program.observations.masked}
+            for event in trace.of(events.Compute):
+                if self._is_trained(event) and not self._is_asked(event):
+                    if self._is_quotient(event.value) or self._is_mean(event.value, masks):
+                        yield EmptyMean(event.site)
+
+    def _is_trained(self, event: events.Compute) -> bool:
+        """Whether a mean has a graph, or may have one and is computed by a `forward`."""
+        tracked = self.model.tracking.tracked(event.value)
+        if tracked is not values.Answer.UNKNOWN or event.mode is not api.GradMode.ON:
+            return tracked is values.Answer.YES
+        around = self.model.definitions.method_around(self.model.tree.node(event.site))
+        return around is not None and around.is_method and around.name in _FORWARD
+
+    def _is_asked(self, event: events.Compute) -> bool:
+        """Whether a condition around, or before, asks for a number of elements."""
+        branches = [branch for branch, _ in (*event.path, *event.passed) if isinstance(branch, events.Branch)]
+        codes = (self.model.tree.code(item.site).partition("\n")[0] for item in branches)
+        return any(_ASKED.search(code) for code in codes)
+
+    def _is_quotient(self, value: values.Tensor) -> bool:
+        """`(x * mask).sum() / mask.sum()`."""
+        if value.op != operators.DIV or len(value.parents) != 2:
+            return False
+        above, below = map(values.resolved, value.parents)
+        if not all(isinstance(item, values.Tensor) and item.op == operators.SUM for item in (above, below)):
+            return False
+        product, mask = values.resolved(above.parents[0]), _plain(below.parents[0])
+        is_product = isinstance(product, values.Tensor) and product.op == operators.MUL
+        return is_product and any(_plain(item) is mask for item in product.parents)
+
+    def _is_mean(self, value: values.Tensor, masks: dict[tuple[Site, values.Tensor], values.Tensor]) -> bool:
+        """`x[mask].mean()`."""
+        chosen = values.resolved(value.parents[0]) if value.op == operators.MEAN and value.parents else None
+        if not isinstance(chosen, values.Tensor) or chosen.op != operators.GETITEM or chosen.site is None:
+            return False
+        whole = values.resolved(chosen.parents[0])
+        mask = masks.get((chosen.site, whole)) if isinstance(whole, values.Tensor) else None
+        numbers = self.model.domain.of(mask) if mask is not None else None
+        return numbers is not None and numbers.kind is domain.Kind.MASK
+
+    def report_EmptyMean(self, found: EmptyMean) -> None:
+        self.report(
+            found.site,
+            "this mean is NaN in a batch in which the mask selects nothing, and so are all weights after the step",
+            help="divide by `mask.sum().clamp(min=1)`",
+        )
+
+
+def _plain(value: values.Value) -> values.Value:
+    """A mask in its own type and shape."""
+    value = values.resolved(value)
+    while isinstance(value, values.Tensor) and value.op in _SAME and value.parents:
+        value = values.resolved(value.parents[0])
+    return value
