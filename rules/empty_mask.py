@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from torchlint import Category, Rule
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import events, values
 from torchlint.model.relations import domain
 from torchlint.pytorch import api, operators
-
-if TYPE_CHECKING:
-    from torchlint.syntax.python_ast import Site
+from torchlint.syntax.python_ast import Site
 
 _ASKED = LazyPattern(r"any|sum|numel|len|count|size|shape|num")
-_FORWARD = frozenset({"forward"})
+_MOST = 64
 _SAME = frozenset("float double half to type_as unsqueeze squeeze expand view reshape bool long int".split())
 
 
@@ -66,20 +64,16 @@ class EmptyMask(Rule):
     triggers = ((b"sum", b"mean"),)
 
     def ask(self) -> Iterator[EmptyMean]:
+        seen = set[Site]()
         for trace in [] if self.model.is_test else self.model.program.traces:
             masks = {(site, tensor): mask for site, tensor, mask in self.model.program.observations.masked}
             for event in trace.of(events.Compute):
-                if self._is_trained(event) and not self._is_asked(event):
-                    if self._is_quotient(event.value) or self._is_mean(event.value, masks):
-                        yield EmptyMean(event.site)
-
-    def _is_trained(self, event: events.Compute) -> bool:
-        """Whether a mean has a graph, or may have one and is computed by a `forward`."""
-        tracked = self.model.tracking.tracked(event.value)
-        if tracked is not values.Answer.UNKNOWN or event.mode is not api.GradMode.ON:
-            return tracked is values.Answer.YES
-        around = self.model.definitions.method_around(self.model.tree.node(event.site))
-        return around is not None and around.is_method and around.name in _FORWARD
+                if self.model.tracking.tracked(event.value) is values.Answer.YES and not self._is_asked(event):
+                    for value in _computed(event.value):
+                        is_mean = self._is_quotient(value) or self._is_mean(value, masks)
+                        if is_mean and value.site is not None and value.site not in seen:
+                            seen.add(value.site)
+                            yield EmptyMean(value.site)
 
     def _is_asked(self, event: events.Compute) -> bool:
         """Whether a condition around, or before, asks for a number of elements."""
@@ -92,7 +86,10 @@ class EmptyMask(Rule):
         if value.op != operators.DIV or len(value.parents) != 2:
             return False
         above, below = map(values.resolved, value.parents)
-        if not all(isinstance(item, values.Tensor) and item.op == operators.SUM for item in (above, below)):
+        if not all(
+            isinstance(item, values.Tensor) and item.op == operators.SUM and len(item.parents) == 1
+            for item in (above, below)
+        ):
             return False
         product, mask = values.resolved(above.parents[0]), _plain(below.parents[0])
         is_product = isinstance(product, values.Tensor) and product.op == operators.MUL
@@ -114,6 +111,20 @@ class EmptyMask(Rule):
             "this mean is NaN in a batch in which the mask selects nothing, and so are all weights after the step",
             help="divide by `mask.sum().clamp(min=1)`",
         )
+
+
+def _computed(value: values.Tensor) -> Iterator[values.Tensor]:
+    """A value, and what the `forward` of a module of the program computes for it."""
+    yield value
+    body = value.body if isinstance(value, values.ModuleOutput) else None
+    stack, seen = [body] if body is not None else [], set[values.Value]()
+    while stack and len(seen) < _MOST:
+        item = values.resolved(stack.pop())
+        if item not in seen and isinstance(item, (values.Tensor, values.Container)):
+            seen.add(item)
+            stack.extend(item.parents)
+            if isinstance(item, values.Tensor) and item.mode is not api.GradMode.OFF:
+                yield item
 
 
 def _plain(value: values.Value) -> values.Value:
