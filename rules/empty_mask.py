@@ -96,8 +96,8 @@ class EmptyMask(Rule):
         return is_product and any(_plain(item) is mask for item in product.parents)
 
     def _is_mean(self, value: values.Tensor, masks: dict[tuple[Site, values.Tensor], values.Tensor]) -> bool:
-        """`x[mask].mean()`."""
-        chosen = values.resolved(value.parents[0]) if value.op == operators.MEAN and value.parents else None
+        """`x[mask].mean()`; the mean of the rows of a class, `x[y == c].mean(0)`, is of classes that there are."""
+        chosen = values.resolved(value.parents[0]) if value.op == operators.MEAN and len(value.parents) == 1 else None
         if not isinstance(chosen, values.Tensor) or chosen.op != operators.GETITEM or chosen.site is None:
             return False
         whole = values.resolved(chosen.parents[0])
