@@ -98,6 +98,10 @@ class Sites:
         """The number of the place at which a function of the user's begins."""
         return self._numbered(((self.file(code), code.co_firstlineno),))
 
+    def place(self, file: int, line: int) -> int:
+        """The number of a line of one of the files."""
+        return self._numbered(((file, line),))
+
     def _numbered(self, site: Site) -> int:
         with self._lock:
             if site not in self._ids:

@@ -1,4 +1,4 @@
-"""Calls of loss functions, line by line: what checks of their inputs share. No value is read until evidence is written."""
+"""Calls of loss functions, line by line: what checks of their inputs share; values are read with the evidence."""
 
 from __future__ import annotations
 
