@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from torchlint_probe.checks._gradient_norms import Gradients
-from torchlint_probe.checks._names import Models
+from torchlint_probe.checks._names import Models, leaves_of
 from torchlint_probe.checks.check import Check, Operated
 from torchlint_probe.contained import contained
 from torchlint_probe.graphs import nodes
@@ -30,6 +31,9 @@ class Checks:
         """Who does something at an event, of those that have happened."""
         self._gradients: Gradients | None = None
         self._graph: list[Any] | None = None
+        self.held: set[int] = set()
+        """The identities of all parameters of optimizers that have stepped."""
+        self._holders: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
 
     @property
     def trouble_of(self) -> Probe:
@@ -84,6 +88,10 @@ class Checks:
 
     def before_step(self, optimizer: Any) -> None:
         """An optimizer is about to step."""
+        groups = len(optimizer.param_groups)
+        if self._holders.get(optimizer) != groups:
+            self._holders[optimizer] = groups
+            self.held |= {id(leaf) for leaf in leaves_of(optimizer)}
         self._gradients = None
         self.tell("before_step", optimizer)
         self._gradients = None
