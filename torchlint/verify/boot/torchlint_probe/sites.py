@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+from collections.abc import Iterator
 from types import CodeType, FrameType, TracebackType
 
 import torch
@@ -93,6 +94,14 @@ class Sites:
             frame = frame.f_back
         known = self._known.get(tuple(places))
         return self._add(stack, tuple(places)) if known is None else known
+
+    def codes(self) -> Iterator[CodeType]:
+        """The functions of the user's that are running in this thread, the innermost first."""
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None:
+            if self.file(frame.f_code) >= 0:
+                yield frame.f_code
+            frame = frame.f_back
 
     def at(self, code: CodeType) -> int:
         """The number of the place at which a function of the user's begins."""

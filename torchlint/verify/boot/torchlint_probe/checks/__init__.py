@@ -31,8 +31,8 @@ class Checks:
         """Who does something at an event, of those that have happened."""
         self._gradients: Gradients | None = None
         self._graph: list[Any] | None = None
-        self.held: set[int] = set()
-        """The identities of all parameters of optimizers that have stepped."""
+        self._held: dict[int, weakref.ref[torch.Tensor]] = {}
+        """By identity, the parameters of optimizers that have stepped."""
         self._holders: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
 
     @property
@@ -91,10 +91,15 @@ class Checks:
         groups = len(optimizer.param_groups)
         if self._holders.get(optimizer) != groups:
             self._holders[optimizer] = groups
-            self.held |= {id(leaf) for leaf in leaves_of(optimizer)}
+            self._held |= {id(leaf): weakref.ref(leaf) for leaf in leaves_of(optimizer)}
         self._gradients = None
         self.tell("before_step", optimizer)
         self._gradients = None
+
+    def holds(self, leaf: torch.Tensor) -> bool:
+        """Whether an optimizer that has stepped has a parameter."""
+        held = self._held.get(id(leaf))
+        return held is not None and held() is leaf
 
     def gradients_of(self, optimizer: Any) -> Gradients:
         """The gradients that a step is about to use; asked for while checks are told of it."""

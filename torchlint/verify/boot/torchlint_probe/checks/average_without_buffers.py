@@ -81,7 +81,7 @@ class AverageWithoutBuffers(Check):
     def _judge(self, module: nn.Module, follower: _Follower, layer: nn.Module) -> None:
         leaves = dict(module.named_parameters())
         site = self._places.get(follower.place, 0)
-        if not site or any(id(leaf) in self.probe.checks.held for leaf in leaves.values()):
+        if not site or any(self.probe.checks.holds(leaf) for leaf in leaves.values()):
             return
         weight = next(leaf for leaf in leaves.values() if leaf.dim() > 1)
         if memory(weight) != follower.place or torch.equal(weight.detach(), follower.weight):
@@ -89,7 +89,7 @@ class AverageWithoutBuffers(Check):
         mean: Any = layer.running_mean
         shapes = {name: leaf.shape for name, leaf in leaves.items()}
         others = [item for item in list(self._trained) if item is not module and _shapes(item) == shapes]
-        others = [item for item in others if any(id(leaf) in self.probe.checks.held for leaf in item.parameters())]
+        others = [item for item in others if any(self.probe.checks.holds(leaf) for leaf in item.parameters())]
         means = [found for item in others if (found := _normalization(item)) is not None]
         moved = [item for item in means if not torch.equal(item.running_mean, mean)]  # type: ignore[arg-type]
         if torch.equal(mean, follower.mean) and moved:

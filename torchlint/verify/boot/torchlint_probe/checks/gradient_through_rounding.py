@@ -39,7 +39,7 @@ class GradientThroughRounding(Check):
 
     def before_backward(self, roots: list[torch.Tensor], site: int) -> None:
         self._backwards += 1
-        if self._backwards % _EVERY or not self.probe.checks.held:
+        if self._backwards % _EVERY or not self.probe.optimizers:
             return
         graph = self.probe.checks.graph_of(roots)
         flat = [node for node in graph if node.name().startswith(_FLAT)] if len(graph) < NODES else []
@@ -47,7 +47,7 @@ class GradientThroughRounding(Check):
             return
         reached = {id(node.variable) for node in _before(roots) if hasattr(node, "variable")}
         behind = [node.variable for node in graph if hasattr(node, "variable") and id(node.variable) not in reached]
-        behind = [leaf for leaf in behind if id(leaf) in self.probe.checks.held]
+        behind = [leaf for leaf in behind if self.probe.checks.holds(leaf)]
         if behind:
             made = origin(flat[0]).site
             name, looks, _ = self._found.get(made, (flat[0].name().partition("Backward")[0].lower(), 0, ""))

@@ -34,6 +34,8 @@ class LossOutsideGraph(Check):
         self._lines: dict[int, list[int]] = {}
         """By site of the backward: how many, how many of leaves, and the site at which the last one was made."""
 
+        self._has_stepped = False
+
     def operators(self) -> Mapping[Any, Operated]:
         return dict.fromkeys((torch.Tensor.requires_grad_, _SETTER, torch.tensor), self._operated)
 
@@ -47,13 +49,16 @@ class LossOutsideGraph(Check):
     def before_backward(self, roots: list[torch.Tensor], site: int) -> None:
         line = self._lines.setdefault(site, [0, 0, 0])
         line[0] += 1
-        if roots and all(_is_free(root) and id(root) not in self.probe.checks.held for root in roots):
+        if roots and all(_is_free(root) and not self.probe.checks.holds(root) for root in roots):
             line[1] += 1
             made = self._made.get(id(roots[0]))
             line[2] = made[1] if made is not None and made[0]() is roots[0] else site
 
+    def before_step(self, optimizer: Any) -> None:
+        self._has_stepped = True
+
     def sightings(self) -> Iterator[Sighting]:
-        if not self.probe.checks.held:
+        if not self._has_stepped:
             return
         for backwards, leaves, site in list(self._lines.values()):
             if backwards == leaves >= _BACKWARDS:
