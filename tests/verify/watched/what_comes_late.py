@@ -17,7 +17,7 @@ class Net(nn.Module):
         return self.head(torch.tanh(self.body(x)))
 
     def grow(self):
-        self.head = nn.Linear(8, 1)  # seen: parameter-after-optimizer (`head.weight`)
+        self.head = nn.Linear(8, 1)
 
 
 def steps(model, optimizer, count=12):
@@ -32,7 +32,7 @@ def steps(model, optimizer, count=12):
 def grown():
     model = Net()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-    model.grow()
+    model.grow()  # seen: parameter-after-optimizer (`head.weight`)
     steps(model, optimizer)
 
 

@@ -103,6 +103,14 @@ class Sites:
                 yield frame.f_code
             frame = frame.f_back
 
+    def apart(self, site: int, other: int) -> int:
+        """The number of the line of `site` at which its stack parts from that of another, seen from outside."""
+        stack, beside = self.stacks[site], self.stacks[other]
+        common = 0
+        while common < min(len(stack), len(beside)) and stack[-1 - common] == beside[-1 - common]:
+            common += 1
+        return self._numbered(stack[len(stack) - common - 1 :]) if common < len(stack) else site
+
     def at(self, code: CodeType) -> int:
         """The number of the place at which a function of the user's begins."""
         return self._numbered(((self.file(code), code.co_firstlineno),))

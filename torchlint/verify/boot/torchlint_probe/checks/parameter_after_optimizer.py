@@ -3,8 +3,8 @@
 Asks at every fifth step of an optimizer which parameters of the models that ran have a gradient and no optimizer has.
 Yes if there were some at two of these steps, they were registered with a module, or switched from
 `requires_grad=False`, after the optimizer was made that holds others of the same model, and nobody has changed their
-values in between. The line is that which made or unfroze them. Give them to the optimizer by `add_param_group`, or make
-it afterwards.
+values in between. The line is that which made or unfroze them, in the function that made the optimizer if it led there.
+Give them to the optimizer by `add_param_group`, or make it afterwards.
 
 Source: "Optimizer, constructing it" in PyTorch's documentation of `torch.optim`.
 """
@@ -81,15 +81,17 @@ class ParameterAfterOptimizer(Check):
         late = [leaf for leaf in leaves if leaf.grad is not None and leaf in self._late and id(leaf) not in order]
         late = [leaf for leaf in late if leaf.requires_grad and 0 <= first < self._late[leaf][1]]
         self._versions |= {id(leaf): leaf._version for leaf in late}
-        sites = {self._late[leaf][0] for leaf in late}
-        for site in sites:
+        optimizer = next((item for item in list(self._optimizers) if self.probe.order_of(item) == first), None)
+        made = self.probe.made_at(optimizer) if optimizer is not None else 0
+        for site in {self._late[leaf][0] for leaf in late}:
             own = [leaf for leaf in late if self._late[leaf][0] == site]
             self._seen.pop(site, None)
             if all(before.get(id(leaf)) == leaf._version for leaf in own):
                 message = (
                     f"{self.models.named(own)} came after the optimizer: they get gradients, and no step moves them"
                 )
-                self._seen[site] = Sighting(site, message, {"parameters": len(own)})
+                place = self.probe.sites.apart(site, made)
+                self._seen[site] = Sighting(place, message, {"parameters": len(own)})
 
     def sightings(self) -> Iterator[Sighting]:
         yield from list(self._seen.values())

@@ -55,8 +55,10 @@ class UndoneEvaluationMode(ModeChanges):
         if torch.is_grad_enabled():
             self._evaluated.discard(module)
             self._undone.pop(module, None)
-        elif self._undone and (undone := self._undone.get(module)) is not None and module.training:
-            undone.calls += 1
+        elif self._undone and (undone := self._undone.get(module)) is not None:
+            undone.calls += module.training
+        elif self._undone and isinstance(output, torch.Tensor) and output.numel() == 1:
+            self._computed()  # a module that gives one number for what it is given
 
     def after_step(self, optimizer: Any) -> None:
         if self._evaluated:
@@ -67,8 +69,11 @@ class UndoneEvaluationMode(ModeChanges):
         return {getattr(functional, name): self._operated for name in (*_LOSSES, *_OTHERS)}
 
     def _operated(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
-        if torch.is_grad_enabled():
-            return
+        if self._undone and not torch.is_grad_enabled():
+            self._computed()
+
+    def _computed(self) -> None:
+        """A loss was computed without gradients."""
         for module, undone in list(self._undone.items()):
             if undone.calls > undone.losses:
                 undone.losses += 1
