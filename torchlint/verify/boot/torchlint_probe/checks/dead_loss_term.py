@@ -45,6 +45,8 @@ class DeadLossTerm(Check):
         self._steps: dict[tuple[str, int], set[int]] = {}
 
     def operated(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
+        if not self._dead and func not in _CUTTING:
+            return  # nearly always, and at every operator
         if not isinstance(result, torch.Tensor) or not torch.is_grad_enabled():
             return
         if func in _CUTTING and any(isinstance(item, torch.Tensor) and item.requires_grad for item in args):
