@@ -93,7 +93,7 @@ def averaged(buffers):
 
 
 def noise(seed=0):
-    torch.manual_seed(seed)  # seen: seeded-every-step (with 0)
+    torch.manual_seed(seed)  # seen: reseeded-in-loop (with 0)
     return 0.1 * torch.randn(8, 4)
 
 

@@ -65,7 +65,7 @@ def versions(module: torch.nn.Module) -> int:
 def memory(tensor: torch.Tensor) -> int:
     """The place of a tensor's values; 0 where it has none of its own."""
     try:
-        return tensor.data_ptr()
+        return int(tensor.data_ptr())
     except (RuntimeError, NotImplementedError):
         return 0
 

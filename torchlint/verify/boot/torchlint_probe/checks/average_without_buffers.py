@@ -32,7 +32,7 @@ class _Follower:
     def __init__(self, model: nn.Module, layer: nn.Module, weight: torch.Tensor) -> None:
         self.layer = weakref.ref(layer)
         self.weight = weight.detach().clone()
-        self.mean = layer.running_mean.clone()  # type: ignore[operator, union-attr]
+        self.mean = layer.running_mean.clone()
         self.place = memory(weight)
         self.calls = 0
 
@@ -91,7 +91,7 @@ class AverageWithoutBuffers(Check):
         others = [item for item in list(self._trained) if item is not module and _shapes(item) == shapes]
         others = [item for item in others if any(self.probe.checks.holds(leaf) for leaf in item.parameters())]
         means = [found for item in others if (found := _normalization(item)) is not None]
-        moved = [item for item in means if not torch.equal(item.running_mean, mean)]  # type: ignore[arg-type]
+        moved = [item for item in means if not torch.equal(item.running_mean, mean)]
         if torch.equal(mean, follower.mean) and moved:
             kind = type(layer).__name__
             message = (

@@ -63,10 +63,10 @@ class GradientHoldsGraph(Check):
         """A backward has given these tensors gradients with a graph."""
         found = sorted(found, key=lambda leaf: isinstance(leaf, torch.nn.Parameter))  # those that are cleared come last
         held = next((leaf for leaf in found if leaf.grad is not None and leaf.grad.grad_fn is not None), None)
-        if held is None or _KEY in held.grad.grad_fn.metadata:  # type: ignore[union-attr]
+        if held is None or _KEY in held.grad.grad_fn.metadata:
             return
         count = self._counts.setdefault(self.probe.sites.here(), _Count())
-        held.grad.grad_fn.metadata[_KEY] = _Life(count)  # type: ignore[union-attr]
+        held.grad.grad_fn.metadata[_KEY] = _Life(count)
         count.made += 1
         if count.made == count.alive:
             count.most = count.made

@@ -19,7 +19,7 @@ import torch
 from torchlint_probe.checks.check import Check, Operated, Sighting
 
 _BACKWARDS = 3
-_SETTER: Any = torch.Tensor.requires_grad.__set__  # type: ignore[attr-defined]
+_SETTER: Any = torch.Tensor.requires_grad.__set__
 
 
 class LossOutsideGraph(Check):

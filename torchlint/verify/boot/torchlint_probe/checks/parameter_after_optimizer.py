@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from torchlint_probe.probe import Probe
 
 _EVERY = 5
-_SETTER: Any = torch.Tensor.requires_grad.__set__  # type: ignore[attr-defined]
+_SETTER: Any = torch.Tensor.requires_grad.__set__
 
 
 class ParameterAfterOptimizer(Check):

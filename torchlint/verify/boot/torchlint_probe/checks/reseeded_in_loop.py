@@ -36,11 +36,11 @@ class _Line:
         self.drawn = False
 
 
-class SeededEveryStep(Check):
+class ReseededInLoop(Check):
     """Hears of seeds and draws."""
 
-    name = "seeded-every-step"
-    code = "TW601"
+    name = "reseeded-in-loop"
+    code = "TL610"
 
     def __init__(self, probe: Any) -> None:
         super().__init__(probe)
@@ -105,5 +105,5 @@ class _Hook:
     def __call__(self, original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         result = original(*args, **kwargs)
         value = next(iter((*args, *kwargs.values())), None)
-        self._probe.checks.tell_one(SeededEveryStep, self._event, value)
+        self._probe.checks.tell_one(ReseededInLoop, self._event, value)
         return result
