@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
-from torchlint_probe.checks.check import Check
+if TYPE_CHECKING:
+    from torchlint_probe.probe import Probe
 
 CALLS = 3
 """Calls of a line that it takes."""
@@ -55,24 +56,24 @@ class LossLine:
             return False
 
 
-class LossCalls(Check):
-    """Keeps lines; what is wrong with a call says the check."""
+class LossLines:
+    """The lines that call a loss; what is wrong with a call says the check."""
 
-    def __init__(self, probe: Any) -> None:
-        super().__init__(probe)
-        self.lines: dict[int, LossLine] = {}
+    def __init__(self, probe: Probe) -> None:
+        self._probe = probe
+        self._lines: dict[int, LossLine] = {}
 
     def look(self, judge: Callable[[], bool | torch.Tensor]) -> int:
         """A line calls a loss: ask about it unless enough calls are known; returns the site."""
-        site = self.probe.sites.here()
-        line = self.lines.setdefault(site, LossLine())
+        site = self._probe.sites.here()
+        line = self._lines.setdefault(site, LossLine())
         if line.wants_more:
             line.add(judge())
         return site
 
-    def wrong_lines(self) -> Iterator[tuple[int, LossLine]]:
+    def wrong(self) -> Iterator[tuple[int, LossLine]]:
         """Lines all of whose calls were wrong."""
-        return ((site, line) for site, line in list(self.lines.items()) if line.is_wrong)
+        return ((site, line) for site, line in list(self._lines.items()) if line.is_wrong)
 
 
 def given_to(args: Any, kwargs: Any) -> tuple[Any, Any]:

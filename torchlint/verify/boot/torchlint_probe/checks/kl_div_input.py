@@ -15,17 +15,21 @@ from typing import Any
 import torch
 from torch.nn import functional
 
-from torchlint_probe.checks._loss_calls import LossCalls, adds_up_to_one, given_to, is_real
-from torchlint_probe.checks.check import Operated, Sighting
+from torchlint_probe.checks._loss_calls import LossLines, adds_up_to_one, given_to, is_real
+from torchlint_probe.checks.check import Check, Operated, Sighting
 
 _ROUNDING = 1e-2
 
 
-class KlDivInput(LossCalls):
+class KlDivInput(Check):
     """Compares inputs with zero."""
 
     name = "kl-div-input"
     code = "TL507"
+
+    def __init__(self, probe: Any) -> None:
+        super().__init__(probe)
+        self._lines = LossLines(probe)
 
     def operators(self) -> Mapping[Any, Operated]:
         return {functional.kl_div: self._operated}
@@ -33,10 +37,10 @@ class KlDivInput(LossCalls):
     def _operated(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
         given, target = given_to(args, kwargs)
         if is_real(given) and is_real(target) and (given.requires_grad or target.requires_grad):
-            self.look(lambda: _is_wrong(given, target.detach().exp() if kwargs.get("log_target") else target))
+            self._lines.look(lambda: _is_wrong(given, target.detach().exp() if kwargs.get("log_target") else target))
 
     def sightings(self) -> Iterator[Sighting]:
-        for site, line in self.wrong_lines():
+        for site, line in self._lines.wrong():
             message = (
                 f"the input had values above zero at {line.calls:,} of {line.calls:,} calls: these are no logarithms "
                 "of probabilities"

@@ -16,8 +16,8 @@ from typing import Any
 import torch
 from torch.nn import functional
 
-from torchlint_probe.checks._loss_calls import LossCalls, given_to, is_real, maker
-from torchlint_probe.checks.check import Operated, Sighting
+from torchlint_probe.checks._loss_calls import LossLines, given_to, is_real, maker
+from torchlint_probe.checks.check import Check, Operated, Sighting
 
 _OTHERS = (
     functional.nll_loss,
@@ -31,11 +31,15 @@ _OTHERS = (
 )
 
 
-class LossOverOneClass(LossCalls):
+class LossOverOneClass(Check):
     """Reads sizes."""
 
     name = "loss-over-one-class"
     code = "TW303"
+
+    def __init__(self, probe: Any) -> None:
+        super().__init__(probe)
+        self._lines = LossLines(probe)
 
     def operators(self) -> Mapping[Any, Operated]:
         return dict.fromkeys((functional.cross_entropy, *_OTHERS), self._operated)
@@ -45,12 +49,12 @@ class LossOverOneClass(LossCalls):
         if not is_real(given) or not given.requires_grad:
             return
         if func is functional.cross_entropy:
-            self.look(lambda: given.dim() > 1 and given.shape[1] == 1)
+            self._lines.look(lambda: given.dim() > 1 and given.shape[1] == 1)
         elif not self.probe.saved_hooks:
-            self.look(lambda: _is_softmax_of_one(given))
+            self._lines.look(lambda: _is_softmax_of_one(given))
 
     def sightings(self) -> Iterator[Sighting]:
-        for site, line in self.wrong_lines():
+        for site, line in self._lines.wrong():
             message = (
                 f"the softmax is over one class at {line.calls:,} of {line.calls:,} calls: it is 1 whatever the input, "
                 "and gives no gradient"

@@ -13,13 +13,13 @@ from typing import Any
 
 from torch.nn import functional
 
-from torchlint_probe.checks._loss_calls import LossCalls, given_to, is_real, maker
-from torchlint_probe.checks.check import Operated, Sighting
+from torchlint_probe.checks._loss_calls import LossLines, given_to, is_real, maker
+from torchlint_probe.checks.check import Check, Operated, Sighting
 
 _ACTIVATIONS = {"SigmoidBackward0": "sigmoid", "SoftmaxBackward0": "softmax"}
 
 
-class SigmoidBeforeBceWithLogits(LossCalls):
+class SigmoidBeforeBceWithLogits(Check):
     """Asks graphs."""
 
     name = "sigmoid-before-bce-with-logits"
@@ -27,6 +27,7 @@ class SigmoidBeforeBceWithLogits(LossCalls):
 
     def __init__(self, probe: Any) -> None:
         super().__init__(probe)
+        self._lines = LossLines(probe)
         self._activations: dict[int, str] = {}
 
     def operators(self) -> Mapping[Any, Operated]:
@@ -38,12 +39,12 @@ class SigmoidBeforeBceWithLogits(LossCalls):
             return
         node = maker(given)
         activation = _ACTIVATIONS.get(node.name(), "") if node is not None else ""
-        site = self.look(lambda: bool(activation))
+        site = self._lines.look(lambda: bool(activation))
         if activation:
             self._activations[site] = activation
 
     def sightings(self) -> Iterator[Sighting]:
-        for site, line in self.wrong_lines():
+        for site, line in self._lines.wrong():
             message = (
                 f"the input was made by `{self._activations[site]}` at {line.calls:,} of {line.calls:,} calls, and the "
                 "loss applies sigmoid again"

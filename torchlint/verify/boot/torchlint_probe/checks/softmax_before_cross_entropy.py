@@ -14,15 +14,19 @@ from typing import Any
 
 from torch.nn import functional
 
-from torchlint_probe.checks._loss_calls import LossCalls, adds_up_to_one, given_to, is_real
-from torchlint_probe.checks.check import Operated, Sighting
+from torchlint_probe.checks._loss_calls import LossLines, adds_up_to_one, given_to, is_real
+from torchlint_probe.checks.check import Check, Operated, Sighting
 
 
-class SoftmaxBeforeCrossEntropy(LossCalls):
+class SoftmaxBeforeCrossEntropy(Check):
     """Adds up rows."""
 
     name = "softmax-before-cross-entropy"
     code = "TL501"
+
+    def __init__(self, probe: Any) -> None:
+        super().__init__(probe)
+        self._lines = LossLines(probe)
 
     def operators(self) -> Mapping[Any, Operated]:
         return {functional.cross_entropy: self._operated}
@@ -31,10 +35,10 @@ class SoftmaxBeforeCrossEntropy(LossCalls):
         given, _ = given_to(args, kwargs)
         if is_real(given) and given.requires_grad:
             classes = min(1, given.dim() - 1)
-            self.look(lambda: given.shape[classes] > 1 and adds_up_to_one(given, classes))
+            self._lines.look(lambda: given.shape[classes] > 1 and adds_up_to_one(given, classes))
 
     def sightings(self) -> Iterator[Sighting]:
-        for site, line in self.wrong_lines():
+        for site, line in self._lines.wrong():
             message = (
                 f"each row of the input added up to one at {line.calls:,} of {line.calls:,} calls: these are "
                 "probabilities, and the loss applies softmax again"
