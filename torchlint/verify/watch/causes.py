@@ -11,12 +11,14 @@ from torchlint.verify.verdict import Verdict
 
 _CONTAINERS = ("list", "dict", "deque", "tuple", "set", "defaultdict", "OrderedDict")
 _FOLLOWS = {
-    "step-without-backward": {"training-under-no-grad", "inplace-on-saved-tensor"},
-    "parameter-without-gradient": {"training-under-no-grad", "cleared-before-step"},
+    "step-without-backward": {"training-under-no-grad", "inplace-on-saved-tensor", "loss-outside-graph"},
+    "parameter-without-gradient": {"training-under-no-grad", "cleared-before-step", "parameter-after-optimizer"},
+    "parameter-without-optimizer": {"parameter-after-optimizer"},
+    "training-under-no-grad": {"loss-outside-graph"},
     "parameter-never-moves": {"vanishing-gradients", "zero-learning-rate", "gradients-clipped-to-nothing"},
     "memory-growth": {"undetached-accumulation"},
     "gradients-clipped-to-nothing": {"clip-before-unscale"},
-    "constant-loss": {"dead-units", "training-under-no-grad", "step-without-backward"},
+    "constant-loss": {"dead-units", "training-under-no-grad", "step-without-backward", "loss-over-one-class"},
 }
 """What is left out beside one of its causes: a backward that fails gives no gradients, so the step has none either."""
 

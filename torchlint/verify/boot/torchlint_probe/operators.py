@@ -48,7 +48,7 @@ class Operators(TorchFunctionMode):  # type: ignore[misc]  # mypy does not look 
         super().__init__()
         self._always = list(always)
         self._probe = probe
-        self._told = told
+        self._told = dict(told)
         self._thread = 0
         self.is_on = False
         self.is_over = False
@@ -69,7 +69,12 @@ class Operators(TorchFunctionMode):  # type: ignore[misc]  # mypy does not look 
     def _tell(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
         if isinstance(result, torch.Tensor) and result.requires_grad:
             self._note_origin(result)
-        for operated in (*self._told.get(func, ()), *self._always):
+        told = self._told.get(func)
+        if told is None:
+            told = self._told[func] = self._told.get(_original(func), ())
+        for operated in told:
+            operated(_original(func), args, kwargs, result)
+        for operated in self._always:
             operated(func, args, kwargs, result)
 
     def _note_origin(self, result: torch.Tensor) -> None:
@@ -109,6 +114,13 @@ def origin(node: Any) -> Origin:
     """Where a node of a graph was made; nowhere if that was not seen."""
     found: Origin = node.metadata.get(_KEY, _UNSEEN)
     return found
+
+
+def _original(func: Any) -> Any:
+    """The function of torch that a hook has been put around."""
+    while (original := getattr(func, "__original_fn", None)) is not None:
+        func = original
+    return func
 
 
 def _is_innermost(mode: TorchFunctionMode) -> bool:

@@ -103,6 +103,7 @@ class Probe:
         self._asking: dict[tuple[type[Observer], int], list[Any]] = {}
         self.checks = Checks(self, plan.checks)
         self._made: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+        self._order: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         told = self.checks.operators()
         self.operators = None if told is None else Operators(self, told, self.checks.every_call)
         self.hears_calls = bool(self.checks) or any(observer.hears_calls for observer in self.observers)
@@ -337,6 +338,16 @@ class Probe:
         self.ledgers.add(optimizer)
         if self.checks:
             self._made.setdefault(optimizer, self.sites.here())
+            self._order.setdefault(optimizer, len(self._order))
+
+    @property
+    def optimizers(self) -> int:
+        """How many optimizers have been made."""
+        return len(self._order)
+
+    def order_of(self, optimizer: Any) -> int:
+        """The number of an optimizer, in the order in which they were made; -1 if that was not seen."""
+        return self._order.get(optimizer, -1)
 
     def made_at(self, optimizer: Any) -> int:
         """The site at which an optimizer was given its first parameters; 0 if that was not seen."""

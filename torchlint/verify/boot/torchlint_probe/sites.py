@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+from collections.abc import Iterator
 from types import CodeType, FrameType, TracebackType
 
 import torch
@@ -94,9 +95,29 @@ class Sites:
         known = self._known.get(tuple(places))
         return self._add(stack, tuple(places)) if known is None else known
 
+    def codes(self) -> Iterator[CodeType]:
+        """The functions of the user's that are running in this thread, the innermost first."""
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None:
+            if self.file(frame.f_code) >= 0:
+                yield frame.f_code
+            frame = frame.f_back
+
+    def apart(self, site: int, other: int) -> int:
+        """The number of the line of `site` at which its stack parts from that of another, seen from outside."""
+        stack, beside = self.stacks[site], self.stacks[other]
+        common = 0
+        while common < min(len(stack), len(beside)) and stack[-1 - common] == beside[-1 - common]:
+            common += 1
+        return self._numbered(stack[len(stack) - common - 1 :]) if common < len(stack) else site
+
     def at(self, code: CodeType) -> int:
         """The number of the place at which a function of the user's begins."""
         return self._numbered(((self.file(code), code.co_firstlineno),))
+
+    def place(self, file: int, line: int) -> int:
+        """The number of a line of one of the files."""
+        return self._numbered(((file, line),))
 
     def _numbered(self, site: Site) -> int:
         with self._lock:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from torchlint_probe.checks._gradient_norms import Gradients
-from torchlint_probe.checks._names import Models
+from torchlint_probe.checks._names import Models, leaves_of
 from torchlint_probe.checks.check import Check, Operated
 from torchlint_probe.contained import contained
 from torchlint_probe.graphs import nodes
@@ -30,6 +31,9 @@ class Checks:
         """Who does something at an event, of those that have happened."""
         self._gradients: Gradients | None = None
         self._graph: list[Any] | None = None
+        self._held: dict[int, weakref.ref[torch.Tensor]] = {}
+        """By identity, the parameters of optimizers that have stepped."""
+        self._holders: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
 
     @property
     def trouble_of(self) -> Probe:
@@ -84,9 +88,18 @@ class Checks:
 
     def before_step(self, optimizer: Any) -> None:
         """An optimizer is about to step."""
+        groups = len(optimizer.param_groups)
+        if self._holders.get(optimizer) != groups:
+            self._holders[optimizer] = groups
+            self._held |= {id(leaf): weakref.ref(leaf) for leaf in leaves_of(optimizer)}
         self._gradients = None
         self.tell("before_step", optimizer)
         self._gradients = None
+
+    def holds(self, leaf: torch.Tensor) -> bool:
+        """Whether an optimizer that has stepped has a parameter."""
+        held = self._held.get(id(leaf))
+        return held is not None and held() is leaf
 
     def gradients_of(self, optimizer: Any) -> Gradients:
         """The gradients that a step is about to use; asked for while checks are told of it."""

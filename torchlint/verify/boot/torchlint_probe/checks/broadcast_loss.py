@@ -2,8 +2,9 @@
 
 Asks of each call of `mse_loss`, `l1_loss`, `smooth_l1_loss` and `huber_loss`, and of each difference, for the shapes of
 what is compared. Yes if one is `(N, 1)` and the other `(N,)` with N above one, so that the result is `(N, N)`, and only
-one of them has a graph: the other is a target. The mean over all pairs is least where every prediction is the mean of
-the targets.
+one of them has a graph: the other is a target. Of losses also if both begin with the same batch size, one has a
+dimension more, and the result has more elements than each: `(N, 1, H, W)` and `(N, H, W)`. The mean over all pairs is
+least where every prediction is the mean of the targets.
 
 Source: the warning of `torch.nn.functional.mse_loss`, "Using a target size that is different to the input size".
 """
@@ -43,7 +44,8 @@ class BroadcastLoss(Check):
             return
         if (one.grad_fn is None) == (other.grad_fn is None) or one.dim() == other.dim():
             return
-        if _is_column_and_row(one, other) or _is_column_and_row(other, one):
+        is_loss = func in _LOSSES
+        if _is_wrong(one, other, is_loss) or _is_wrong(other, one, is_loss):
             self._calls.setdefault(self.probe.sites.here(), []).append((tuple(one.shape), tuple(other.shape)))
 
     def sightings(self) -> Iterator[Sighting]:
@@ -54,6 +56,11 @@ class BroadcastLoss(Check):
                 yield Sighting(site, message, {"calls": len(shapes)}, 0)
 
 
-def _is_column_and_row(column: torch.Tensor, row: torch.Tensor) -> bool:
-    """Whether they are of shapes `(N, 1)` and `(N,)`."""
-    return column.dim() == 2 and row.dim() == 1 and column.shape[1] == 1 and 1 < column.shape[0] == row.shape[0]
+def _is_wrong(longer: torch.Tensor, shorter: torch.Tensor, is_loss: bool) -> bool:
+    """Whether the batch of one is broadcast along another dimension of the other."""
+    if not is_loss and (longer.dim(), shorter.dim()) != (2, 1):
+        return False
+    if longer.dim() != shorter.dim() + 1 or not shorter.dim() or not 1 < longer.shape[0] == shorter.shape[0]:
+        return False
+    pairs = list(zip(longer.shape[1:], shorter.shape, strict=True))
+    return pairs[0][0] == 1 and all(1 in pair or pair[0] == pair[1] for pair in pairs)

@@ -2,8 +2,10 @@
 
 Asks at each step in which mode the models were called, with gradients, whose parameters it trains. Yes if a model was
 trained in training mode first, then in eval mode at the last ten steps or more, and has a layer that the mode changes.
-The line is that of the last `eval()`. A model that is in eval mode from the beginning, or parts of one, are frozen on
-purpose; and one that is attacked in eval mode and then trained is in training mode when it is called last.
+Yes too if it was in training mode until a function called `eval()` and the model without gradients, and did neither
+put it back nor train. The line is that of the last `eval()`. Another model that is in eval mode from the beginning, or
+parts of one, are frozen on purpose; and one that is attacked in eval mode and then trained is in training mode when it
+is called last.
 
 Source: "Evaluation Mode" in PyTorch's notes on autograd mechanics.
 """
@@ -12,6 +14,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterator
+from types import CodeType
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -40,23 +43,37 @@ class TrainingInEvalMode(Check):
         """whether it was in training mode when it was called last, with gradients, before a step;"""
         self._row: weakref.WeakKeyDictionary[torch.nn.Module, int] = weakref.WeakKeyDictionary()
         """and how many steps in eval mode there were since one in training mode."""
+        self._validating: weakref.WeakKeyDictionary[torch.nn.Module, CodeType] = weakref.WeakKeyDictionary()
+        """The function that put it into eval mode, if it was in training mode before;"""
+        self._left: weakref.WeakSet[torch.nn.Module] = weakref.WeakSet()
+        """and those that such a function evaluated."""
         self._seen: dict[int, Sighting] = {}
 
     @classmethod
     def tap(cls, hooks: Hooks, probe: Probe) -> None:
         hooks.replace(torch.nn.Module, "eval", _Hook(probe))
 
-    def switched(self, module: torch.nn.Module) -> None:
+    def switched(self, module: torch.nn.Module, was_training: bool) -> None:
         """The program has put a module into eval mode."""
         self._switched[module] = self.probe.sites.here()
+        code = next(self.probe.sites.codes(), None)
+        if was_training and code is not None and code.co_name != "<module>":
+            self._validating[module] = code
 
     def called(self, module: torch.nn.Module, args: Any, output: Any) -> None:
+        code = self._validating.get(module)
         if torch.is_grad_enabled():
             self._modes[module] = module.training
+            if code is not None and (module.training or code in self.probe.sites.codes()):
+                self._validating.pop(module)
+                self._left.discard(module)
+        elif code is not None and module not in self._left and code in self.probe.sites.codes():
+            self._left.add(module)
 
     def before_step(self, optimizer: Any) -> None:
         for module, training in list(self._modes.items()):
             row = self._row.get(module, -1)
+            row = 0 if row < 0 and not training and module in self._left else row
             if row == (0 if training else -1) or not trains(optimizer, module):
                 continue  # it is where it was, or another optimizer's
             del self._modes[module]
@@ -86,5 +103,5 @@ class _Hook:
         self._probe = probe
 
     def __call__(self, original: Callable[..., Any], module: torch.nn.Module) -> Any:
-        self._probe.checks.tell_one(TrainingInEvalMode, "switched", module)
+        self._probe.checks.tell_one(TrainingInEvalMode, "switched", module, module.training)
         return original(module)

@@ -1,0 +1,97 @@
+"""A term of the loss has no graph: it is added to terms that have one, and no parameter learns from it.
+
+Asks of operators without a gradient (`argmax`, comparisons, conversions to integers) for results that are computed from
+values with a graph, and follows these. Yes if such a value was added to one with a graph, as a number, and the sum, or
+a multiple of it, went backward at three steps or more. What is detached on purpose, data and constants are left alone.
+The line is that of the operator that ended the graph.
+
+Source: "Autograd mechanics" in PyTorch's notes: only floating-point results of differentiable operators have a graph.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from torchlint_probe.checks.check import Check, Sighting
+
+_CUTTING = {
+    getattr(torch.Tensor, name)
+    for name in "argmax argmin eq ne gt lt ge le __eq__ __ne__ __gt__ __lt__ __ge__ __le__ long int bool".split()
+} | {torch.argmax, torch.argmin, torch.eq, torch.ne, torch.gt, torch.lt, torch.ge, torch.le}
+_SUMS = {torch.Tensor.add, torch.Tensor.__add__, torch.Tensor.__radd__, torch.Tensor.__iadd__, torch.add}
+_SUMS.add(torch.Tensor.add_)
+_KEY = "torchlint-dead-term"
+_LINEAR = ("Add", "Sub", "Mul", "Div", "Neg", "Mean", "Sum", "View", "Squeeze", "ToCopy")
+_NEAR = 60
+_STEPS = 3
+_MOST = 2_000
+
+
+class DeadLossTerm(Check):
+    """Follows values whose graph has ended, from step to step."""
+
+    name = "dead-loss-term"
+    code = "TL312"
+    uses_lines = True
+
+    def __init__(self, probe: Any) -> None:
+        super().__init__(probe)
+        self._dead: dict[int, tuple[weakref.ref[torch.Tensor], str, int]] = {}
+        """By identity: values that come of an operator without a gradient, its name and its site."""
+        self._steps: dict[tuple[str, int], set[int]] = {}
+
+    def operated(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
+        if not self._dead and func not in _CUTTING:
+            return  # nearly always, and at every operator
+        if not isinstance(result, torch.Tensor) or not torch.is_grad_enabled():
+            return
+        if func in _CUTTING and any(isinstance(item, torch.Tensor) and item.requires_grad for item in args):
+            self._follow(result, str(func.__name__).strip("_"), self.probe.sites.here())
+        elif self._dead:
+            self._go_on(func, args, kwargs, result)
+
+    def _go_on(self, func: Any, args: Any, kwargs: Any, result: torch.Tensor) -> None:
+        """An operator may have been given a dead value."""
+        known = [dead for item in (*args, *kwargs.values()) if (dead := self._dead.get(id(item))) is not None]
+        if not known or all(dead[0]() is None for dead in known):
+            return
+        if not result.requires_grad:
+            self._follow(result, *known[0][1:])
+        elif func in _SUMS and result.numel() == 1 and result.grad_fn is not None:
+            result.grad_fn.metadata.setdefault(_KEY, []).append(known[0][1:])
+
+    def _follow(self, result: torch.Tensor, name: str, site: int) -> None:
+        if len(self._dead) < _MOST:
+            self._dead[id(result)] = weakref.ref(result), name, site
+
+    def before_backward(self, roots: list[torch.Tensor], site: int) -> None:
+        for node in _near(roots):
+            for cut in node.metadata.get(_KEY, ()):
+                self._steps.setdefault(cut, set()).add(self.probe.steps)
+
+    def after_step(self, optimizer: Any) -> None:
+        self._dead = {number: dead for number, dead in self._dead.items() if dead[0]() is not None}
+
+    def sightings(self) -> Iterator[Sighting]:
+        for (name, site), steps in list(self._steps.items()):
+            if len(steps) >= _STEPS:
+                message = (
+                    f"`{name}` ends the graph of a term of the loss: at {len(steps):,} steps it was added, and no "
+                    "parameter learned from it"
+                )
+                yield Sighting(site, message, {"steps": len(steps)}, min(steps))
+
+
+def _near(roots: list[torch.Tensor]) -> Iterator[Any]:
+    """The nodes from which the loss is made by sums, multiples and means."""
+    waiting, seen = [root.grad_fn for root in roots if root.grad_fn is not None], 0
+    while waiting and seen < _NEAR:
+        node = waiting.pop()
+        seen += 1
+        if node.name().startswith(_LINEAR):
+            yield node
+            waiting += [following for following, _ in node.next_functions if following is not None]

@@ -1,0 +1,91 @@
+"""A frozen part was put into eval mode by itself, and `train()` of the whole has put it back into training mode.
+
+Asks at each `train()` of a model which of its parts the program had put into eval mode on their own. Yes if one of them
+was in training mode at three steps after that, none of its parameters had a gradient, and the statistics of its batch
+normalization moved, or its dropout drew. Call `eval()` of the part after each `train()` of the whole.
+
+Source: `torch.nn.Module.train` in PyTorch's documentation: it sets the mode of all parts.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+from torchlint_probe.checks._mode_changes import ModeChanges
+from torchlint_probe.checks.check import Operated, Sighting
+
+_STEPS = 3
+_DROPPING = (functional.dropout, functional.dropout1d, functional.dropout2d, functional.dropout3d)
+
+
+class _Part:
+    """A part that was to rest: where `train()` woke it, its statistics then, and at how many steps they moved."""
+
+    def __init__(self) -> None:
+        self.site = 0
+        self.statistics = -1
+        self.steps = 0
+        self.has_dropped = False
+
+
+class FrozenPartInTrainingMode(ModeChanges):
+    """Follows parts that are to rest."""
+
+    name = "frozen-part-in-training-mode"
+    code = "TL118"
+
+    def __init__(self, probe: Any) -> None:
+        super().__init__(probe)
+        self._parts: weakref.WeakKeyDictionary[nn.Module, _Part] = weakref.WeakKeyDictionary()
+        self._seen: dict[int, Sighting] = {}
+
+    def changed(self, module: nn.Module, training: bool) -> None:
+        if not training:
+            if next(module.parameters(), None) is not None:
+                self._parts[module] = _Part()
+        elif self._parts:
+            self._parts.pop(module, None)
+            inside = {id(part) for part in module.modules()}
+            for part, state in list(self._parts.items()):
+                if id(part) in inside and not state.site:
+                    state.site, state.statistics = self.probe.sites.here(), _statistics(part)
+
+    def operators(self) -> Mapping[Any, Operated]:
+        return dict.fromkeys(_DROPPING, self._dropped)
+
+    def _dropped(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
+        inner = self.probe.forwards.inside.part
+        for part, state in list(self._parts.items()):
+            if state.site and inner is not None and inner.training and any(item is inner for item in part.modules()):
+                state.has_dropped = bool(getattr(inner, "p", 0))
+
+    def after_step(self, optimizer: Any) -> None:
+        for part, state in list(self._parts.items()):
+            if not state.site:
+                continue
+            if any(leaf.requires_grad and leaf.grad is not None for leaf in part.parameters()):
+                del self._parts[part]
+                continue
+            now = _statistics(part)
+            state.steps += now != state.statistics or state.has_dropped
+            moved = now != state.statistics
+            state.statistics, state.has_dropped = now, False
+            if state.steps >= _STEPS:
+                how = "its statistics moved" if moved else "its dropout drew"
+                message = f"`train()` undid `eval()` of {self.models.name(part)}, which is not trained: {how}"
+                self._seen[state.site] = Sighting(state.site, message, {"steps": state.steps})
+
+    def sightings(self) -> Iterator[Sighting]:
+        yield from list(self._seen.values())
+
+
+def _statistics(part: nn.Module) -> int:
+    """A number that grows with each update of running statistics."""
+    counts = (getattr(item, "num_batches_tracked", None) for item in part.modules())
+    return sum(count._version for count in counts if isinstance(count, torch.Tensor))

@@ -1,0 +1,55 @@
+"""`kl_div` is given probabilities or scores where it takes logarithms of probabilities.
+
+Asks of each line that calls `kl_div` for values above zero in its input, which no logarithm of a probability is. Yes if
+there were some at each of three calls or more, and the targets are probabilities, which add up to one over the second
+or the last dimension. Measures that are not normalized are left alone.
+
+Source: `torch.nn.KLDivLoss` in PyTorch's documentation: the input is expected in the log-space.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+from torch.nn import functional
+
+from torchlint_probe.checks._loss_calls import LossLines, adds_up_to_one, given_to, is_real
+from torchlint_probe.checks.check import Check, Operated, Sighting
+
+_ROUNDING = 1e-2
+
+
+class KlDivInput(Check):
+    """Compares inputs with zero."""
+
+    name = "kl-div-input"
+    code = "TL507"
+
+    def __init__(self, probe: Any) -> None:
+        super().__init__(probe)
+        self._lines = LossLines(probe)
+
+    def operators(self) -> Mapping[Any, Operated]:
+        return {functional.kl_div: self._operated}
+
+    def _operated(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
+        given, target = given_to(args, kwargs)
+        if is_real(given) and is_real(target) and (given.requires_grad or target.requires_grad):
+            self._lines.look(lambda: _is_wrong(given, target.detach().exp() if kwargs.get("log_target") else target))
+
+    def sightings(self) -> Iterator[Sighting]:
+        for site, line in self._lines.wrong():
+            message = (
+                f"the input had values above zero at {line.calls:,} of {line.calls:,} calls: these are no logarithms "
+                "of probabilities"
+            )
+            yield Sighting(site, message, {"calls": line.calls}, 0)
+
+
+def _is_wrong(given: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+    normalized = adds_up_to_one(target, -1)
+    if target.dim() > 2:
+        normalized = normalized | adds_up_to_one(target, 1)
+    return normalized & (given.detach() > _ROUNDING).any()

@@ -1,0 +1,93 @@
+"""Hooks pile up: the same line registers one more on the same module again and again, and none is removed.
+
+Asks whenever a hook is registered on a module which of those before it are still there. Yes if there are three or more
+of one line, one function and one module, and modules were called between them: each call of the module runs all of
+them, and they keep what they hold.
+
+Source: `torch.nn.Module.register_forward_hook` in PyTorch's documentation, on `handle.remove()`.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from torchlint_probe.checks.check import Check, Sighting
+
+if TYPE_CHECKING:
+    from torchlint_probe.hooks import Hooks
+    from torchlint_probe.probe import Probe
+
+_PILE = 3
+_MOST = 5_000
+_NAMES = ("forward_hook", "forward_pre_hook", "full_backward_hook", "full_backward_pre_hook", "backward_hook")
+
+
+class _Registered:
+    def __init__(self, handle: Any, calls: int) -> None:
+        self.number = handle.id
+        self.hooks = handle.hooks_dict_ref
+        self.calls = calls
+
+    @property
+    def is_there(self) -> bool:
+        hooks = self.hooks()
+        return hooks is not None and self.number in hooks
+
+
+class LeakedHook(Check):
+    """Counts what is registered and not removed."""
+
+    name = "leaked-hook"
+    code = "TL207"
+
+    def __init__(self, probe: Any) -> None:
+        super().__init__(probe)
+        self._piles: dict[tuple[int, Any, int], list[_Registered]] = {}
+        self._modules: dict[int, weakref.ref[torch.nn.Module]] = {}
+        self._count = 0
+        self._seen: dict[int, Sighting] = {}
+
+    @classmethod
+    def tap(cls, hooks: Hooks, probe: Probe) -> None:
+        for name in _NAMES:
+            hooks.replace(torch.nn.Module, f"register_{name}", _Hook(probe))
+
+    def registered(self, module: torch.nn.Module, hook: Any, handle: Any) -> None:
+        """A hook was registered."""
+        self._count += 1
+        if self._count > _MOST:
+            return
+        known = self._modules.get(id(module))
+        if known is None or known() is not module:
+            self._modules[id(module)] = weakref.ref(module)
+            self._piles = {key: pile for key, pile in self._piles.items() if key[2] != id(module)}
+        function = getattr(hook, "func", hook)
+        code = getattr(getattr(function, "__func__", function), "__code__", type(function))
+        site = self.probe.sites.here()
+        pile = [item for item in self._piles.get((site, code, id(module)), []) if item.is_there]
+        pile.append(_Registered(handle, self.probe.forwards.entered))
+        self._piles[site, code, id(module)] = pile
+        if len({item.calls for item in pile}) >= _PILE:
+            message = (
+                f"{len(pile):,} hooks of this line are on one module, and none was removed: each call runs them all"
+            )
+            self._seen[site] = Sighting(site, message, {"hooks": len(pile)})
+
+    def sightings(self) -> Iterator[Sighting]:
+        yield from list(self._seen.values())
+
+
+class _Hook:
+    """Around the methods that register hooks."""
+
+    def __init__(self, probe: Probe) -> None:
+        self._probe = probe
+
+    def __call__(self, original: Callable[..., Any], module: Any, hook: Any, *args: Any, **kwargs: Any) -> Any:
+        handle = original(module, hook, *args, **kwargs)
+        self._probe.checks.tell_one(LeakedHook, "registered", module, hook, handle)
+        return handle

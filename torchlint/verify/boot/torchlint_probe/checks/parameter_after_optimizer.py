@@ -1,0 +1,109 @@
+"""Parameters that were made, or unfrozen, after the optimizer: they get gradients that no optimizer uses.
+
+Asks at every fifth step of an optimizer which parameters of the models that ran have a gradient and no optimizer has.
+Yes if there were some at two of these steps, they were registered with a module, or switched from
+`requires_grad=False`, after the optimizer was made that holds others of the same model, and nobody has changed their
+values in between. The line is that which made or unfroze them, in the function that made the optimizer if it led there.
+Give them to the optimizer by `add_param_group`, or make it afterwards.
+
+Source: "Optimizer, constructing it" in PyTorch's documentation of `torch.optim`.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.utils.weak import WeakTensorKeyDictionary
+
+from torchlint_probe.checks._names import leaves_of
+from torchlint_probe.checks.check import Check, Operated, Sighting
+
+if TYPE_CHECKING:
+    from torchlint_probe.hooks import Hooks
+    from torchlint_probe.probe import Probe
+
+_EVERY = 5
+_SETTER: Any = torch.Tensor.requires_grad.__set__
+
+
+class ParameterAfterOptimizer(Check):
+    """Remembers what comes late."""
+
+    name = "parameter-after-optimizer"
+    code = "TW210"
+
+    def __init__(self, probe: Any) -> None:
+        super().__init__(probe)
+        self._frozen: Any = WeakTensorKeyDictionary()
+        self._late: Any = WeakTensorKeyDictionary()
+        """The site at which a parameter came, and the number of optimizers that there were."""
+        self._optimizers: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+        """Their steps; those that are made later are not in it when a parameter comes."""
+        self._versions: dict[int, int] = {}
+        self._seen: dict[int, Sighting] = {}
+
+    @classmethod
+    def tap(cls, hooks: Hooks, probe: Probe) -> None:
+        hooks.replace(torch.nn.Module, "register_parameter", _Hook(probe))
+
+    def operators(self) -> Mapping[Any, Operated]:
+        return dict.fromkeys((torch.Tensor.requires_grad_, _SETTER), self._switched)
+
+    def _switched(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
+        leaf = args[0]
+        if not isinstance(leaf, torch.nn.Parameter):
+            return
+        if not leaf.requires_grad:
+            self._frozen[leaf] = True
+        elif self._frozen.pop(leaf, False):
+            self.came(leaf)
+
+    def came(self, leaf: torch.Tensor) -> None:
+        """A parameter is there, or learns from now on."""
+        made = self.probe.optimizers
+        if made:
+            self._late[leaf] = self.probe.sites.here(), made
+
+    def before_step(self, optimizer: Any) -> None:
+        steps = self._optimizers[optimizer] = self._optimizers.get(optimizer, 0) + 1
+        if steps % _EVERY or not self._late:
+            return
+        order = {id(leaf): self.probe.order_of(item) for item in list(self._optimizers) for leaf in leaves_of(item)}
+        before, self._versions = self._versions, {}
+        for model in self.models:
+            self._look(list(model.parameters()), order, before)
+
+    def _look(self, leaves: list[torch.Tensor], order: dict[int, int], before: dict[int, int]) -> None:
+        first = min((order[id(leaf)] for leaf in leaves if id(leaf) in order), default=-1)
+        late = [leaf for leaf in leaves if leaf.grad is not None and leaf in self._late and id(leaf) not in order]
+        late = [leaf for leaf in late if leaf.requires_grad and 0 <= first < self._late[leaf][1]]
+        self._versions |= {id(leaf): leaf._version for leaf in late}
+        optimizer = next((item for item in list(self._optimizers) if self.probe.order_of(item) == first), None)
+        made = self.probe.made_at(optimizer) if optimizer is not None else 0
+        for site in {self._late[leaf][0] for leaf in late}:
+            own = [leaf for leaf in late if self._late[leaf][0] == site]
+            self._seen.pop(site, None)
+            if all(before.get(id(leaf)) == leaf._version for leaf in own):
+                message = (
+                    f"{self.models.named(own)} came after the optimizer: they get gradients, and no step moves them"
+                )
+                place = self.probe.sites.apart(site, made)
+                self._seen[site] = Sighting(place, message, {"parameters": len(own)})
+
+    def sightings(self) -> Iterator[Sighting]:
+        yield from list(self._seen.values())
+
+
+class _Hook:
+    """Around `Module.register_parameter`, which assignments of parameters call too."""
+
+    def __init__(self, probe: Probe) -> None:
+        self._probe = probe
+
+    def __call__(self, original: Callable[..., Any], module: Any, name: str, param: Any) -> None:
+        original(module, name, param)
+        if self._probe.optimizers and isinstance(param, torch.nn.Parameter):
+            self._probe.checks.tell_one(ParameterAfterOptimizer, "came", param)

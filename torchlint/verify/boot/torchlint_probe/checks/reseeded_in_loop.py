@@ -1,0 +1,109 @@
+"""The generator of random numbers is seeded anew at every step, with the same seed: each step draws the same numbers.
+
+Asks of each line that calls `torch.manual_seed` for the seed, the step, and what else draws. Yes if it was the same
+seed at six steps in a row, and dropout, or random functions outside of the call that seeds, drew at each. Nothing is
+said if the state of the generator is put back afterwards (`fork_rng`, `set_rng_state`).
+
+Source: "Reproducibility" in PyTorch's notes; `torch.Generator`, which has a state of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.nn import functional
+
+from torchlint_probe.checks.check import Check, Operated, Sighting
+
+if TYPE_CHECKING:
+    from torchlint_probe.hooks import Hooks
+    from torchlint_probe.probe import Probe
+
+_STEPS = 6
+_DRAWING = ("rand", "randn", "randint", "randperm", "rand_like", "randn_like", "randint_like", "bernoulli", "normal")
+_DROPPING = (functional.dropout, functional.dropout1d, functional.dropout2d, functional.dropout3d)
+
+
+class _Line:
+    """The last seed of a line, the step, how many in a row, and whether something else has drawn since."""
+
+    def __init__(self) -> None:
+        self.seed: Any = None
+        self.step = -1
+        self.row = 0
+        self.drawn = False
+
+
+class ReseededInLoop(Check):
+    """Hears of seeds and draws."""
+
+    name = "reseeded-in-loop"
+    code = "TL610"
+
+    def __init__(self, probe: Any) -> None:
+        super().__init__(probe)
+        self._lines: dict[int, _Line] = {}
+        self._last = 0
+        self._restores = False
+
+    @classmethod
+    def tap(cls, hooks: Hooks, probe: Probe) -> None:
+        for module in (torch, torch.random):
+            hooks.replace(module, "manual_seed", _Hook(probe, "seeded"))
+            hooks.replace(module, "set_rng_state", _Hook(probe, "restored"))
+
+    def seeded(self, seed: Any) -> None:
+        """The program has seeded the generator."""
+        site = self._last = self.probe.sites.here()
+        line = self._lines.setdefault(site, _Line())
+        step = self.probe.steps
+        if line.step == step:
+            return
+        follows = line.seed == seed and line.step == step - 1 and line.drawn
+        line.row = line.row + 1 if follows else max(line.row, 1) if line.row >= _STEPS else 1
+        line.seed, line.step, line.drawn = seed, step, False
+
+    def restored(self, state: Any) -> None:
+        """The program has put a state back."""
+        self._restores = True
+
+    def operators(self) -> Mapping[Any, Operated]:
+        drawing = [getattr(torch, name) for name in _DRAWING]
+        return {**dict.fromkeys(drawing, self._drew), **dict.fromkeys(_DROPPING, self._dropped)}
+
+    def _dropped(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
+        line = self._lines.get(self._last)
+        if line is not None and result.grad_fn is not None:
+            line.drawn = True
+
+    def _drew(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
+        line = self._lines.get(self._last)
+        if line is None or line.drawn or kwargs.get("generator") is not None:
+            return
+        stacks = self.probe.sites.stacks
+        callers, own = stacks[self._last][1:], stacks[self.probe.sites.here()]
+        line.drawn = bool(callers) and own[-len(callers) :] != callers
+
+    def sightings(self) -> Iterator[Sighting]:
+        for site, line in list(self._lines.items()):
+            if site and line.row >= _STEPS and not self._restores:
+                message = (
+                    f"the generator was seeded with {line.seed} at {line.row:,} steps in a row: each draws the same"
+                )
+                yield Sighting(site, message, {"steps": line.row})
+
+
+class _Hook:
+    """Around functions of the global generator."""
+
+    def __init__(self, probe: Probe, event: str) -> None:
+        self._probe = probe
+        self._event = event
+
+    def __call__(self, original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        result = original(*args, **kwargs)
+        value = next(iter((*args, *kwargs.values())), None)
+        self._probe.checks.tell_one(ReseededInLoop, self._event, value)
+        return result

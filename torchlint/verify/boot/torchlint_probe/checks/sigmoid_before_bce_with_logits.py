@@ -1,0 +1,52 @@
+"""`binary_cross_entropy_with_logits` is given what a sigmoid or a softmax has made: it applies sigmoid once more.
+
+Asks of each line that calls this loss which operator has computed its input, behind views, copies and clamps. Yes if
+that was a sigmoid or a softmax at each of three calls or more. Predictions then stay between 0.5 and 0.73.
+
+Source: `torch.nn.BCEWithLogitsLoss` in PyTorch's documentation: it combines a sigmoid and the loss.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from torch.nn import functional
+
+from torchlint_probe.checks._loss_calls import LossLines, given_to, is_real, maker
+from torchlint_probe.checks.check import Check, Operated, Sighting
+
+_ACTIVATIONS = {"SigmoidBackward0": "sigmoid", "SoftmaxBackward0": "softmax"}
+
+
+class SigmoidBeforeBceWithLogits(Check):
+    """Asks graphs."""
+
+    name = "sigmoid-before-bce-with-logits"
+    code = "TL502"
+
+    def __init__(self, probe: Any) -> None:
+        super().__init__(probe)
+        self._lines = LossLines(probe)
+        self._activations: dict[int, str] = {}
+
+    def operators(self) -> Mapping[Any, Operated]:
+        return {functional.binary_cross_entropy_with_logits: self._operated}
+
+    def _operated(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
+        given, _ = given_to(args, kwargs)
+        if not is_real(given) or not given.requires_grad:
+            return
+        node = maker(given)
+        activation = _ACTIVATIONS.get(node.name(), "") if node is not None else ""
+        site = self._lines.look(lambda: bool(activation))
+        if activation:
+            self._activations[site] = activation
+
+    def sightings(self) -> Iterator[Sighting]:
+        for site, line in self._lines.wrong():
+            message = (
+                f"the input was made by `{self._activations[site]}` at {line.calls:,} of {line.calls:,} calls, and the "
+                "loss applies sigmoid again"
+            )
+            yield Sighting(site, message, {"calls": line.calls}, 0)

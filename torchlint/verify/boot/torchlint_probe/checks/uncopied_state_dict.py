@@ -1,0 +1,87 @@
+"""Weights are kept to be loaded later, but not copied: they go on changing with every step, and loading does nothing.
+
+Asks of each `load_state_dict` whether the state is the result of an earlier `state_dict()`, and all its tensors are the
+memory of the module itself. Yes if steps have changed the weights in between: the state was meant to hold older ones.
+The line is that of `state_dict()`. `copy.deepcopy(model.state_dict())` keeps a copy.
+
+Source: "Saving and Loading Models" in PyTorch's tutorials: `best_model_state` has to be serialized or copied.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from torchlint_probe.checks._loads import Loads, loads_itself, versions
+from torchlint_probe.checks.check import Sighting
+
+if TYPE_CHECKING:
+    from torchlint_probe.hooks import Hooks
+    from torchlint_probe.probe import Probe
+
+_MOST_STATES = 1_000
+
+
+class _State:
+    """A result of `state_dict()`: where it was made, after how many steps, and of which weights."""
+
+    def __init__(self, state: Any, site: int, step: int, version: int) -> None:
+        self.state = weakref.ref(state)
+        self.site = site
+        self.step = step
+        self.version = version
+
+
+class UncopiedStateDict(Loads):
+    """Remembers states while they live."""
+
+    name = "uncopied-state-dict"
+    code = "TL116"
+
+    def __init__(self, probe: Any) -> None:
+        super().__init__(probe)
+        self._states: dict[int, _State] = {}
+        self._seen: dict[int, Sighting] = {}
+
+    @classmethod
+    def tap(cls, hooks: Hooks, probe: Probe) -> None:
+        super().tap(hooks, probe)
+        hooks.replace(torch.nn.Module, "state_dict", _StateHook(probe))
+
+    def kept(self, module: torch.nn.Module, state: Any) -> None:
+        """The program has asked a module for its state."""
+        if len(self._states) >= _MOST_STATES:
+            self._states = {number: item for number, item in self._states.items() if item.state() is not None}
+        if len(self._states) < _MOST_STATES:
+            made = _State(state, self.probe.sites.here(), self.probe.steps, versions(module))
+            self._states[id(state)] = made
+
+    def loading(self, module: torch.nn.Module, state: Mapping[str, Any]) -> None:
+        kept = self._states.get(id(state))
+        if kept is None or kept.state() is not state or not loads_itself(module, state):
+            return
+        steps = self.probe.steps - kept.step
+        if steps > 0 and versions(module) != kept.version:
+            message = (
+                f"the state is not copied: {steps:,} steps changed it before it was loaded, and loading it did nothing"
+            )
+            self._seen.setdefault(kept.site, Sighting(kept.site, message, {"steps": steps}, kept.step))
+
+    def sightings(self) -> Iterator[Sighting]:
+        yield from list(self._seen.values())
+
+
+class _StateHook:
+    """Around `Module.state_dict`; calls of modules for their parts give a destination."""
+
+    def __init__(self, probe: Probe) -> None:
+        self._probe = probe
+
+    def __call__(self, original: Callable[..., Any], module: Any, *args: Any, **kwargs: Any) -> Any:
+        state = original(module, *args, **kwargs)
+        if not args and "destination" not in kwargs and not kwargs.get("prefix"):
+            self._probe.checks.tell_one(UncopiedStateDict, "kept", module, state)
+        return state
