@@ -41,6 +41,7 @@ class EmptyMask(Rule):
         error = (model(x) - y).abs()
         mask = y > 0
         loss = (error * mask).sum() / mask.sum()
+        optimizer.zero_grad()
         loss.backward()
         optimizer.step()
     ```
@@ -53,6 +54,7 @@ class EmptyMask(Rule):
         error = (model(x) - y).abs()
         mask = y > 0
         loss = (error * mask).sum() / mask.sum().clamp(min=1)
+        optimizer.zero_grad()
         loss.backward()
         optimizer.step()
     ```

@@ -56,6 +56,7 @@ class LateGuard(Rule):
         out = model(x)
         count = out.abs().sum(-1, keepdim=True)
         loss = torch.where(count != 0, out / count, 0.0).mean()
+        optimizer.zero_grad()
         loss.backward()
         optimizer.step()
     ```
@@ -69,6 +70,7 @@ class LateGuard(Rule):
         count = out.abs().sum(-1, keepdim=True)
         safe = torch.where(count != 0, count, 1.0)
         loss = torch.where(count != 0, out / safe, 0.0).mean()
+        optimizer.zero_grad()
         loss.backward()
         optimizer.step()
     ```

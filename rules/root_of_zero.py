@@ -46,6 +46,7 @@ class RootOfZero(Rule):
         out = model(x)
         norm = torch.sqrt(out.pow(2).sum(-1, keepdim=True)) + 1e-8
         loss = (out / norm).mean()
+        optimizer.zero_grad()
         loss.backward()
         optimizer.step()
     ```
@@ -58,6 +59,7 @@ class RootOfZero(Rule):
         out = model(x)
         norm = torch.sqrt(out.pow(2).sum(-1, keepdim=True) + 1e-8)
         loss = (out / norm).mean()
+        optimizer.zero_grad()
         loss.backward()
         optimizer.step()
     ```
