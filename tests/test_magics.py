@@ -13,7 +13,7 @@ import pytest
 from tests.notebooks import notebook
 
 pytest.importorskip("IPython")
-SETUP = "import torch\nnet = torch.nn.Linear(1, 1)\ncriterion = torch.nn.CrossEntropyLoss()"
+SETUP = "import torch\nnet = torch.nn.Linear(1, 2)\ncriterion = torch.nn.CrossEntropyLoss()"
 WRONG = "loss = criterion(net(x).softmax(1), y)\n"
 """Wrong only if `criterion` is what an earlier cell has made of it."""
 RIGHT = "loss = criterion(net(x), y)\n"
