@@ -10,7 +10,6 @@ from torchlint import Category, Rule
 from torchlint.model import module_values, values
 from torchlint.model.queries import losses
 from torchlint.model.relations import domain
-from torchlint.model.shapes import sizes
 
 if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
@@ -80,6 +79,8 @@ class IgnoredClass(Rule):
 
     def _are_two(self, logits: values.Value, labels: values.Value) -> bool:
         """Whether there are two classes: of the logits, or since a comparison makes the labels."""
+        from torchlint.model.shapes import sizes
+
         numbers = self.model.domain.of(labels)
         if numbers is not None and numbers.kind is domain.Kind.MASK:
             return True

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchlint import Category, Rule
 from torchlint.model import events, values
 from torchlint.model.queries import losses
-from torchlint.model.shapes import sizes
 
 if TYPE_CHECKING:
     from torchlint.model.shapes.tensor_type import TensorType
@@ -118,6 +117,8 @@ class SingleClass(Rule):
 
 def _is_one(known: TensorType, dimension: int | None) -> bool:
     """Whether a dimension has size 1. If only the last size of logits is known, it is the number of classes."""
+    from torchlint.model.shapes import sizes
+
     if dimension is None:
         dimension = -1 if known.is_open or known.rank == 1 else 1
         if known.is_open and len(known.sizes) != 1:

@@ -20,6 +20,8 @@ MAX_BYTES = 300_000
 """Text of other modules that is followed for one that is linted; what more there is, is unknown."""
 SMALL_BYTES = 8_000
 """A module of which there is more is followed only if it has a word that matters to training."""
+MODEL_BYTES = 32_000
+"""A module that defines models or datasets is followed up to this size without such a word."""
 MAX_REEXPORTS = 8
 """Modules through which one hands on what another defines."""
 MAX_KEPT_BYTES = 500_000
@@ -30,13 +32,14 @@ _WORDS = (
     *(*triggers.BACKWARD, *triggers.CLEAR, *triggers.NO_GRAD, *triggers.EMPTY_CACHE, *triggers.ANOMALY, *triggers.CLIP),
     *(b".step(", b"optim.", b"softmax"),
 )
+_BASES = (b"Module)", b"Dataset)")
 
 
 class Stop(Enum):
     """Why a module of the repository is not followed."""
 
     UNREAD = "cannot be read, lies outside the repository or is larger than 1 MB"
-    WORDLESS = "longer than 8 kB, and has no word that matters to training"
+    WORDLESS = "longer than 8 kB (models: 32 kB), and has no word that matters to training"
     TOTAL = "with it there is more than 300 kB to follow"
     SYNTAX = "not Python that can be read"
 
@@ -276,7 +279,9 @@ class Imports:
 
 
 def _is_worth_it(data: bytes) -> bool:
-    return len(data) <= SMALL_BYTES or any(word in data for word in _WORDS)
+    if len(data) <= SMALL_BYTES or any(word in data for word in _WORDS):
+        return True
+    return len(data) <= MODEL_BYTES and any(base in data for base in _BASES)
 
 
 @dataclass(frozen=True)

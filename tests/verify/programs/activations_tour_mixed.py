@@ -37,7 +37,7 @@ for step in range(6):
         loss = loss + binary(gate(x) * 3, truth)  # verify: loss-without-activation confirmed, unseen by the linter
     except RuntimeError as error:
         print(str(error)[:50])
-    loss = loss + F.kl_div(scores.softmax(1), other)  # verify: kl-div-input confirmed, unseen by the linter
+    loss = loss + F.kl_div(scores.softmax(1), other)  # verify: kl-div-input confirmed
     loss = loss + F.kl_div(scores.log_softmax(1), other.log())  # verify: kl-div-input confirmed, unseen by the linter
     loss = loss + F.kl_div(scores.log_softmax(1), other)  # verify: kl-div-input refuted
     loss = loss + F.kl_div(scores.log_softmax(1), other.log(), log_target=True)  # verify: kl-div-input refuted
