@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 from itertools import chain
 
 from torchlint import Model
@@ -23,10 +22,10 @@ _TELLING = frozenset("no_grad enable_grad inference_mode staticmethod classmetho
 _TRAINING = frozenset({"backward", "step", "manual_backward"})
 
 
-def any_in(model: Model) -> bool:
+def any_in(model: Model, handed_on: list[ast.Attribute]) -> bool:
     """Whether a program hands on what clears gradients, wraps functions in it, or keeps views of gradients."""
     tree, nodes = model.tree, model.program.nodes
-    if any(not naming.looks_like_optimizer(_owner(node)) for node in _handed_on(model)):
+    if any(not naming.looks_like_optimizer(_owner(node)) for node in handed_on):
         return True
     clearings = (call for file in model.program.files for call in FileIndex.of(file).calls_named(*_METHODS))
     if any(map(_keeps_views, nodes(ast.Assign))) or any(map(_is_unbound, clearings)):
@@ -43,12 +42,12 @@ def any_in(model: Model) -> bool:
     return any(_is_handed_on(node, tree) for node in named)
 
 
-def may_clear(model: Model, step: Step) -> bool:
+def may_clear(model: Model, step: Step, handed_on: list[ast.Attribute]) -> bool:
     """Whether the `zero_grad` of an optimizer that a program hands on may be that of the optimizer of a step.
 
     It is not, if the function that steps makes its optimizer itself, and does not run what hands on the other.
     """
-    for node in _handed_on(model):
+    for node in handed_on:
         function = model.definitions.function_around(node)
         trace = next(item for item in model.program.traces if step in item.of(Step))
         optimizer = resolved(step.optimizer)
@@ -58,11 +57,10 @@ def may_clear(model: Model, step: Step) -> bool:
     return False
 
 
-def _handed_on(model: Model) -> Iterator[ast.Attribute]:
+def handed_on(model: Model) -> list[ast.Attribute]:
     """`stack.callback(optimizer.zero_grad)`: where a method that clears is read and not called."""
-    return (
-        node for node in model.program.nodes(ast.Attribute) if node.attr in _METHODS and _is_handed_on(node, model.tree)
-    )
+    read = (node for node in model.program.nodes(ast.Attribute) if node.attr in _METHODS)
+    return [node for node in read if _is_handed_on(node, model.tree)]
 
 
 def _owner(node: ast.Attribute) -> str:

@@ -93,15 +93,20 @@ class MissingZeroGrad(Rule):
         from ._stale_gradients import GradientsBetweenSteps
         from ._stale_parts import StaleParts
 
-        if handed_clearings.any_in(self.model):
+        handed_on = handed_clearings.handed_on(self.model)
+        if handed_clearings.any_in(self.model, handed_on):
             return
         gradients = GradientsBetweenSteps(self.model)
         self._words = ClearingWords(self.model, gradients)
-        found = [answer for answer in gradients.stale() if not handed_clearings.may_clear(self.model, answer.step)]
+
+        def stays(answer: StaleGradients | StalePart) -> bool:
+            return not handed_clearings.may_clear(self.model, answer.step, handed_on)
+
+        found = list(filter(stays, gradients.stale()))
         yield from found
         steps = {answer.step for answer in found}
         parts = (part for part in StaleParts(self.model, gradients).answers() if part.following not in steps)
-        yield from (part for part in parts if not handed_clearings.may_clear(self.model, part.step))
+        yield from filter(stays, parts)
 
     def report_StalePart(self, stale: StalePart) -> None:
         name, used, following = stale.part.label, stale.step.name, stale.following.name
