@@ -18,6 +18,7 @@ from torchlint.model.values import (
     Element,
     External,
     Generator,
+    Iteration,
     Plain,
     Unknown,
     Value,
@@ -236,8 +237,18 @@ class Datasets:
         for value, name in self._observed.data.items():
             if name in datasets.CYCLES and value.parents and value.site is not None:
                 loader = resolved(value.parents[0])
-                found.append(Cycle(value.site, loader, self.shuffles(loader), self._wraps(value)))
+                if not self._gives_loaders(value):
+                    found.append(Cycle(value.site, loader, self.shuffles(loader), self._wraps(value)))
         return found
+
+    def _gives_loaders(self, cycle: Value) -> bool:
+        """Whether a loop goes over what is drawn: `for batch in next(loaders)`."""
+        overs = (resolved(loop.over) for loop in self._loops if not loop.implicit and loop.over is not None)
+        return any(isinstance(over, Iteration) and cycle in over.parents for over in overs)
+
+    @cached_property
+    def _loops(self) -> set[Loop]:
+        return {loop for trace in self._program.traces for event in trace.events for loop in event.loops}
 
     def _wraps(self, cycle: Value) -> Answer:
         """Whether something draws from an endless iterator more than one epoch, as far as loops say."""
