@@ -25,6 +25,8 @@ class UselessClip(NamedTuple):
     step: events.Step
     after_step: bool
     """Whether it stands behind the step, and not before the backward."""
+    other: events.Clip | None = None
+    """The clipping that does bound the gradients of this step."""
 
 
 class OtherParametersClipped(NamedTuple):
@@ -155,20 +157,25 @@ class ClipOutsideStep(Rule):
             return None
         backward = min(passes, key=lambda item: _distance(clip, item))
         is_used = any(isinstance(item.then, events.Step) for item in there)
-        return UselessClip(clip, backward, step, after_step=is_used and clip.order > step.order)
+        clips = [item for item in trace.of(events.Clip) if backward.order < item.order < step.order]
+        other = next((item for item in clips if item is not clip and self._may_be_of(item, step)), None)
+        return UselessClip(clip, backward, step, after_step=is_used and clip.order > step.order, other=other)
 
     def report_UselessClip(self, useless: UselessClip) -> None:
         name = useless.step.name
         where = f"after `{name}` has stepped" if useless.after_step else "before `backward` computes them"
+        other = useless.other
+        effect = f"the step of `{name}` takes them unclipped" if other is None else "this call has no effect"
         self.report(
             useless.clip.site,
-            f"gradients are clipped {where}: the step of `{name}` takes them unclipped",
+            f"gradients are clipped {where}: {effect}",
             related=[
                 (useless.backward.site, "the gradients are computed here"),
+                *([(other.site, "and clipped here")] if other is not None else []),
                 (useless.step.site, "and used here"),
             ],
-            help="clip between the last `backward` and the step",
-            fix=self._fix(useless.clip.site, useless.backward.site, useless.step),
+            help="clip between the last `backward` and the step" if other is None else "remove the call",
+            fix=self._fix(useless.clip.site, useless.backward.site, useless.step) if other is None else None,
         )
 
     def report_ClipInWindow(self, found: ClipInWindow) -> None:
