@@ -89,12 +89,11 @@ def test_links_of_the_readme_work_everywhere() -> None:
 def test_figures_are_those_of_the_guides() -> None:
     """Who finds how many bugs, and in what time."""
     rows = re.findall(r"^\| (\w.*?) \| (.*) \|$", README.read_text("utf-8").partition("## How it compares")[2], re.M)
-    compared = (ROOT / "docs" / "compared.md").read_text("utf-8")
-    total, found = re.findall(r"^\| \*\*of (\d+)\*\* \| (.*) \|$", compared, re.M)[0]
-    torchlint, ruff, torchfix, _, lightning = found.replace("*", "").split(" | ")
+    reported = (ROOT / "docs" / "reported.md").read_text("utf-8")
+    total, torchlint, _, ruff, torchfix, _ = re.findall(r"\d+", reported.splitlines()[-1])
     assert rows[0] == (
-        f"says so, of {total} programs with one bug each",
-        " | ".join((torchlint, ruff, torchfix, lightning)),
+        f"finds, of [{total} bugs that people reported]({addresses.SITE}/reported/)",
+        f"{torchlint} | {ruff} | {torchfix} |",
     )
     speed = guide("speed")
     for label, figures in rows[1:3]:

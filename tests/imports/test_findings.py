@@ -371,7 +371,9 @@ def test_trace_shows_what_was_not_followed(repository: Path) -> None:
     shown = " ".join(CliRunner().invoke(cli, ["trace", "train.py"]).stdout.split())
     assert "Followed into: utils/helpers.py." in shown.replace("\\", "/")
     assert "Not followed (not Python that can be read): broken.py." in shown
-    assert "Not followed (longer than 8 kB (models: 32 kB), and has no word that matters to training): long.py." in shown
+    assert (
+        "Not followed (longer than 8 kB (models: 32 kB), and has no word that matters to training): long.py." in shown
+    )
     assert "ollowed" not in CliRunner().invoke(cli, ["trace", "utils/helpers.py"]).stdout
 
 

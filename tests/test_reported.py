@@ -1,0 +1,145 @@
+"""Bugs that people reported, re-created: what finds each, and that nothing is said of its repaired twin.
+
+`python tests/test_reported.py` writes `tests/reported/cases.tsv` anew, and the page about it.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
+
+import pytest
+from click.testing import CliRunner
+
+from torchlint.cli import cli
+
+ROOT = Path(__file__).parents[1]
+FOLDER = ROOT / "tests" / "reported"
+TABLE = FOLDER / "cases.tsv"
+PAGE = ROOT / "docs" / "reported.md"
+FIELDS = ("case", "family", "lines", "source", "wrong", "default", "preview", "ruff", "torchfix", "ty")
+TOOLS = FIELDS[5:]
+OTHERS = {
+    "ruff": ("check", "--isolated", "--no-cache", "--select", "ALL", "--output-format", "concise", "--exit-zero"),
+    "torchfix": ("--select", "ALL"),
+    "ty": ("check", "--output-format", "concise", "--exit-zero", "--project", "{empty}"),
+}
+CODE = re.compile(r"^\S+:\d+:\d+: (?:\w+\[)?([\w-]+)", re.M)
+"""Behind the place: `F401` of ruff, `error[invalid-argument-type]` of ty."""
+
+INTRODUCTION = """\
+# Bugs that people reported
+
+{total} bugs from public reports, each re-created as a small program with a repaired twin (`tests/reported/cases`).
+People who had not seen the rules wrote them. The first time that torchlint saw them, default rules found 7, and an
+eighth by its consequence. Rules have learned from them since: what they find today does not measure what they find in
+other code.
+
+A cell names the codes that a tool reports of the bug and not of the twin. ruff and TorchFix ran with all their rules,
+ty without PyTorch beside it. Bugs that nothing finds stay in the table.
+"""
+
+
+class Found(NamedTuple):
+    """The codes that are reported of a program and not of its twin, and those reported of the twin."""
+
+    bug: frozenset[str]
+    twin: frozenset[str]
+
+
+def torchlint_codes(folder: Path, *options: str) -> frozenset[str]:
+    """The codes of the findings in a folder, in a place that does not sound like tests."""
+    with TemporaryDirectory() as work:
+        project = shutil.copytree(folder, Path(work) / "project")
+        line = ["check", str(project), "--isolated", "--no-cache", "--jobs", "1", "--output-format", "json-flat"]
+        done = CliRunner().invoke(cli, [*line, *options])
+    assert done.exit_code in (0, 1), done.output
+    return frozenset(finding["code"] for finding in json.loads(done.stdout))
+
+
+def compare(case: str, *options: str) -> Found:
+    bug, twin = (torchlint_codes(FOLDER / "cases" / case / side, *options) for side in ("bug", "fixed"))
+    return Found(bug - twin, twin)
+
+
+def table() -> list[dict[str, str]]:
+    with TABLE.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+
+
+CASES = {row["case"]: row for row in table()} if TABLE.exists() else {}
+
+
+def test_every_case_is_listed() -> None:
+    assert sorted(path.name for path in (FOLDER / "cases").iterdir()) == sorted(CASES)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_found_by_default(case: str) -> None:
+    found = compare(case)
+    assert sorted(found.bug) == CASES[case]["default"].split()
+    assert found.twin == frozenset()
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_found_with_previews(case: str) -> None:
+    found = compare(case, "--preview")
+    assert sorted(found.bug) == CASES[case]["preview"].split()
+
+
+def test_the_page_is_up_to_date() -> None:
+    assert PAGE.read_text("utf-8") == page(CASES.values())
+
+
+# -- the page -------------------------------------------------------------------------------------------
+
+
+def page(rows: Iterable[dict[str, str]]) -> str:
+    rows = list(rows)
+    counts = [str(sum(bool(row[name]) for row in rows)) for name in TOOLS]
+    lines = [
+        INTRODUCTION.format(total=len(rows)),
+        "| bug | reported in | default | with `--preview` | ruff | TorchFix | ty |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for row in rows:
+        cells = [row["wrong"], row["source"], *(row[name] or "nothing" for name in TOOLS)]
+        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+    lines.append(f"| **of {len(rows)}** | | {' | '.join(counts)} |")
+    return "\n".join(lines) + "\n"
+
+
+def other_codes(program: str, folder: Path, empty: Path) -> frozenset[str]:
+    """What another program says of a folder, as codes."""
+    line = [shutil.which(program) or program, *(option.format(empty=empty) for option in OTHERS[program]), str(folder)]
+    done = subprocess.run(line, capture_output=True, encoding="utf-8")
+    return frozenset(CODE.findall(done.stdout))
+
+
+def write(empty: Path) -> None:
+    rows = table()
+    for row in rows:
+        row["default"] = " ".join(sorted(compare(row["case"]).bug))
+        row["preview"] = " ".join(sorted(compare(row["case"], "--preview").bug))
+        for program in OTHERS:
+            bug, twin = (
+                other_codes(program, FOLDER / "cases" / row["case"] / side, empty) for side in ("bug", "fixed")
+            )
+            row[program] = " ".join(sorted(bug - twin))
+    lines = ["\t".join(FIELDS), *("\t".join(row[name] for name in FIELDS) for row in rows)]
+    TABLE.write_text("\n".join(lines) + "\n", "utf-8")
+    PAGE.write_text(page(rows), "utf-8")
+
+
+if __name__ == "__main__":
+    with TemporaryDirectory() as folder:
+        write(Path(folder))
+    sys.exit(0)
