@@ -86,8 +86,7 @@ class IgnoredClass(Rule):
             return True
         types = self.model.shapes.types_of(logits)
         return bool(types) and all(
-            not item.is_open and (size := item.size(1)) is not None and sizes.numbers_of((size,)) == (2,)
-            for item in types
+            not item.is_open and (size := item.size(1)) is not None and size.number == 2 for item in types
         )
 
     def report_Ignored(self, found: Ignored) -> None:

@@ -124,4 +124,4 @@ def _is_one(known: TensorType, dimension: int | None) -> bool:
         if known.is_open and len(known.sizes) != 1:
             return False
     size = known.size(dimension)
-    return size is not None and sizes.numbers_of((size,)) == (1,)
+    return size is not None and size.number == 1
