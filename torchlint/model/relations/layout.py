@@ -1,4 +1,4 @@
-"""The layout of tensors: whose samples stand in the first dimension."""
+"""The layout of tensors: whose samples stand in the first dimension, and where batches are padded."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from torchlint.lazy_pattern import LazyPattern
+from torchlint.model.events import Compute
 from torchlint.model.module_values import is_as_made
 from torchlint.model.program import Program
+from torchlint.model.relations._padding import PAD, REORDERED, Calls, Padding, PaddingSearch
 from torchlint.model.relations.answer import Answer as Text
 from torchlint.model.utilities import DataLoader
 from torchlint.model.values import (
@@ -37,6 +39,7 @@ from torchlint.pytorch import shapes as table
 _LOADER = LazyPattern(r"loader|batch", re.IGNORECASE)
 _MOST_STEPS = 60
 _MOST_CALLS = 6
+_MOST_INSIDE = 400
 _ELEMENTWISE = frozenset(
     "to float double half bfloat16 long int bool cuda cpu contiguous clone detach type relu gelu elu silu leaky_relu "
     "tanh sigmoid softmax log_softmax dropout exp log abs sqrt pow square round clamp layer_norm batch_norm normalize "
@@ -116,14 +119,38 @@ class Layout:
         part = self.part_of(owner)
         return FirstRow(value, owner, part) if part is not None else None
 
+    def last_steps(self) -> Iterator[tuple[Tensor, Padding]]:
+        """Where the last step of each sequence is taken, `x[:, -1]`, of a batch that is padded at its end."""
+        seen = set[Value]()
+        for trace in self._program.traces:
+            for event in trace.of(Compute):
+                for value, calls in _inside(event.value):
+                    if value in seen or value.op != operators.GETITEM or value.site is None:
+                        continue
+                    index = _index_of_last(self._program.tree.node(value.site))
+                    if index is not None and _is_computed(value.parents[0]):
+                        seen.add(value)
+                        padding = PaddingSearch(self._program).of(value.parents[0], calls)
+                        if padding is not None and padding.batch_first == (index == 1):
+                            yield value, padding
+
+    def padding_of(self, target: Value, calls: Calls = ()) -> Padding | None:
+        """The padding in a tensor, whatever steps are left out of it and wherever they stand."""
+        return PaddingSearch(self._program, REORDERED).of(target, calls)
+
     # -- in words ---------------------------------------------------------------------------------------
 
     def answers(self) -> Iterator[Text]:
-        """The parts of batches whose samples the outputs of modules hold, where one is asked for an element."""
+        """Samples that are taken out of the output of a module, and last steps of padded batches."""
         for site, owner in self._program.observations.indexed:
             part = self.part_of(owner) if _is_output(owner) else None
             if part is not None and part.label and not part.label.startswith("["):
                 yield Text(site, f"is one sample of `{part.label}`")
+        if PAD.encode() in self._program.tree.source.code:
+            for value, padding in self.last_steps():
+                if value.site is not None:
+                    line = padding.site.line
+                    yield Text(value.site, f"is the last step of a batch that line {line} pads at its end")
 
 
 class _Search:
@@ -224,6 +251,49 @@ class _Search:
         inner = number[1][0] if number is not None and number[1] else None
         shape = self._program.observations.numbers.get(resolved(inner)) if inner is not None else None
         return number is not None and ((number[2] == 0 and shape is not None) or number[0] in ("len", "size"))
+
+
+def _inside(value: Tensor) -> Iterator[tuple[Tensor, Calls]]:
+    """A tensor, and those that it is computed of, through modules of the program."""
+    stack: list[tuple[Value, Calls]] = [(value, ())]
+    seen = set[Value]()
+    while stack and len(seen) < _MOST_INSIDE:
+        item, calls = stack.pop()
+        item = resolved(item)
+        if item in seen:
+            continue
+        seen.add(item)
+        if isinstance(item, Tensor):
+            yield item, calls
+            if isinstance(item, ModuleOutput) and item.body is not None and len(calls) < _MOST_CALLS:
+                stack.append((item.body, (*calls, item.given)))
+        if isinstance(item, (Tensor, Phi, Container)):
+            stack += [(part, calls) for part in item.parents]
+
+
+def _is_computed(value: Value) -> bool:
+    """Whether a module has a part in a value."""
+    for _ in range(8):
+        value = resolved(value)
+        if isinstance(value, (ModuleOutput, Component)):
+            return True
+        if not isinstance(value, Tensor) or not value.parents:
+            return False
+        value = value.parents[0]
+    return False
+
+
+def _index_of_last(node: ast.AST) -> int | None:
+    """The dimension of which the last element is taken: 1 of `x[:, -1]`, 0 of `x[-1]`."""
+    parts = node.slice.elts if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Tuple) else []
+    parts = [node.slice] if isinstance(node, ast.Subscript) and not parts else parts
+    if not parts or not all(isinstance(item, (ast.Slice, ast.UnaryOp)) for item in parts):
+        return None
+    if any(isinstance(item, ast.Slice) and (item.lower or item.upper or item.step) for item in parts):
+        return None
+    last = [index for index, item in enumerate(parts) if ast.unparse(item) == "-1"]
+    is_first = len(last) == 1 and last[0] == min(len(parts) - 1, 1)
+    return last[0] if is_first else None
 
 
 def _is_output(value: Tensor) -> bool:
