@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
+from functools import cached_property
 from typing import NamedTuple
 
-from torchlint.model.definitions import FunctionInfo
+from torchlint.model.definitions import FunctionInfo, defaults_of
+from torchlint.model.events import Mutate
 from torchlint.model.program import Program
 from torchlint.model.utilities import DataLoader
 from torchlint.model.values import (
@@ -30,7 +32,7 @@ from torchlint.model.values import (
 from torchlint.pytorch import operators
 from torchlint.pytorch import shapes as table
 from torchlint.pytorch.binding import Parameters, bind
-from torchlint.syntax.python_ast import Site, called_name, is_literal, site_of, walk
+from torchlint.syntax.python_ast import Site, called_name, dotted, is_literal, site_of, walk
 
 PAD = "pad_sequence"
 _PARAMETERS = Parameters(*"sequences batch_first padding_value padding_side".split())
@@ -76,8 +78,10 @@ class PaddingSearch:
         if isinstance(value, Phi):
             found = {self.of(item, calls) for item in inputs_of(value)}
             return found.pop() if len(found) == 1 else None
+        if value in self._changed or (value.label and value.label in self._stored):
+            return None
         if isinstance(value, (Element, Iteration)):
-            return self._of_batch(value)
+            return self.of(value.parents[0], calls) if self._is_sliced(value) else self._of_batch(value)
         if not isinstance(value, Tensor) or not value.parents:
             return None
         if value.op == PAD:
@@ -97,7 +101,7 @@ class PaddingSearch:
     def _of_output(self, value: ModuleOutput, calls: Calls) -> Padding | None:
         module = resolved(value.parents[0])
         if value.body is not None:
-            return self.of(value.body, (*calls, value.given)) if len(calls) < _MOST_CALLS else None
+            return self.of(value.body, (*calls, given_in(self._program, value))) if len(calls) < _MOST_CALLS else None
         if len(value.parents) < 2 or not isinstance(module, Module) or not self._leaves_steps(module, value, calls, 0):
             return None
         return self.of(value.parents[1], calls)
@@ -128,7 +132,18 @@ class PaddingSearch:
         is_first = flag is not None and isinstance(given := resolved(flag), Plain) and given.constant is True
         return padding if padding is not None and padding.batch_first == is_first else None
 
-    def _is_sliced(self, value: Tensor) -> bool:
+    @cached_property
+    def _changed(self) -> set[Value]:
+        """What is changed in place: padding may be replaced, `labels[labels == 0] = -100`."""
+        return {resolved(event.target) for trace in self._program.traces for event in trace.of(Mutate)}
+
+    @cached_property
+    def _stored(self) -> set[str]:
+        """The names of what the program stores elements into."""
+        nodes: list[ast.Subscript] = [*self._program.nodes(ast.Subscript)]
+        return {dotted(node.value) for node in nodes if isinstance(node.ctx, ast.Store)}
+
+    def _is_sliced(self, value: Value) -> bool:
         """`x[:, 1:]`, where the question goes through it."""
         node = self._program.tree.node(value.site) if value.site is not None else None
         index = node.slice if isinstance(node, ast.Subscript) else None
@@ -181,6 +196,26 @@ class PaddingSearch:
         if side is not None or (first is not None and not isinstance(first, ast.Constant)):
             return None
         return Padding(site_of(node), first is not None and is_literal(first, True), given.get("padding_value"))
+
+
+def given_in(program: Program, call: ModuleOutput) -> Mapping[str, Value]:
+    """The arguments of a call of a module of the program, and those that the module is made with, by parameter."""
+    module = resolved(call.parents[0])
+    init = module.info.method("__init__") if isinstance(module, Module) and module.info is not None else None
+    made = program.observations.calls.get(module)
+    if init is None or made is None or made[1].starred:
+        return call.given
+    found: dict[str, Value] = {}
+    for name, default in defaults_of(init.node).items():
+        if isinstance(default, ast.Constant):
+            found[name] = Plain(default, default.value)
+        elif isinstance(default, ast.UnaryOp) and isinstance(default.operand, ast.Constant):
+            found[name] = Plain(default, ast.literal_eval(default))
+    for index, name in enumerate(init.parameters[1:]):
+        given = made[1].get(index, name)
+        if given is not None:
+            found[name] = given
+    return {**found, **call.given}
 
 
 def _part(whole: Value, key: object) -> Value | None:

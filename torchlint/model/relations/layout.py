@@ -11,7 +11,7 @@ from torchlint.lazy_pattern import LazyPattern
 from torchlint.model.events import Compute
 from torchlint.model.module_values import is_as_made
 from torchlint.model.program import Program
-from torchlint.model.relations._padding import PAD, REORDERED, Calls, Padding, PaddingSearch
+from torchlint.model.relations._padding import PAD, REORDERED, Calls, Padding, PaddingSearch, given_in
 from torchlint.model.relations.answer import Answer as Text
 from torchlint.model.utilities import DataLoader
 from torchlint.model.values import (
@@ -119,24 +119,41 @@ class Layout:
         part = self.part_of(owner)
         return FirstRow(value, owner, part) if part is not None else None
 
+    def computed(self) -> Iterator[tuple[Compute, Tensor, Calls]]:
+        """The tensors that are computed for an event, also in modules of the program, each once."""
+        seen = set[tuple[Value, Value | None]]()
+        for event in (event for trace in self._program.traces for event in trace.of(Compute)):
+            for value, calls in _inside(self._program, event.value):
+                if (value, event.value if calls else None) not in seen:
+                    seen.add((value, event.value if calls else None))
+                    yield event, value, calls
+
     def last_steps(self) -> Iterator[tuple[Tensor, Padding]]:
         """Where the last step of each sequence is taken, `x[:, -1]`, of a batch that is padded at its end."""
         seen = set[Value]()
-        for trace in self._program.traces:
-            for event in trace.of(Compute):
-                for value, calls in _inside(event.value):
-                    if value in seen or value.op != operators.GETITEM or value.site is None:
-                        continue
-                    index = _index_of_last(self._program.tree.node(value.site))
-                    if index is not None and _is_computed(value.parents[0]):
-                        seen.add(value)
-                        padding = PaddingSearch(self._program).of(value.parents[0], calls)
-                        if padding is not None and padding.batch_first == (index == 1):
-                            yield value, padding
+        for _, value, calls in self.computed():
+            if value in seen or value.op != operators.GETITEM or value.site is None:
+                continue
+            index = _index_of_last(self._program.tree.node(value.site))
+            padding = PaddingSearch(self._program).of(value.parents[0], calls) if index is not None else None
+            if padding is not None and padding.batch_first == (index == 1) and _is_computed(value.parents[0]):
+                seen.add(value)
+                yield value, padding
 
     def padding_of(self, target: Value, calls: Calls = ()) -> Padding | None:
         """The padding in a tensor, whatever steps are left out of it and wherever they stand."""
         return PaddingSearch(self._program, REORDERED).of(target, calls)
+
+    def is_fed(self, value: Value, padding: Padding, calls: Calls = ()) -> bool:
+        """Whether a module that takes the same padded tensor gives a value, as logits for the next tokens."""
+        for _ in range(_MOST_CALLS):
+            value = resolved(value)
+            if isinstance(value, ModuleOutput):
+                return any(self.padding_of(item, calls) == padding for item in value.parents[1:])
+            if not isinstance(value, Tensor) or not value.parents:
+                return False
+            value = value.parents[0]
+        return False
 
     # -- in words ---------------------------------------------------------------------------------------
 
@@ -253,7 +270,7 @@ class _Search:
         return number is not None and ((number[2] == 0 and shape is not None) or number[0] in ("len", "size"))
 
 
-def _inside(value: Tensor) -> Iterator[tuple[Tensor, Calls]]:
+def _inside(program: Program, value: Tensor) -> Iterator[tuple[Tensor, Calls]]:
     """A tensor, and those that it is computed of, through modules of the program."""
     stack: list[tuple[Value, Calls]] = [(value, ())]
     seen = set[Value]()
@@ -266,7 +283,7 @@ def _inside(value: Tensor) -> Iterator[tuple[Tensor, Calls]]:
         if isinstance(item, Tensor):
             yield item, calls
             if isinstance(item, ModuleOutput) and item.body is not None and len(calls) < _MOST_CALLS:
-                stack.append((item.body, (*calls, item.given)))
+                stack.append((item.body, (*calls, given_in(program, item))))
         if isinstance(item, (Tensor, Phi, Container)):
             stack += [(part, calls) for part in item.parents]
 
