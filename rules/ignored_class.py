@@ -79,7 +79,6 @@ class IgnoredClass(Rule):
 
     def _are_two(self, logits: values.Value, labels: values.Value) -> bool:
         """Whether there are two classes: of the logits, or since a comparison makes the labels."""
-        from torchlint.model.shapes import sizes
 
         numbers = self.model.domain.of(labels)
         if numbers is not None and numbers.kind is domain.Kind.MASK:

@@ -133,7 +133,6 @@ class SingleClass(Rule):
 
 def _is_one(known: TensorType, dimension: int | None) -> bool:
     """Whether a dimension has size 1. If only the last size of logits is known, it is the number of classes."""
-    from torchlint.model.shapes import sizes
 
     if dimension is None:
         dimension = -1 if known.is_open or known.rank == 1 else 1
