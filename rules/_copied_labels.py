@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from torchlint.model.definitions import Definitions
-from torchlint.syntax.python_ast import Site, called_name, dotted, is_literal, site_of
+from torchlint.syntax.python_ast import called_name, dotted, is_literal, site_of
+
+if TYPE_CHECKING:
+    from torchlint.model.definitions import Definitions
+    from torchlint.syntax.python_ast import Site
 
 _LABELS = "labels"
 _TOKENS = "input_ids"

@@ -5,10 +5,13 @@ from __future__ import annotations
 import ast
 from collections import defaultdict
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from torchlint import Model
 from torchlint.model import values
 from torchlint.pytorch import randomness
+
+if TYPE_CHECKING:
+    from torchlint import Model
 
 _MOST_OBJECTS = 40
 
