@@ -79,15 +79,13 @@ class IgnoredClass(Rule):
 
     def _are_two(self, logits: values.Value, labels: values.Value) -> bool:
         """Whether there are two classes: of the logits, or since a comparison makes the labels."""
-        from torchlint.model.shapes import sizes
 
         numbers = self.model.domain.of(labels)
         if numbers is not None and numbers.kind is domain.Kind.MASK:
             return True
         types = self.model.shapes.types_of(logits)
         return bool(types) and all(
-            not item.is_open and (size := item.size(1)) is not None and sizes.numbers_of((size,)) == (2,)
-            for item in types
+            not item.is_open and (size := item.size(1)) is not None and size.number == 2 for item in types
         )
 
     def report_Ignored(self, found: Ignored) -> None:

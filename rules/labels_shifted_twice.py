@@ -67,7 +67,7 @@ class LabelsShiftedTwice(Rule):
     def ask(self) -> Iterator[SecondShift]:
         for event in (event for trace in self.model.program.traces for event in trace.of(events.Call)):
             node = self.model.tree.node(event.site)
-            if isinstance(node, ast.Call) and _is_causal(event.value):
+            if isinstance(node, ast.Call) and is_causal(event.value):
                 given = {item.arg: item.value for item in node.keywords}
                 inputs, labels = node.args[0] if node.args else given.get("input_ids"), given.get("labels")
                 if inputs is not None and labels is not None:
@@ -94,7 +94,7 @@ class LabelsShiftedTwice(Rule):
         )
 
 
-def _is_causal(made: values.Unknown) -> bool:
+def is_causal(made: values.Unknown) -> bool:
     """Whether a call is one of a causal language model of Transformers."""
     model = values.resolved(made.callee) if made.callee is not None else None
     maker = values.resolved(model.callee) if isinstance(model, values.Unknown) and model.callee is not None else None

@@ -21,6 +21,12 @@ if TYPE_CHECKING:
 _SAMPLER = LazyPattern(r"torch\.utils\.data\.(distributed\.)?DistributedSampler$")
 _PARAMETERS = binding.Parameters(*"dataset num_replicas rank shuffle seed drop_last".split())
 _EVALUATION = LazyPattern(r"val|test|eval|dev(_|$)", re.IGNORECASE)
+_BACKWARD = "backward"
+_SETTING = (
+    b"set_epoch", b".epoch =", b"accelerat", b"lightning", b"ignite", b"composer", b"fastai", b"catalyst", b"deepspeed",
+    b"transformers", b"import ray", b"horovod",
+)  # fmt: skip
+"""Words of programs, and of packages, that tell a sampler the epoch, or may."""
 _PLAIN = ("object", "builtins.object", "abc.ABC")
 _FRAMEWORKS = LazyPattern(
     r"(accelerate|lightning\w*|pytorch_lightning|ignite|composer|fastai|catalyst|ray|deepspeed)(\.|$)"
@@ -35,12 +41,21 @@ class SameOrder(NamedTuple):
     epochs: Site
 
 
+class SameOrderElsewhere(NamedTuple):
+    """The loader of the sampler made at `sampler` is returned to other files, where epochs go over it."""
+
+    sampler: Site
+    is_endless: bool
+    """Whether a generator begins the loader anew, again and again."""
+
+
 class MissingSetEpoch(Rule):
     """A distributed sampler is not told the epoch, and shuffles each one alike.
 
     ## What it does
     Finds a `DistributedSampler` that shuffles, whose loader is gone over in more than one epoch, in a file that never
-    calls `set_epoch` and hands neither of the two to code that could.
+    calls `set_epoch` and hands neither of the two to code that could. A loader that a function returns to another file
+    is found if a generator there or here begins it anew without end, and no file of the repository sets an epoch.
 
     ## Why is this bad?
     The sampler makes its order from the seed and the epoch. If nobody tells it the epoch, that stays 0: each epoch has
@@ -90,7 +105,7 @@ class MissingSetEpoch(Rule):
         """Whether nothing in a file sets the epoch of a sampler."""
         return b"set_epoch" not in index.code
 
-    def ask(self) -> Iterator[SameOrder]:
+    def ask(self) -> Iterator[SameOrder | SameOrderElsewhere]:
         imported = self.model.definitions.scopes.anywhere().values()
         if "set_epoch" in self.model.tree.source.text or any(_FRAMEWORKS.match(name) for name in imported):
             return
@@ -109,6 +124,26 @@ class MissingSetEpoch(Rule):
                 continue
             if not sampler.has_use("set_epoch") and self._leaving.isdisjoint({loader, sampler}):
                 yield SameOrder(sampler.site, epochs[0].site)
+        if not self.model.mentions(_SETTING):
+            yield from self._made_for_others()
+
+    def _made_for_others(self) -> Iterator[SameOrderElsewhere]:
+        """The samplers of loaders that a function returns to files which go over them again and again."""
+        for trace in self.model.program.traces:
+            name = trace.root.name if trace.root is not None else ""
+            for loader in _with_inside(list(trace.frame.returns)) if name and not _EVALUATION.search(name) else ():
+                if not isinstance(loader, utilities.DataLoader):
+                    continue
+                sampler = next((item for item in self._samplers(loader) if self._shuffles(item)), None)
+                if sampler is None or sampler.site is None or self._evaluates(loader, sampler):
+                    continue
+                if self.model.tree.own_node(sampler.site) is None or self._is_told_otherwise(sampler):
+                    continue
+                for user in self.model.importers(name, (name.encode() + b"(",)):
+                    is_endless = any(_is_called(restart, user) for restart in _restarts(self.model.definitions, user))
+                    if is_endless or _has_epochs(user):
+                        yield SameOrderElsewhere(sampler.site, is_endless)
+                        return
 
     def _is_told_otherwise(self, sampler: values.Unknown) -> bool:
         """Whether the program sets the epoch, or the seed, itself: `sampler.epoch = epoch`."""
@@ -185,6 +220,14 @@ class MissingSetEpoch(Rule):
             fix=self._fix(answer),
         )
 
+    def report_SameOrderElsewhere(self, answer: SameOrderElsewhere) -> None:
+        self.report(
+            answer.sampler,
+            "no file of the repository tells the sampler the epoch: each epoch has the same batches in the same order",
+            help="call `set_epoch(epoch)` each time the loader begins anew",
+            confidence=Confidence.MEDIUM if answer.is_endless else Confidence.LOW,
+        )
+
     def _fix(self, answer: SameOrder) -> edits.Change | None:
         """The call as the first statement of the epoch, where sampler and epoch have names in one function."""
         if answer.sampler.inner is not None or answer.epochs.inner is not None:
@@ -209,6 +252,38 @@ class MissingSetEpoch(Rule):
         return edits.Change(
             "tell the sampler the epoch", [edits.InsertBefore(first, f"{name.id}.set_epoch({epoch.id})")]
         )
+
+
+def _restarts(*files: definitions.Definitions) -> Iterator[definitions.FunctionInfo]:
+    """The generators that go over a parameter again and again: `while True: yield from loader`."""
+    for info in (info for file in files for info in file.functions.values() if info.is_generator):
+        endless = [node for node in ast.walk(info.node) if isinstance(node, ast.While) and _is_true(node.test)]
+        for node in (item for loop in endless for item in ast.walk(loop)):
+            over = node.iter if isinstance(node, ast.For) else node.value if isinstance(node, ast.YieldFrom) else None
+            if isinstance(node, ast.Call) and python_ast.called_name(node) == "iter" and node.args:
+                over = node.args[0]
+            if isinstance(over, ast.Name) and over.id in info.parameters:
+                yield info
+                break
+
+
+def _is_true(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and bool(node.value)
+
+
+def _is_called(function: definitions.FunctionInfo, file: definitions.Definitions) -> bool:
+    """Whether a file calls a function of this name."""
+    calls: Iterator[ast.Call] = file.tree.of_type(ast.Call)
+    return any(python_ast.called_name(call) == function.name for call in calls)
+
+
+def _has_epochs(file: definitions.Definitions) -> bool:
+    """Whether a file has a loop of epochs with a loop and a backward pass inside."""
+    for loop in file.tree.of_type(ast.For):
+        if "epoch" in ast.unparse(loop.target) and any(isinstance(item, ast.For) for item in loop.body):
+            if any(isinstance(item, ast.Attribute) and item.attr == _BACKWARD for item in ast.walk(loop)):
+                return True
+    return False
 
 
 def _counts(over: ast.expr) -> bool:

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchlint import Category, Rule
 from torchlint.model import events, values
 from torchlint.model.queries import losses
+from torchlint.pytorch import operators
 
 if TYPE_CHECKING:
     from torchlint.model.shapes.tensor_type import TensorType
     from torchlint.syntax.python_ast import Site
 
 
+_ADVICE = "use `binary_cross_entropy_with_logits`"
 _SOFTMAXES = frozenset({"softmax", "log_softmax"})
 
 
@@ -24,13 +26,14 @@ class Constant(NamedTuple):
     is_loss: bool
     computed: Site | None
     """Where a module of the program's own computes the loss that it is called for."""
+    is_argmax: bool = False
 
 
 class SingleClass(Rule):
-    """A softmax or cross-entropy over one class: 1 or 0, whatever the input.
+    """A softmax, argmax or cross-entropy over one class: 1 or 0, whatever the input.
 
     ## What it does
-    Finds `cross_entropy` of logits with one class, and softmaxes over a dimension of size 1, as far as sizes are
+    Finds `cross_entropy` of logits with one class, and softmaxes and argmaxes over a dimension of size 1, if sizes are
     written out: `nn.Linear(d, 1)`, `nn.Conv2d(d, 1, 1)`, also through modules.
 
     ## Why is this bad?
@@ -66,8 +69,8 @@ class SingleClass(Rule):
 
     code = "TL523"
     category = Category.CORRECTNESS
-    triggers = ((b"oftmax", b"cross_entropy", b"CrossEntropyLoss"),)
-    calls = frozenset({"softmax", "log_softmax", "cross_entropy", "CrossEntropyLoss"})
+    triggers = ((b"oftmax", b"argmax", b"cross_entropy", b"CrossEntropyLoss"),)
+    calls = frozenset({"argmax", "softmax", "log_softmax", "cross_entropy", "CrossEntropyLoss"})
 
     def ask(self) -> Iterator[Constant]:
         if self.model.is_test:
@@ -84,6 +87,12 @@ class SingleClass(Rule):
                     dimension = self._dimension(event.value)
                     if dimension is not None and self._has_one(event.value.parents[0], dimension):
                         yield Constant(event.site, is_loss=False, computed=None)
+        for value in self.model.program.observations.calls:
+            if isinstance(value, values.Tensor) and value.op == operators.ARGMAX and value.site is not None:
+                dimension = self._dimension(value)
+                is_own = self.model.tree.own_node(value.site) is not None and bool(value.parents)
+                if is_own and dimension is not None and self._has_one(value.parents[0], dimension):
+                    yield Constant(value.site, is_loss=False, computed=None, is_argmax=True)
 
     def _has_one(self, value: values.Value, dimension: int | None) -> bool:
         """Whether a dimension of a tensor surely has one element; None: the dimension of classes."""
@@ -105,23 +114,29 @@ class SingleClass(Rule):
         return constant if isinstance(constant, int) else None
 
     def report_Constant(self, found: Constant) -> None:
-        self.report(
-            found.site,
-            "the cross-entropy of one class is 0 for any logits: nothing is learned from it"
+        message, help_ = (
+            ("the cross-entropy of one class is 0 for any logits: nothing is learned from it", _ADVICE)
             if found.is_loss
-            else "this softmax is over a dimension of size 1: each result is a constant, and has no gradient",
-            related=[(found.computed, "the loss is computed here")] if found.computed is not None else (),
-            help="use `binary_cross_entropy_with_logits`" if found.is_loss else "compute it over the other dimension",
+            else (
+                "this argmax is over a dimension of size 1: it is 0 for any input",
+                "ask whether the logit is above 0",
+            )
+            if found.is_argmax
+            else (
+                "this softmax is over a dimension of size 1: each result is a constant, and has no gradient",
+                "compute it over the other dimension",
+            )
         )
+        related = [(found.computed, "the loss is computed here")] if found.computed is not None else ()
+        self.report(found.site, message, related=related, help=help_)
 
 
 def _is_one(known: TensorType, dimension: int | None) -> bool:
     """Whether a dimension has size 1. If only the last size of logits is known, it is the number of classes."""
-    from torchlint.model.shapes import sizes
 
     if dimension is None:
         dimension = -1 if known.is_open or known.rank == 1 else 1
         if known.is_open and len(known.sizes) != 1:
             return False
     size = known.size(dimension)
-    return size is not None and sizes.numbers_of((size,)) == (1,)
+    return size is not None and size.number == 1

@@ -46,7 +46,8 @@ class TargetShapeBroadcast(Rule):
     `(a - b).pow(2).mean()`, between a column of size (N, 1) and a tensor of one dimension, where the dimensions of both
     are known: from `Linear(..., 1)`, `gather`, `keepdim=True`, `mean(dim=1)`, `max(1)`, `view(-1)`.
 
-    Batches of a `DataLoader` have known sizes where its dataset is a `TensorDataset`, or a subset of one. There
+    Batches of a `DataLoader` have known sizes where its dataset is a `TensorDataset`, or a subset of one, or where the
+    `__getitem__` of its dataset returns a number, or a tensor of known size. There
     `(prediction == y).sum()` is found as well, in the same sizes. All other findings are in preview.
 
     ## Why is this bad?
@@ -108,16 +109,25 @@ class TargetShapeBroadcast(Rule):
         for event, loss in self.model.endings.losses(*_LOSSES):
             operands = losses.operands(loss)
             if len(operands) > 1 and (column := self._column(operands[0], operands[1])) is not None:
-                yield BroadcastTarget(event.site, column, self.model.shapes.are_of_batch(*operands[:2]))
+                yield BroadcastTarget(event.site, column, self._are_of_batch(*operands[:2]))
         for event in (event for trace in self.model.program.traces for event in trace.of(events.Compute)):
             operands_ = compared.squared_difference(event.value)
             if operands_ is not None and (column := self._column(*operands_)) is not None:
-                yield BroadcastTarget(event.site, column, self.model.shapes.are_of_batch(*operands_))
+                yield BroadcastTarget(event.site, column, self._are_of_batch(*operands_))
             operands_ = compared.counted_hits(event.value)
-            if operands_ is not None and self.model.shapes.are_of_batch(*operands_):
+            if operands_ is not None and self._are_of_batch(*operands_):
                 column = self._column(*operands_)
                 if column is not None:
                     yield BroadcastMetric(event.site, column)
+
+    def _are_of_batch(self, first: values.Value, second: values.Value) -> bool:
+        """Whether two operands surely have the samples of one batch in their first dimension, which a loader sizes."""
+        if self.model.shapes.are_of_batch(first, second):
+            return True
+        parts = [self.model.layout.part_of(item) for item in (first, second)]
+        batches = {self.model.layout.batch_of(part) if part is not None else None for part in parts}
+        sized = self.model.shapes.are_of_batch(first) or self.model.shapes.are_of_batch(second)
+        return sized and len(batches) == 1 and None not in batches
 
     def _column(self, first: values.Value, second: values.Value) -> bool | None:
         """Which of two operands is a column, the first or not, where the other one surely has one dimension."""

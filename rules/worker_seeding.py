@@ -14,6 +14,8 @@ from torchlint.model.queries import names
 from torchlint.pytorch import randomness
 from torchlint.syntax import python_ast
 
+from . import _generators
+
 if TYPE_CHECKING:
     from torchlint.index import FileIndex
 
@@ -51,8 +53,8 @@ class WorkerSeeding(Rule):
 
     ## What it does
     Finds a `worker_init_fn` that is called instead of handed over, one that seeds every worker or every epoch with the
-    same number (once a function, where the loader has workers), and a random generator that a dataset keeps and each
-    worker copies.
+    same number (once a function, where the loader has workers), and a random generator that a dataset, or a transform
+    of it, keeps and each worker copies.
 
     ## Why is this bad?
     PyTorch seeds `random`, `numpy` and `torch` in each worker, differently in each epoch. A seed that does not depend
@@ -206,26 +208,20 @@ class WorkerSeeding(Rule):
             return
         if not isinstance(dataset, values.Instance) or loader.site is None or loader.part("worker_init_fn") is not None:
             return
-        init, draw = dataset.info.method("__init__"), dataset.info.methods.get("__getitem__")
-        if init is None or draw is None or not self._is_map_style(dataset.info):
+        if not self._is_map_style(dataset.info) or b"get_worker_info" in self.model.tree.source.code:
             return
-        for name, made in self._generators(init):
-            if dataset.info.assigned.get(name) == {"__init__"} and self._draws(name, draw, dataset.info):
-                yield CopiedGenerator(python_ast.site_of(made), loader.site, name)
+        for owner, name, made in _generators.held_by(dataset, self.model):
+            info = values.class_of(owner)
+            methods = ("__getitem__",) if owner is dataset else ("__call__", "forward")
+            draws = [info.methods[item] for item in methods if item in info.methods] if info is not None else []
+            if info is not None and draws and info.assigned.get(name) == {"__init__"}:
+                if self._draws(name, draws[0], info):
+                    yield CopiedGenerator(python_ast.site_of(made), loader.site, name)
 
     def _is_map_style(self, info: definitions.ClassInfo) -> bool:
         bases = [item for item in info.ancestors() if isinstance(item, str)]
         is_dataset = any(item.startswith("torch.utils.data.") and item.endswith("Dataset") for item in bases)
         return is_dataset and not any(item.endswith("IterableDataset") for item in bases)
-
-    def _generators(self, init: definitions.FunctionInfo) -> Iterator[tuple[str, ast.Call]]:
-        """The generators that `__init__` stores, each with the name of the attribute."""
-        for node in names.own_nodes(init.node):
-            if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Attribute):
-                target, made = node.targets[0], node.value
-                if isinstance(made, ast.Call) and self.model.definitions.named(made.func) in randomness.GENERATORS:
-                    if init.parameters and python_ast.dotted(target.value) == init.parameters[0]:
-                        yield target.attr, made
 
     def _draws(self, name: str, draw: definitions.FunctionInfo, info: definitions.ClassInfo) -> bool:
         """Whether items are drawn with a generator, in a method or one that it calls, and nobody seeds it."""

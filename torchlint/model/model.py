@@ -192,6 +192,11 @@ class Model:
         return relations.domain.Domains(self.program)
 
     @cached_property
+    def layout(self) -> relations.layout.Layout:
+        """The dimensions in which samples and steps stand."""
+        return relations.layout.Layout(self.program)
+
+    @cached_property
     def mode(self) -> relations.mode.Mode:
         """Modules in training and in evaluation."""
         return relations.mode.Mode(self.program, self.tracking, self.parts)

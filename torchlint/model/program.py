@@ -164,6 +164,7 @@ class Program:
         self.interpreter = Interpreter(self.definitions, imports, case)
         self.interpreter.visit.at = None
         self.called_names = self._called_names()
+        self._samples: dict[ClassInfo, list[Value]] = {}
         self.traces = list(self._interpret())
         self.observations = self._all_observations()
 
@@ -225,6 +226,16 @@ class Program:
         """What `__init__` of a class of this module stores in an object, by name."""
         template = self.interpreter.template(info)
         return {name: value for (owner, name), value in self.observations.stored.items() if owner is template}
+
+    def samples_of(self, info: ClassInfo) -> list[Value]:
+        """What `__getitem__` of a class returns, at each of its ends, whatever the index; empty: not known."""
+        if info not in self._samples:
+            method = info.method("__getitem__")
+            self._samples[info] = []
+            if method is not None and self.interpreter.state.can_inline(method):
+                with self.interpreter.aside(method, self.interpreter.template(info)) as (frame, _):
+                    self._samples[info] = list(frame.returns)
+        return self._samples[info]
 
     @property
     def is_cut_short(self) -> bool:

@@ -11,12 +11,33 @@ from typing import TYPE_CHECKING
 from torchlint.lazy_import import submodules
 
 if TYPE_CHECKING:
-    from torchlint.model.relations import cadence, datasets, domain, gradients, mode, module_states, provenance, terms
+    from torchlint.model.relations import (
+        cadence,
+        datasets,
+        domain,
+        gradients,
+        layout,
+        mode,
+        module_states,
+        provenance,
+        terms,
+    )
 
-NAMES = ("cadence", "datasets", "domain", "gradients", "mode", "module_states", "provenance", "terms")
+NAMES = ("cadence", "datasets", "domain", "gradients", "layout", "mode", "module_states", "provenance", "terms")
 """The relations, each the name of a file here, of its page and of the property of `Model`."""
 
-__all__ = ["NAMES", "cadence", "datasets", "domain", "gradients", "mode", "module_states", "provenance", "terms"]
+__all__ = [
+    "NAMES",
+    "cadence",
+    "datasets",
+    "domain",
+    "gradients",
+    "layout",
+    "mode",
+    "module_states",
+    "provenance",
+    "terms",
+]
 
 if not TYPE_CHECKING:
     __getattr__ = submodules(__name__, __all__)

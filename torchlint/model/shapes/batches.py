@@ -1,10 +1,11 @@
-"""Batches of a loader over a `TensorDataset`: their sizes are those of its tensors, but for the first."""
+"""Batches of a loader: their sizes are those of the dataset's tensors, or samples, but for the first."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+from torchlint.model.shapes.samples import sample_type
 from torchlint.model.shapes.sizes import Known, Size, Symbol
 from torchlint.model.shapes.tensor_type import ANY, TensorType
 from torchlint.model.utilities import DataLoader
@@ -12,6 +13,7 @@ from torchlint.model.values import (
     CallResult,
     Element,
     External,
+    Instance,
     Iteration,
     Plain,
     UnknownObject,
@@ -19,6 +21,9 @@ from torchlint.model.values import (
     is_none,
     resolved,
 )
+
+if TYPE_CHECKING:
+    from torchlint.model.program import Program
 
 _DATASETS = frozenset({"torch.utils.data.TensorDataset", "torch.utils.data.dataset.TensorDataset"})
 _SUBSETS = frozenset({"torch.utils.data.random_split", "torch.utils.data.Subset"})
@@ -32,15 +37,19 @@ class BatchOf(NamedTuple):
     loader: DataLoader
 
 
-def batched_type(value: Value, type_of: Callable[[Value], TensorType]) -> TensorType:
-    """The type of a part of a batch, where its dataset is made of tensors; else nothing is known."""
+def batched_type(program: Program, value: Value, type_of: Callable[[Value], TensorType]) -> TensorType:
+    """The type of a part of a batch, where its dataset is made of tensors, or of a class of the program that says what
+    a sample is; else nothing is known."""
     iteration = resolved(value.parents[0]) if isinstance(value, Element) and value.parents else None
     loader = resolved(iteration.parents[0]) if isinstance(iteration, Iteration) and iteration.parents else None
     if iteration is None or not isinstance(loader, DataLoader) or not _collates(loader):
         return ANY
-    dataset = _dataset(loader)
+    dataset, key = _dataset(loader), iteration.key_of(value)
+    if isinstance(dataset, Instance):
+        sample = sample_type(program, dataset.info, key, type_of)
+        samples = Size.symbol(Symbol(BatchOf(loader), 0))
+        return ANY if sample.is_open else sample.with_sizes((samples, *sample.sizes))
     made = dataset.parents if dataset is not None else ()
-    key = iteration.key_of(value)
     tensor = next((item for number, item in enumerate(made) if key == f"[{number}]"), None)
     type_ = type_of(tensor) if tensor is not None else ANY
     if type_.is_open or not type_.sizes:
@@ -65,12 +74,12 @@ def _collates(loader: DataLoader) -> bool:
     return number is not None and not (isinstance(number, Plain) and number.is_literal and number.constant in (None, 1))
 
 
-def _dataset(loader: DataLoader) -> UnknownObject | None:
-    """The `TensorDataset` of a loader, or the one of which it has a subset."""
+def _dataset(loader: DataLoader) -> UnknownObject | Instance | None:
+    """The `TensorDataset` of a loader, or an object of the program, or the one of which it has a subset."""
     dataset = loader.part("dataset")
     for _ in range(_MAX_SUBSETS):
         dataset = resolved(dataset) if dataset is not None else None
-        if isinstance(dataset, UnknownObject) and _name(dataset) in _DATASETS:
+        if isinstance(dataset, Instance) or (isinstance(dataset, UnknownObject) and _name(dataset) in _DATASETS):
             return dataset
         is_part = isinstance(dataset, Element) or (
             isinstance(dataset, (CallResult, UnknownObject)) and _name(dataset) in _SUBSETS

@@ -116,7 +116,7 @@ class Case:
         owner = resolved(value.parents[0]) if isinstance(value, Attribute) and value.parents else None
         if isinstance(owner, Tensor) and value.label in ("values", "indices"):
             return self.operations.part_of_extremum(self, owner, int(value.label == "indices"), scope) or ANY
-        return batched_type(value, partial(self.type_of, scope=scope))
+        return batched_type(self.program, value, partial(self.type_of, scope=scope))
 
     def chosen(self, phi: Phi, scope: Scope) -> Value | None:
         """The value that a Phi is in this case; None if it is none of those that meet behind a branch, but goes from

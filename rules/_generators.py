@@ -1,0 +1,49 @@
+"""Random generators that a dataset holds: itself, or in transforms and other objects that it keeps."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from torchlint.model import values
+from torchlint.pytorch import randomness
+
+if TYPE_CHECKING:
+    from torchlint import Model
+
+_MOST_OBJECTS = 40
+
+
+def held_by(dataset: values.Value, model: Model) -> Iterator[tuple[values.Value, str, ast.Call]]:
+    """The generators that a dataset holds: the object that has one, the name of its attribute, and where it is made."""
+    attributes: dict[values.Value, dict[str, values.Value]] = defaultdict(dict)
+    for trace in model.program.traces:
+        for (owner, name), value in trace.heap.items():
+            attributes[owner][name] = values.resolved(value)
+    stack, seen = [dataset], set[values.Value]()
+    while stack and len(seen) < _MOST_OBJECTS:
+        owner = stack.pop()
+        if owner in seen:
+            continue
+        seen.add(owner)
+        known = attributes.get(owner, {})
+        if not known and isinstance(owner, values.Module) and owner.info is not None:
+            known = model.program.attributes_of(owner.info)
+        for name, value in known.items():
+            made = _made(value, model)
+            if made is not None:
+                yield owner, name, made
+            stack.append(value)
+        if isinstance(owner, (values.Container, values.Unknown, values.Phi)):
+            stack += owner.elements() if isinstance(owner, values.Container) else owner.parents
+
+
+def _made(value: values.Value, model: Model) -> ast.Call | None:
+    """The call that makes a generator of random numbers."""
+    node = model.tree.own_node(value.site) if value.site is not None else None
+    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Call):
+        node = node.func.value  # `torch.Generator().manual_seed(1)`
+    is_generator = isinstance(node, ast.Call) and model.definitions.named(node.func) in randomness.GENERATORS
+    return node if is_generator and isinstance(node, ast.Call) else None

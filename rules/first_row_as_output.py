@@ -1,0 +1,137 @@
+"""The first row of a batch of predictions, where the first output of the module is meant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from torchlint import Category, Confidence, Rule
+from torchlint.model import events, values
+from torchlint.model.queries import losses
+from torchlint.pytorch import losses as functions
+
+from . import _compared_operands as compared
+
+if TYPE_CHECKING:
+    from torchlint.model.relations.layout import FirstRow
+    from torchlint.syntax.python_ast import Site
+
+_SAME = frozenset(
+    "to float double half long int bool cuda cpu detach clone squeeze argmax softmax log_softmax sigmoid tanh relu "
+    "round compare gt ge lt le".split()
+)
+"""Operators that compute a prediction or a target sample by sample."""
+_MOST_STEPS = 12
+
+
+class Row(NamedTuple):
+    """At `compared` one sample of an output, at `row`, is compared with the targets of the whole batch."""
+
+    compared: Site
+    row: Site
+    is_sure: bool
+    """Whether the loader surely gives batches of several samples."""
+
+
+class FirstRowAsOutput(Rule):
+    """The prediction for the first sample is compared with the targets of the whole batch.
+
+    ## What it does
+    Finds `output[0]` of a module that returns one tensor, in a loss or metric with the targets of the same batch. Where
+    no `DataLoader` with a `batch_size` above 1 is in sight this is a preview.
+
+    ## Why is this bad?
+    `output[0]` is the first output of a module that returns a tuple. Of a single tensor it is the first row. The loss
+    broadcasts it: the model learns to predict all targets from the first sample, and no other sample gives a gradient.
+
+    ## Example
+    ```python
+    import torch
+    from torch.utils.data import DataLoader
+
+    def train(dataset, optimizer):
+        model = torch.nn.Linear(8, 1)
+        for x, y in DataLoader(dataset, batch_size=32):
+            output = model(x)
+            loss = torch.nn.functional.mse_loss(output[0], y)
+            loss.backward()
+    ```
+
+    Use instead:
+    ```python
+    import torch
+    from torch.utils.data import DataLoader
+
+    def train(dataset, optimizer):
+        model = torch.nn.Linear(8, 1)
+        for x, y in DataLoader(dataset, batch_size=32):
+            output = model(x)
+            loss = torch.nn.functional.mse_loss(output, y)
+            loss.backward()
+    ```
+
+    ## References
+    - [Broadcasting semantics](https://docs.pytorch.org/docs/stable/notes/broadcasting.html)
+    """
+
+    code = "TL714"
+    category = Category.CORRECTNESS
+    triggers = ((b"[0]", b"[-1]"), (b"torch",))
+    calls = frozenset("mse_loss MSELoss l1_loss L1Loss smooth_l1_loss SmoothL1Loss huber_loss HuberLoss".split())
+
+    def ask(self) -> Iterator[Row]:
+        seen: set[Site] = set()
+        if self.model.is_test or not self.model.program.observations.indexed:
+            return
+        for site, operands in self._comparisons():
+            for first, second in (operands, operands[::-1]):
+                row, target = self._row(first), self._target(second)
+                if row is None or row.row.site is None or target is None or site in seen:
+                    continue
+                batch = self.model.layout.batch_of(row.part)
+                if batch is not None and batch is self.model.layout.batch_of(target):
+                    several = self.model.layout.holds_several(target)
+                    if several is not values.Answer.NO:
+                        seen.add(site)
+                        yield Row(site, row.row.site, several is values.Answer.YES)
+
+    def _comparisons(self) -> Iterator[tuple[Site, tuple[values.Value, values.Value]]]:
+        """The losses, differences and comparisons of the program, with their operands."""
+        for event, loss in self.model.endings.losses(*functions.AVERAGED):
+            given = losses.operands(loss)
+            if len(given) > 1:
+                yield event.site, (given[0], given[1])
+        for event in (event for trace in self.model.program.traces for event in trace.of(events.Compute)):
+            operands = compared.squared_difference(event.value) or compared.counted_hits(event.value)
+            if operands is not None:
+                yield event.site, operands
+
+    def _row(self, value: values.Value) -> FirstRow | None:
+        """The sample that an operand is computed from."""
+        for _ in range(_MOST_STEPS):
+            value = values.resolved(value)
+            row = self.model.layout.first_row(value)
+            if row is not None or not isinstance(value, values.Tensor) or value.op not in _SAME or not value.parents:
+                return row
+            value = value.parents[0]
+        return None
+
+    def _target(self, value: values.Value) -> values.Value | None:
+        """The part of a batch that an operand is, as a whole."""
+        for _ in range(_MOST_STEPS):
+            value = values.resolved(value)
+            if not isinstance(value, values.Tensor):
+                return value if self.model.layout.batch_of(value) is not None else None
+            if value.op not in _SAME or not value.parents:
+                return None
+            value = value.parents[0]
+        return None
+
+    def report_Row(self, found: Row) -> None:
+        self.report(
+            found.compared,
+            "the prediction for one sample is compared with the targets of the whole batch: no other sample is learned",
+            related=[(found.row, "the module returns one tensor: this is its first row, not its first output")],
+            help="leave out the index",
+            confidence=Confidence.HIGH if found.is_sure else Confidence.LOW,
+        )

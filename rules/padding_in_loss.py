@@ -1,0 +1,121 @@
+"""Padding that counts as a class in the loss."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from torchlint import Category, Rule
+from torchlint.model import values
+from torchlint.model.queries import losses
+
+from . import _copied_labels
+
+if TYPE_CHECKING:
+    from torchlint.model.relations._padding import Calls, Padding
+    from torchlint.syntax.python_ast import Site
+
+_FUNCTIONS = ("cross_entropy", "nll_loss")
+_IGNORED = -100
+"""What losses ignore unless they are told otherwise."""
+_MASKED = (b"-100", b"DataCollatorFor", b"IGNORE_", b"ignore_index", b"SFTTrainer", b"ignore_id", b"loss_mask")
+"""Words of programs that take padding out of the loss themselves."""
+
+
+class PaddedTarget(NamedTuple):
+    """The targets of the loss at `loss` are padded at `padded`."""
+
+    loss: Site
+    padded: Site
+
+
+class PaddingInLoss(Rule):
+    """Padding counts in the loss like any other class.
+
+    ## What it does
+    Finds `cross_entropy` without an `ignore_index` for targets that come from `pad_sequence`, and `labels` that are a
+    copy of the `input_ids` of a tokenizer with `padding`. A preview: some programs learn to predict padding on purpose.
+
+    ## Why is this bad?
+    `cross_entropy` and the models of Transformers ignore labels of -100 only. Here most positions of short sequences
+    are padding: the loss is small because padding is easy, and the model learns less of what it is trained for.
+
+    ## Example
+    ```python
+    import torch
+    from torch.nn.utils.rnn import pad_sequence
+
+    def loss_of(logits, rows):
+        labels = pad_sequence(rows, batch_first=True)
+        return torch.nn.functional.cross_entropy(logits.flatten(0, 1), labels.flatten())
+    ```
+
+    Use instead:
+    ```python
+    import torch
+    from torch.nn.utils.rnn import pad_sequence
+
+    def loss_of(logits, rows):
+        labels = pad_sequence(rows, batch_first=True, padding_value=-100)
+        return torch.nn.functional.cross_entropy(logits.flatten(0, 1), labels.flatten())
+    ```
+
+    ## References
+    - [torch.nn.CrossEntropyLoss](https://docs.pytorch.org/docs/stable/generated/torch.nn.CrossEntropyLoss.html):
+      `ignore_index`
+    """
+
+    code = "TL715"
+    category = Category.SUSPICIOUS
+    preview = True
+    triggers = (
+        (b"pad_sequence", b"padding"),
+        (b"cross_entropy", b"CrossEntropyLoss", b"nll_loss", b"NLLLoss", b"labels"),
+    )
+    calls = frozenset({"pad_sequence", "DataLoader", "cross_entropy", "CrossEntropyLoss"})
+
+    def ask(self) -> Iterator[PaddedTarget]:
+        if self.model.is_test:
+            return
+        for event, loss, calls in self.model.layout.computed():
+            given = losses.operands(loss) if losses.loss_function(loss) in _FUNCTIONS else ()
+            if len(given) > 1 and losses.is_mean(loss, self.model.tree):
+                padding = self.model.layout.padding_of(given[1], calls)
+                if padding is not None and self._counts(padding, loss, calls):
+                    yield PaddedTarget(event.site, padding.site)
+        if not self.model.mentions(_MASKED):
+            for labels, padded in _copied_labels.copies(self.model.definitions):
+                yield PaddedTarget(labels, padded)
+
+    def _counts(self, padding: Padding, loss: values.Tensor, calls: Calls) -> bool:
+        """Whether the loss surely ignores another class than the padding, or none."""
+        ignored, number = self._ignored(loss, calls), padding.number
+        try:
+            written = 0 if number is None else ast.literal_eval(number)
+        except ValueError:  # inputs are no -100: an embedding would raise
+            written = None if self.model.layout.is_fed(losses.operands(loss)[0], padding, calls) else _IGNORED
+        return ignored is not None and ignored != written and (written is not None or ignored == _IGNORED)
+
+    def _ignored(self, loss: values.Tensor, calls: Calls) -> int | None:
+        """The class that a loss ignores; None: not known, or classes have weights."""
+        made = values.resolved(loss.parents[0]) if isinstance(loss, values.ModuleOutput) else loss
+        known = self.model.program.observations.calls.get(made)
+        if known is None or known[1].starred or "weight" in known[1].keywords:
+            return None
+        given = known[1].keywords.get("ignore_index")
+        value = values.resolved(given) if given is not None else None
+        if isinstance(value, values.Parameter) and calls and value.label in calls[-1]:
+            value = values.resolved(calls[-1][value.label])
+        if value is None:
+            return _IGNORED
+        number = value.constant if isinstance(value, values.Plain) and value.is_literal else None
+        return number if isinstance(number, int) else None
+
+    def report_PaddedTarget(self, found: PaddedTarget) -> None:
+        self.report(
+            found.loss,
+            "padding counts in this loss like any other label: the model learns to predict it",
+            related=[(found.padded, "the sequences are padded here")],
+            help="set the labels of padding to -100, or give the loss the padding's number as `ignore_index`",
+        )

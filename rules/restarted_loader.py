@@ -1,0 +1,136 @@
+"""Loaders that begin anew in each step of training."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from torchlint import Category, Confidence, Rule
+from torchlint.lazy_pattern import LazyPattern
+from torchlint.model import events, utilities, values
+from torchlint.model.queries import names
+from torchlint.syntax import python_ast
+
+from . import _restarts
+
+if TYPE_CHECKING:
+    from torchlint.syntax.python_ast import Site
+
+_LOADER = LazyPattern(r"loader|(^|_)dl$|batches")
+_EVALUATION = LazyPattern(r"val|test|eval|dev(_|$)")
+
+
+class Restart(NamedTuple):
+    """The loader begins anew at `site`, in each step."""
+
+    site: Site
+    name: str
+    shuffles: values.Answer
+
+
+class RestartedLoader(Rule):
+    """`next(iter(loader))` in a training loop begins the loader anew in each step.
+
+    ## What it does
+    Finds `next(iter(loader))` in a loop that goes backward, also in a function that the loop calls. A preview: the
+    dataset may be an endless stream, or the loader may have a single batch.
+
+    ## Why is this bad?
+    A new iterator begins with the first batch. Without `shuffle=True` each step trains on the same batch. With it, each
+    step starts all workers again and loads several batches to use one, and some samples are rarely seen.
+
+    ## Example
+    ```python
+    import torch
+    from torch.utils.data import DataLoader
+
+    def train(dataset, model: torch.nn.Linear, optimizer):
+        loader = DataLoader(dataset, batch_size=32)
+        for step in range(1000):
+            x, y = next(iter(loader))
+            optimizer.zero_grad()
+            (model(x) - y).pow(2).mean().backward()
+            optimizer.step()
+    ```
+
+    Use instead:
+    ```python
+    import torch
+    from torch.utils.data import DataLoader
+
+    def train(dataset, model: torch.nn.Linear, optimizer):
+        loader = DataLoader(dataset, batch_size=32)
+        for x, y in loader:
+            optimizer.zero_grad()
+            (model(x) - y).pow(2).mean().backward()
+            optimizer.step()
+    ```
+    """
+
+    code = "TL616"
+    category = Category.SUSPICIOUS
+    preview = True
+    triggers = ((b"next",), (b"iter",), (b"backward",))
+    calls = frozenset({"DataLoader"})
+
+    def ask(self) -> Iterator[Restart]:
+        if self.model.is_test:
+            return
+        seen: set[Site] = set()
+        for event in (event for trace in self.model.program.traces for event in trace.of(events.Backward)):
+            loops = [loop for loop in event.loops if not loop.implicit]
+            node = self.model.tree.node(loops[-1].site) if loops else None
+            if not isinstance(node, (ast.For, ast.While)) or loops[-1].site in seen:
+                continue
+            seen.add(loops[-1].site)
+            for call in _restarts.own_calls(node):
+                loader = self._restarted(call)
+                name = python_ast.dotted(loader) if loader is not None else ""
+                if name and name not in _restarts.bound_names(node) and not _EVALUATION.search(name.lower()):
+                    yield from self._restart(call, name)
+
+    def _restart(self, call: ast.Call, name: str) -> Iterator[Restart]:
+        """What begins anew, if it is a loader of several batches."""
+        label = name.rpartition(".")[2]
+        known = [item for item in self.model.program.observations.loaders if item.label == label]
+        tree, around = self.model.tree, self.model.tree.function_around(call)
+        made = [(tree.own_node(item.site), item) for item in known]
+        made_here = [item for node, item in made if node is not None and tree.function_around(node) is around]
+        known = made_here or known
+        if known and not any(map(self._is_whole, known)):
+            answers = {self.model.datasets.shuffles(item) for item in known}
+            yield Restart(python_ast.site_of(call), name, answers.pop() if len(answers) == 1 else values.Answer.UNKNOWN)
+        elif not known and _LOADER.search(label.lower()):
+            yield Restart(python_ast.site_of(call), name, values.Answer.UNKNOWN)
+
+    def _restarted(self, call: ast.Call) -> ast.expr | None:
+        """The loader of `next(iter(loader))`, or of a function that does so."""
+        if (inner := _restarts.drawn(call)) is not None:
+            return inner
+        function = names.function(call.func, self.model.definitions)
+        inside = (
+            [_restarts.drawn(item) for item in ast.walk(function.node) if isinstance(item, ast.Call)]
+            if function
+            else []
+        )
+        drawn = [item for item in inside if isinstance(item, ast.Name)]
+        if function is None or len(drawn) != 1 or drawn[0].id not in function.parameters or function.is_method:
+            return None
+        index = function.parameters.index(drawn[0].id)
+        given = {item.arg: item.value for item in call.keywords}.get(drawn[0].id)
+        return given or (call.args[index] if index < len(call.args) else None)
+
+    def _is_whole(self, loader: utilities.DataLoader) -> bool:
+        """Whether a batch is the whole dataset: its size is a `len`."""
+        size = loader.part("batch_size")
+        return size is not None and "len" in self.model.program.observations.numbers.get(values.resolved(size), ())
+
+    def report_Restart(self, found: Restart) -> None:
+        does = "trains on its first batch" if found.shuffles is values.Answer.NO else "starts its workers for one batch"
+        self.report(
+            found.site,
+            f"`{found.name}` begins anew here: each step {does}",
+            help="iterate over the loader, or make the iterator before the loop and renew it when it ends",
+            confidence=Confidence.LOW,
+        )

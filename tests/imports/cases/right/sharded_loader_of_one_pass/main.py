@@ -1,0 +1,17 @@
+import torch
+from torch import nn
+from torch.utils.data import TensorDataset
+
+from data import Batches
+
+torch.manual_seed(0)
+x = torch.randn(64, 3)
+net = nn.Linear(3, 1)
+opt = torch.optim.SGD(net.parameters(), lr=0.05)
+batches, count = Batches(TensorDataset(x, x.sum(1, keepdim=True)), 0, 2).make(8)
+stream = iter(batches)
+for i in range(count // 8):
+    a, b = next(stream)
+    opt.zero_grad()
+    (net(a) - b).pow(2).mean().backward()
+    opt.step()
