@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         losses,
         moved_modules,
         names,
+        repeated_hooks,
         torch_classes,
         version_guards,
     )
@@ -29,6 +30,7 @@ __all__ = [
     "losses",
     "moved_modules",
     "names",
+    "repeated_hooks",
     "torch_classes",
     "version_guards",
 ]
