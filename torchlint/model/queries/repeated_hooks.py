@@ -60,10 +60,10 @@ class RepeatedHooks:
             if not isinstance(walk, ast.For):
                 return
             inside = {python_ast.site_of(node).written for node in ast.walk(walk) if isinstance(node, ast.If)}
-            arms = (*path[len(loops[-1].path) :], *(arm for arm in passed if arm[0].site.written in inside))
+            arms = (*path[len(loops[-1].path) :], *(arm for arm in passed if _written(arm) in inside))
             if not self._takes_all_of_some_class(walk, arms):
                 return
-            passed = tuple(arm for arm in passed if arm[0].site.written not in inside)
+            passed = tuple(arm for arm in passed if _written(arm) not in inside)
             module, path, written = whole, loops.pop().path, _owner(_call_in(walk.iter))
         if isinstance(module, values.Phi) or passed:
             return
@@ -80,7 +80,7 @@ class RepeatedHooks:
         targets = {item.id for item in ast.walk(walk.target) if isinstance(item, ast.Name)}
         definitions = self._program.definitions_of(walk)
         for branch, _ in arms:
-            node = self._program.tree.node(branch.site)
+            node = self._program.tree.node(branch.site) if isinstance(branch, events.Branch) else None
             if not isinstance(node, ast.If):
                 return False
             calls = {python_ast.called_name(item) for item in ast.walk(node.test) if isinstance(item, ast.Call)}
@@ -131,6 +131,11 @@ def _whole_of_layers(value: values.Value) -> values.Value | None:
     callee = value.callee if isinstance(value, values.CallResult) else None
     is_of_all = callee is not None and values.resolved(callee).label in _ALL_LAYERS
     return values.resolved(value.parents[0]) if is_of_all and value.parents else None
+
+
+def _written(arm: tuple[object, int]) -> python_ast.Site | None:
+    """Where the condition of an arm is written."""
+    return arm[0].site.written if isinstance(arm[0], events.Branch) else None
 
 
 def _is_question(value: values.Value) -> bool:
