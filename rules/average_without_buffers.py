@@ -7,12 +7,16 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule
+from torchlint.lazy_pattern import LazyPattern
 from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
 
 _BUFFERS = frozenset({"buffers", "named_buffers", "running_mean", "update_bn"})
+
+_EVALUATING = LazyPattern(r"(?i)^_?(eval|valid|test)")
+"""Names of functions that evaluate what they are given."""
 
 
 class LeftOut(NamedTuple):
@@ -78,9 +82,10 @@ class AverageWithoutBuffers(Rule):
                     yield LeftOut(python_ast.site_of(copy.node), self.model.tree.code(copy.target))
 
     def _has_statistics(self) -> bool:
-        """Whether this file, or one that it imports, names a layer with running statistics."""
+        """Whether this file, or another one of the repository, names a layer with running statistics."""
+        named = (b"resnet", b"efficientnet")
         texts = (self.model.tree.source.code, *self.model.imported_texts)
-        return any(word in text for text in texts for word in (b"BatchNorm", b"resnet", b"efficientnet"))
+        return self.model.mentions((b"BatchNorm",)) or any(word in text for text in texts for word in named)
 
     def _is_evaluated(self, network: ast.expr) -> bool:
         """Whether `eval()` is called on what has this name, or on what it is made of."""
@@ -91,7 +96,17 @@ class AverageWithoutBuffers(Rule):
         evals = (item.func for item in self.model.tree.of_type(ast.Call) if python_ast.called_name(item) == "eval")
         owners = {python_ast.dotted(item.value).rpartition(".")[2] for item in evals if isinstance(item, ast.Attribute)}
         is_made_so = made is not None and ".eval()" in self.model.tree.code(self.model.tree.statement(made))
-        return last in owners or is_made_so
+        return last in owners or is_made_so or self._is_evaluated_elsewhere(network)
+
+    def _is_evaluated_elsewhere(self, network: ast.expr) -> bool:
+        """Whether a file that imports this one hands an attribute to a function that evaluates: `validate(ema.net)`."""
+        last = network.attr if isinstance(network, ast.Attribute) else ""
+        for other in self.model.importers(last, (b"eval", b"valid", b"test")) if last else ():
+            for call in other.tree.of_type(ast.Call):
+                given = (item for item in call.args if isinstance(item, ast.Attribute))
+                if _EVALUATING.search(python_ast.called_name(call)) and any(item.attr == last for item in given):
+                    return True
+        return False
 
     def report_LeftOut(self, found: LeftOut) -> None:
         self.report(

@@ -123,13 +123,13 @@ class BrokenGraph(Rule):
 
     def _cut_loss(self, backward: events.Backward) -> CutLoss | None:
         """A backward of a loss that has no graph, or gradients of zero only, since all of it was cut."""
-        loss, tracked = values.resolved(backward.loss), self.model.tracking.tracked(backward.loss)
+        loss = values.resolved(backward.loss)
         is_tensor = isinstance(loss, (values.Tensor, values.Phi))
         ends = self._ends(loss) if is_tensor and not self._is_guarded(backward.site) else ()
-        flat = [end for end in ends if end.cut is terms.Cut.FLAT and self.model.terms.ends.had_graph(end)]
-        if not ends or (not flat and tracked is not values.Answer.NO):
-            return None
-        return CutLoss(backward, _first(flat or ends), bool(flat))
+        rounded = [end for end in ends if end.cut is terms.Cut.FLAT]
+        flat = [end for end in rounded if self.model.terms.ends.had_graph(end)]
+        is_unclear = bool(rounded) and not flat and self.model.tracking.tracked(loss) is not values.Answer.NO
+        return CutLoss(backward, _first(flat or ends), bool(flat)) if ends and not is_unclear else None
 
     def _is_guarded(self, site: Site) -> bool:
         """Whether a condition asks for the graph, or somebody waits for the error."""

@@ -88,8 +88,8 @@ class OptimizerMissesParameters(Rule):
         for trace in self.model.program.traces:
             for step in trace.of(events.Step):
                 optimizer = values.resolved(step.optimizer)
+                yield from self.model.replacements.missed_whichever(trace, step)
                 if isinstance(optimizer, values.Optimizer) and self.model.ownership.held_by(optimizer)[1]:
-                    yield from self.model.replacements.missed(trace, step, optimizer)
                     yield from self._unfrozen(trace, step, optimizer)
 
     # -- unfrozen too late ---------------------------------------------------------------------------------

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-from torchlint import Category, Rule, edits
+from torchlint import Category, Confidence, Rule, edits
 from torchlint.lazy_pattern import LazyPattern
-from torchlint.model import values
+from torchlint.model import module_values, values
 from torchlint.model.queries import version_guards
 from torchlint.pytorch import api, table
 from torchlint.syntax import python_ast
@@ -40,6 +40,8 @@ class Reentrant(NamedTuple):
     """An input, if surely none of them requires grad."""
     keyword: str
     """A keyword argument for the block, if there is one."""
+    is_sure: bool = False
+    """Whether no input has a graph whatever is frozen, and the block has weights that nothing freezes."""
 
 
 class ReentrantCheckpoint(Rule):
@@ -48,8 +50,10 @@ class ReentrantCheckpoint(Rule):
     ## What it does
     Finds calls of `torch.utils.checkpoint.checkpoint` and `checkpoint_sequential` without the argument
     `use_reentrant`, unless the project asks for a PyTorch before 2.1, which does not warn. With it, or before 2.1, it
-    finds the reentrant form where no input of the block can require grad, and where the block is given a keyword
-    argument, which raises. Before 1.11 there is no such argument, and nothing is found.
+    finds the reentrant form where no input of the block can require grad, also in files that this one imports, and
+    where the block is given a keyword argument, which raises. Before 1.11 there is no such argument, and nothing is
+    found. With low confidence, unless `use_reentrant=True` is written, no input has a graph whatever is frozen, and
+    the block has weights that nothing freezes.
 
     ## Why is this bad?
     Without the argument PyTorch warns and takes the reentrant form, and it has announced another default. The reentrant
@@ -83,7 +87,6 @@ class ReentrantCheckpoint(Rule):
     code = "TL205"
     category = Category.SUSPICIOUS
     aliases = ("TOR003",)
-    preview = True
     triggers = ((b"checkpoint",), (b"torch",))
     calls = frozenset({"checkpoint", "checkpoint_sequential"})
 
@@ -106,7 +109,8 @@ class ReentrantCheckpoint(Rule):
             is_left_out = option is None and not version_guards.has_other_form(self.model.tree, call, _OPTION)
             warns = is_left_out and releases.highest >= _WARNS_SINCE
             if warns or ((told or is_left_out) and (untracked or keyword)):
-                yield Reentrant(python_ast.site_of(call), name.rpartition(".")[2], untracked, keyword)
+                is_sure = told and python_ast.site_of(call) in self._without_graph
+                yield Reentrant(python_ast.site_of(call), name.rpartition(".")[2], untracked, keyword, is_sure)
         yield from self._elsewhere()
 
     def _elsewhere(self) -> Iterator[Reentrant]:
@@ -116,17 +120,47 @@ class ReentrantCheckpoint(Rule):
             if isinstance(call, ast.Call) and any(
                 item.arg == _OPTION and python_ast.is_literal(item.value, True) for item in call.keywords
             ):
-                yield Reentrant(site, python_ast.called_name(call), untracked, "")
+                owner = self.model.program.definitions_of(call).method_around(call)
+                made = self._made(owner.owner.name) if owner is not None and owner.owner is not None else None
+                where = made._replace(inner=site.inner) if made is not None else site
+                yield Reentrant(where, python_ast.called_name(call), untracked, "", site in self._without_graph)
+
+    def _made(self, name: str) -> Site | None:
+        """Where this file makes an object of a class."""
+        calls = (item for item in self.model.tree.of_type(ast.Call) if python_ast.called_name(item) == name)
+        return next(map(python_ast.site_of, calls), None)
+
+    @cached_property
+    def _without_graph(self) -> set[Site]:
+        """Calls that surely keep their block from learning."""
+        found: set[Site] = set()
+        for result in self.model.program.observations.checkpoints:
+            block, inputs = values.resolved(result.parents[0]), result.parents[1:]
+            tensors = [item for item in inputs if not isinstance(item, values.Plain)]
+            are_cut = all(self.model.tracking.tracked(item) is values.Answer.NO for item in tensors)
+            is_free = isinstance(block, values.Module) and module_values.has_parameters(block)
+            if result.site is not None and is_free and are_cut and not self.model.frozen.may_be_partly(block):
+                found.add(result.site)
+        return found
 
     @cached_property
     def _untracked(self) -> dict[Site, str]:
         """Calls all inputs of which are surely without a graph, each with how one of them is written."""
+        self._read_modules_elsewhere()
         found: dict[Site, str] = {}
         for result in self.model.program.observations.checkpoints:
             if result.site is not None:
                 first = self._first_untracked(self.model.tree.node(result.site), result)
                 found[result.site] = first if found.get(result.site, first) else ""
         return found
+
+    def _read_modules_elsewhere(self) -> None:
+        """Let the interpreter read the `forward` of modules in files that this one imports."""
+        for tree, definitions in self.model.program.files.items():
+            if tree is not self.model.tree and _IMPORT.search(tree.source.code) is not None:
+                for info in definitions.classes.values():
+                    if "forward" in info.methods and self.model.program.is_module_class(info):
+                        self.model.program.returned_by(info)
 
     def _first_untracked(self, call: ast.AST, result: values.Unknown) -> str:
         """An input of a call, if none of its inputs can have a graph, and gradients are on."""
@@ -175,6 +209,7 @@ class ReentrantCheckpoint(Rule):
             reentrant.call,
             message,
             help=f"pass `{_OPTION}=False`",
+            confidence=Confidence.MEDIUM if reentrant.is_sure and given else Confidence.LOW,
             fix=self._fix(self.model.tree.own_node(reentrant.call)),
         )
 

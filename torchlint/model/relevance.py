@@ -51,7 +51,7 @@ class Relevance:
 
     def asking(self, calls: Collection[str]) -> list[FunctionInfo]:
         """Functions that call one of these, or what one of them has made."""
-        return self._with_callers(self._asked_for(calls)) if calls else []
+        return self._with_callers(self._asked_for(calls), of_classes=True) if calls else []
 
     def inherited(self) -> Iterator[tuple[FunctionInfo, ClassInfo]]:
         """The methods that train and that a class of this module inherits from another one, if they call its own."""
@@ -87,10 +87,12 @@ class Relevance:
         """The names of the functions that change a tensor in place by a method."""
         return {info.name for info in self._with_callers(self._calling(INPLACE)) if info.owner is None}
 
-    def _with_callers(self, functions: Iterable[FunctionInfo]) -> list[FunctionInfo]:
-        """Functions and those that call them, in the order of the file."""
+    def _with_callers(self, functions: Iterable[FunctionInfo], *, of_classes: bool = False) -> list[FunctionInfo]:
+        """Functions and those that call them, in the order of the file; `of_classes`: also those that make objects."""
         relevant, calls = set(functions), self._calls
         names = {info.name for info in relevant}
+        if of_classes:
+            names |= {info.owner.name for info in relevant if info.name == "__init__" and info.owner is not None}
         while True:
             callers = {info for info, called in calls.items() if info not in relevant and not called.isdisjoint(names)}
             if not callers:

@@ -13,9 +13,11 @@ if TYPE_CHECKING:
         changed_api,
         clipping,
         endings,
+        initial_weights,
         losses,
         moved_modules,
         names,
+        repeated_hooks,
         torch_classes,
         version_guards,
     )
@@ -26,9 +28,11 @@ __all__ = [
     "changed_api",
     "clipping",
     "endings",
+    "initial_weights",
     "losses",
     "moved_modules",
     "names",
+    "repeated_hooks",
     "torch_classes",
     "version_guards",
 ]

@@ -26,12 +26,15 @@ from torchlint.model.values import (
     Tensor,
     Unknown,
     Value,
+    inputs_of,
     resolved,
 )
 from torchlint.pytorch import api, naming
 from torchlint.pytorch.api import GradMode
 from torchlint.pytorch.autograd_table import OPERATORS
 
+_MOST_CHOICES = 6
+"""So many optimizers that an option chooses between are asked, and so many such options."""
 _PASSING = OPERATORS.keys() | api.PASSING_METHODS | frozenset("add sub mul div pow matmul neg scale getitem".split())
 
 
@@ -91,11 +94,16 @@ class SureGraphs:
 
     @cached_property
     def _is_held(self) -> Callable[[Value], bool]:
-        """Asks whether an optimizer that steps surely holds parameters of a module."""
-        found = map(resolved, self.ownership.stepped)
-        return self.ownership.held_by_any(
+        """Asks whether an optimizer that steps surely holds parameters of a module, whichever an option chooses."""
+        found = [resolved(item) for item in self.ownership.stepped]
+        surely = self.ownership.held_by_any(
             {item for item in found if isinstance(item, Optimizer) or is_kind(item, Kind.ENGINE)}
         )
+        choices = [list(inputs_of(item)) for item in found if isinstance(item, Phi)][:_MOST_CHOICES]
+        known = [each for each in choices if all(isinstance(item, Optimizer) for item in each[: _MOST_CHOICES + 1])]
+        few = [each for each in known if len(each) <= _MOST_CHOICES]
+        of_each = [[self.ownership.held_by_any({item}) for item in each] for each in few]
+        return lambda module: surely(module) or any(all(holds(module) for holds in each) for each in of_each)
 
     def _is_trained(self, module: Value) -> bool:
         if module not in self._trained:

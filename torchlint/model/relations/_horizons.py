@@ -141,9 +141,9 @@ class Horizons:
     def _atoms(self, node: ast.expr | None) -> Iterator[str]:
         """The name that an expression is, as it is written and as it is bound."""
         for _ in range(_DEPTH):
-            if not isinstance(node, (ast.Name, ast.Attribute)):
+            if node is None or not (name := _named(node)):
                 break
-            yield dotted(node).removeprefix("self.")
+            yield name.removeprefix("self.")
             node = self.assigned(node.id, node) if isinstance(node, ast.Name) else None
 
     def length(self, call: ast.Call) -> tuple[str, ast.expr | None]:
@@ -164,7 +164,7 @@ class Horizons:
         """How often each unit is a factor of an expression; empty for a plain number, None where that is unknown."""
         if isinstance(node, ast.Constant):
             return Counter()
-        if isinstance(node, (ast.Name, ast.Attribute)):
+        if _named(node):
             return self._power_of_name(node, names, depth)
         if isinstance(node, (ast.List, ast.Tuple)):
             return self._same([self._power(item, names, depth) for item in node.elts])
@@ -176,8 +176,8 @@ class Horizons:
             return self._power_of_call(node, names, depth)
         return None
 
-    def _power_of_name(self, node: ast.Name | ast.Attribute, names: dict[str, str], depth: int) -> Counter[str] | None:
-        name, last = dotted(node).removeprefix("self."), dotted(node).rpartition(".")[2]
+    def _power_of_name(self, node: ast.expr, names: dict[str, str], depth: int) -> Counter[str] | None:
+        name, last = _named(node).removeprefix("self."), _named(node).rpartition(".")[2]
         known = names.get(name)
         if known is not None:
             return Counter([known] if known else [])
@@ -229,6 +229,14 @@ class Horizons:
             return None
         found = [item for item in powers if item]
         return (found[0] if all(item == found[0] for item in found) else None) if found else Counter()
+
+
+def _named(node: ast.expr) -> str:
+    """A name, an attribute or an entry of a dictionary, in one form: `config.epochs` for `config["epochs"]`."""
+    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str):
+        owner = _named(node.value)
+        return f"{owner}.{node.slice.value}" if owner else ""
+    return dotted(node) if isinstance(node, (ast.Name, ast.Attribute)) else ""
 
 
 def _minus(left: Counter[str] | None, right: Counter[str] | None) -> Counter[str] | None:

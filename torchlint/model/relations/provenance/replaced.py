@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+import itertools
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import NamedTuple
 
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import events, lineage, module_values, values
+from torchlint.model.definitions import ClassInfo
 from torchlint.model.frozen import Frozen
 from torchlint.model.observations import Placed
 from torchlint.model.ownership import Ownership
@@ -24,6 +26,8 @@ _FIXED = LazyPattern(r"(?i)random|fixed|frozen|target|teacher|ema|ref|pretrain|v
 
 _MOST_OPTIMIZERS = 20
 """With more of them, nothing is known: each module would be compared with each."""
+_MOST_CHOICES = 6
+"""So many optimizers that an option chooses between are asked, each for itself."""
 
 
 class Replacement(NamedTuple):
@@ -74,6 +78,18 @@ class Replacements:
         yield from self._placed(trace, step, optimizer, called)
         yield from self._reassigned(trace, step, optimizer, called)
         yield from self._unheld(trace, step, optimizer, called)
+
+    def missed_whichever(self, trace: Trace, step: events.Step) -> Iterator[Replacement | Reassigned | Unheld]:
+        """What a step misses, whichever optimizer it is of: an option may choose between several."""
+        optimizers = list(itertools.islice(values.inputs_of(step.optimizer), _MOST_CHOICES + 1))
+        surely = [item for item in optimizers if isinstance(item, values.Optimizer) and self.ownership.held_by(item)[1]]
+        if len(surely) != len(optimizers) or len(surely) > _MOST_CHOICES:
+            return
+        found = [list(self.missed(trace, step, item)) for item in surely]
+        others = [{item.module for item in each if isinstance(item, Replacement)} for each in found[1:]]
+        for item in found[0]:
+            if not others or (isinstance(item, Replacement) and all(item.module in each for each in others)):
+                yield item
 
     def called(self, trace: Trace, backward: events.Backward) -> Iterator[values.Value]:
         """The modules that surely ran for a loss, they or methods of theirs."""
@@ -148,13 +164,18 @@ class Replacements:
 
         What `__init__` of the owner does itself makes the owner, and what `forward` does happens in other runs.
         """
-        made = self.tree.own_node(optimizer.site)
-        method = self.program.definitions.method_around(made) if made is not None else None
-        owner = method.owner if method is not None else None
         makers = {item.owner for item in placed.functions if item.name in ("__init__", "forward")}
         if makers:
-            return owner is not None and makers == {owner}
+            return all(owner is not None and self._makes(owner, optimizer) for owner in makers)
         return placed.order >= trace.start
+
+    def _makes(self, owner: ClassInfo, optimizer: values.Value) -> bool:
+        """Whether an object of a class makes an optimizer: in a method, or in a function whose result it stores."""
+        made = self.tree.node(optimizer.site.here) if optimizer.site is not None else None
+        method = self.program.definitions.method_around(made) if made is not None else None
+        stored = self.program.attributes_of(owner).values()
+        is_within = method is not None and method.owner is owner
+        return is_within or any(optimizer in values.inputs_of(item) for item in stored)
 
     def _is_kept(self, trace: Trace, placed: Placed) -> bool:
         """Whether an attribute has not got something else by the end."""
@@ -213,7 +234,8 @@ class Replacements:
         if any(optimizer in values.inputs_of(item) for item in handed):
             return True
         seen = self._optimizers if whole.order < trace.start else self._stepping(trace, whole)
-        others = [item for item in seen if item is not optimizer and item.order > module.order]
+        later = (item for item in seen if item.order > module.order)
+        others = [item for item in later if optimizer not in values.inputs_of(item)]
         return any(
             self.ownership.holds(other, item) is not values.Answer.NO for other in others for item in (module, owner)
         )

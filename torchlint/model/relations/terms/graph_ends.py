@@ -35,7 +35,7 @@ from torchlint.model.values import (
 from torchlint.pytorch import api, naming
 from torchlint.pytorch.autograd_table import NOT_DIFFERENTIABLE, OPERATORS
 from torchlint.pytorch.effects import GradMode
-from torchlint.syntax.python_ast import called_name
+from torchlint.syntax.python_ast import called_name, dotted
 
 RESCALING = frozenset("scale to cuda cpu float double half clone mean sum add sub mul div neg squeeze view".split())
 """Operators through which a parameter learns just as from their operands."""
@@ -159,7 +159,8 @@ class GraphEnds:
         if isinstance(value, External):
             return [] if api.package(value.name) in _CONSTANTS else None  # `math.pi`
         if isinstance(value, Unknown):
-            return [] if self._is_batch(value) or self.cut(value) is not None else None
+            is_end = self._is_batch(value) or self.cut(value) is not None or self._is_option(place)
+            return [] if is_end else None
         if not isinstance(value, Tensor) or value.leaf or value.mode is GradMode.UNKNOWN:
             return None
         if self.cut(value) is not None:
@@ -254,8 +255,27 @@ class GraphEnds:
         whole = whole_of(value)
         if not isinstance(whole, Iteration) or not whole.parents:
             return False
-        source = resolved(whole.parents[0])
-        return is_kind(source, Kind.LOADER) or bool(naming.LOADER.search(source.label))
+        source, loop = resolved(whole.parents[0]), self._definitions.tree.node(whole.site)
+        written = dotted(loop.iter) if isinstance(loop, ast.For) else ""
+        return is_kind(source, Kind.LOADER) or any(map(naming.LOADER.search, (source.label, written)))
+
+    def _is_option(self, place: Place) -> bool:
+        """Whether a value is a parameter of `__init__` that is a literal number where the module was made."""
+        value, module = place.value, resolved(place.calls[-1].parents[0]) if place.calls else None
+        init, made = (self._definitions.tree.node(item.site) if item else None for item in (value, module))
+        if not isinstance(value, Parameter) or not isinstance(init, ast.FunctionDef) or not isinstance(made, ast.Call):
+            return False
+        names = [item.arg for item in init.args.args]
+        is_known = (
+            init.name == "__init__" and value.label in names and not any(item.arg is None for item in made.keywords)
+        )
+        if not is_known or any(isinstance(item, ast.Starred) for item in made.args):
+            return False
+        at = names.index(value.label)
+        by_name = [item.value for item in made.keywords if item.arg == value.label]
+        defaults = init.args.defaults[at - len(names) :] if at >= len(names) - len(init.args.defaults) else []
+        given = [*by_name, *made.args[at - 1 : at], *defaults[:1]]
+        return bool(given) and isinstance(given[0], ast.Constant) and at > 0
 
 
 def _parts_of_output(place: Place, value: ModuleOutput) -> list[Place] | None:
