@@ -56,6 +56,11 @@ class BroadcastLoss(Check):
                 yield Sighting(site, message, {"calls": len(shapes)}, 0)
 
 
+def is_pairwise(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether a loss of both compares each prediction with each target."""
+    return _is_wrong(one, other, True) or _is_wrong(other, one, True)
+
+
 def _is_wrong(longer: torch.Tensor, shorter: torch.Tensor, is_loss: bool) -> bool:
     """Whether the batch of one is broadcast along another dimension of the other."""
     if not is_loss and (longer.dim(), shorter.dim()) != (2, 1):
