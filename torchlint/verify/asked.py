@@ -168,6 +168,7 @@ _ASKED: Mapping[str, Callable[[Place], Asked]] = {
     "training-in-eval-mode": _named,
     "parameter-lost-by-move": _bound,
     "scheduler-never-stepped": _bound,
+    "unregistered-module": _bound,
     "module-created-in-forward": _made_in_calls,
     "discarded-result": _called_on,
     "dropout-ignores-mode": _own_object,

@@ -42,6 +42,7 @@ Judge = Callable[[Claim, Evidence], Verdict]
 CHECKS: Mapping[str, str] = {
     "optimizer-misses-parameters": "parameter-after-optimizer",
     "target-shape-broadcast": "broadcast-loss",
+    "missing-set-epoch": "epochs-alike",
     **{
         name: name
         for name in (
@@ -89,6 +90,7 @@ _JUDGES = {
     "kl-div-input": "losses:kl_div_input",
     "lopsided-accumulation": "windows:lopsided_accumulation",
     "parameter-lost-by-move": "parts:parameter_lost_by_move",
+    "unregistered-module": "parts:unregistered_module",
     **dict.fromkeys(CHECKS, "checked:by_check"),
 }
 VERIFIABLE = tuple(_JUDGES)

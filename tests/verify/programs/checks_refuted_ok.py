@@ -5,6 +5,7 @@ import copy
 import torch
 from torch import nn
 from torch.nn import functional as F
+from torch.utils.data import DataLoader, DistributedSampler
 
 torch.manual_seed(0)
 
@@ -30,7 +31,7 @@ def late_head():
     optimizer = torch.optim.SGD(model[0].parameters(), lr=0.01)
     model[1] = nn.Linear(8, 1)  # verify: optimizer-misses-parameters refuted
     optimizer.add_param_group({"params": list(model[1].parameters())})
-    for _ in range(6):
+    for _ in range(5):
         step(model, optimizer)
 
 
@@ -134,7 +135,7 @@ def noisy(seed):
 def seeded():
     model = net()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-    for seed in range(8):
+    for seed in range(4):
         x, y = noisy(seed), torch.rand(8, 1)
         optimizer.zero_grad()
         F.mse_loss(model(x), y).backward()
@@ -150,6 +151,39 @@ def copied():
     second.load_state_dict(kept)
 
 
+class Layers(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = [nn.Linear(4, 4), nn.Linear(4, 4)]  # verify: unregistered-module refuted
+        self.known = nn.ModuleList(self.layers)
+        self.head = nn.Linear(4, 1)
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x).tanh()
+        return self.head(x)
+
+
+def listed():
+    model = Layers()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    for _ in range(3):
+        step(model, optimizer)
+
+
+def sampled():
+    data = [torch.rand(4) for _ in range(32)]
+    sampler = DistributedSampler(data, num_replicas=2, rank=0)  # verify: missing-set-epoch refuted
+    model = net()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    for epoch in range(2):
+        sampler.set_epoch(epoch)
+        for x in DataLoader(data, batch_size=8, sampler=sampler):
+            optimizer.zero_grad()
+            model(x).pow(2).mean().backward()
+            optimizer.step()
+
+
 agent = Agent()
-for part in (seeded, late_head, columns, agent.learn, averaged, second_term, frozen, initialized, hooked, copied):
+for part in (listed, sampled, seeded, late_head, columns, agent.learn, averaged, second_term, frozen, initialized, hooked, copied):
     part()

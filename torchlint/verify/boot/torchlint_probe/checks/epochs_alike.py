@@ -116,6 +116,14 @@ class EpochsAlike(Check):
         if self._current is not None:
             self._current.steppers.add(self.probe.order_of(optimizer))
 
+    def acquittals(self) -> Iterator[Sighting]:
+        for key, loops in list(self._lines.items()):
+            sampler = self._places[key]
+            trained = [loop for loop in list(loops) if loop.steppers and len(loop.samples) >= _FEWEST]
+            if sampler and len(trained) > 1 and _longest(trained)[0] == 1:
+                message = f"{len(trained):,} epochs each had another order of their samples"
+                yield Sighting(sampler, message, {"epochs": len(trained)})
+
     def sightings(self) -> Iterator[Sighting]:
         for key, loops in list(self._lines.items()):
             length, last = _longest(list(loops))
