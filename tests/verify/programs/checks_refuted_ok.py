@@ -185,5 +185,6 @@ def sampled():
 
 
 agent = Agent()
-for part in (listed, sampled, seeded, late_head, columns, agent.learn, averaged, second_term, frozen, initialized, hooked, copied):
+parts = [seeded, late_head, columns, agent.learn, averaged, second_term, frozen, initialized, hooked, copied]
+for part in (*parts, listed, sampled):
     part()

@@ -20,7 +20,14 @@ _FOLLOWS = {
     "memory-growth": {"undetached-accumulation"},
     "gradients-clipped-to-nothing": {"clip-before-unscale"},
     "constant-loss": {"dead-units", "training-under-no-grad", "step-without-backward", "loss-over-one-class"},
-    "gradient-of-zero": {"loss-over-one-class", "gradient-through-rounding", "dead-units", "constant-loss"},
+    "gradient-of-zero": {
+        "loss-over-one-class",
+        "gradient-through-rounding",
+        "gradients-clipped-to-nothing",
+        "dead-units",
+        "constant-loss",
+        "cleared-before-step",
+    },
 }
 """What is left out beside one of its causes: a backward that fails gives no gradients, so the step has none either."""
 
