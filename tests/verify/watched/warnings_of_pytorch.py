@@ -68,6 +68,8 @@ def arrays():
     read.flags.writeable = False
     torch.from_numpy(written)
     torch.from_numpy(read.copy())
+    torch.as_tensor(read, dtype=torch.float64)
+    torch.as_tensor(read)  # seen: pytorch-warning (must not be written)
     return torch.from_numpy(read)  # seen: pytorch-warning (must not be written)
 
 

@@ -11,6 +11,7 @@ Source: the warnings of `torch.nn.functional`, `torch.optim.lr_scheduler`, `torc
 
 from __future__ import annotations
 
+import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
@@ -68,12 +69,23 @@ class PytorchWarning(Check):
     def tap(cls, hooks: Hooks, probe: Probe) -> None:
         hooks.listen(torch, "from_numpy", _Shared(probe))
         hooks.listen_to_class(torch.autograd.Function, "apply", _Applied(probe))
+        making = _Making()
         for kind in _STEPPING:
-            hooks.replace(kind, "__init__", _Schedule(probe, "made"))
-            hooks.replace(kind, "step", _Schedule(probe, "moving"))
+            hooks.replace(kind, "__init__", _Made(probe, making))
+            hooks.replace(kind, "step", _Moving(probe, making))
 
     def operators(self) -> Mapping[Any, Operated]:
-        return {**dict.fromkeys(_LOSSES, self._compared), functional.kl_div: self._diverged}
+        return {
+            **dict.fromkeys(_LOSSES, self._compared),
+            functional.kl_div: self._diverged,
+            torch.as_tensor: self._converted,
+        }
+
+    def _converted(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
+        given = args[0] if args else kwargs.get("data")
+        if hasattr(type(given), "__array_interface__") and result.device.type == "cpu":
+            if result.data_ptr() == given.__array_interface__["data"][0]:
+                self.shared(given)
 
     def _compared(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
         given, target = given_to(args, kwargs)
@@ -169,17 +181,37 @@ class _Applied:
         return original(*args, **kwargs)
 
 
-class _Schedule:
-    """Around methods of schedules: told of a new one afterwards, and of a step before."""
+class _Making(threading.local):
+    """How many schedules are being made, one inside the other: these step of themselves, and step others."""
 
-    def __init__(self, probe: Probe, event: str) -> None:
+    depth = 0
+
+
+class _Made:
+    """Around the making of schedules."""
+
+    def __init__(self, probe: Probe, making: _Making) -> None:
         self._probe = probe
-        self._event = event
+        self._making = making
+
+    def __call__(self, original: Callable[..., Any], schedule: Any, *args: Any, **kwargs: Any) -> None:
+        self._making.depth += 1
+        try:
+            original(schedule, *args, **kwargs)
+        finally:
+            self._making.depth -= 1
+        if getattr(schedule, "optimizer", None) is not None:
+            self._probe.checks.tell_one(PytorchWarning, "made", schedule)
+
+
+class _Moving:
+    """Around the steps of schedules."""
+
+    def __init__(self, probe: Probe, making: _Making) -> None:
+        self._probe = probe
+        self._making = making
 
     def __call__(self, original: Callable[..., Any], schedule: Any, *args: Any, **kwargs: Any) -> Any:
-        if self._event == "moving":
-            self._probe.checks.tell_one(PytorchWarning, self._event, schedule)
-        result = original(schedule, *args, **kwargs)
-        if self._event == "made" and getattr(schedule, "optimizer", None) is not None:
-            self._probe.checks.tell_one(PytorchWarning, self._event, schedule)
-        return result
+        if not self._making.depth:
+            self._probe.checks.tell_one(PytorchWarning, "moving", schedule)
+        return original(schedule, *args, **kwargs)
