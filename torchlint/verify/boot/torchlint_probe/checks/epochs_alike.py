@@ -38,8 +38,7 @@ _BASE: Any = dataloader._BaseDataLoaderIter
 class _Loop:
     """One loop over a loader: the samples it began with, and who stepped meanwhile."""
 
-    def __init__(self, sampling: Any, seeded: int) -> None:
-        self.sampling = sampling
+    def __init__(self, seeded: int) -> None:
         self.seeded = seeded
         """The site at which the generator was seeded since the loop before; 0 if it was not."""
         self.samples: list[int] = []
@@ -61,7 +60,8 @@ class EpochsAlike(Check):
 
     def __init__(self, probe: Any) -> None:
         super().__init__(probe)
-        self._loops: weakref.WeakKeyDictionary[Any, _Loop] = weakref.WeakKeyDictionary()
+        self._loops: weakref.WeakKeyDictionary[Any, tuple[Any, _Loop | None]] = weakref.WeakKeyDictionary()
+        """By iterator, what it draws from, and the loop; None if its order is not meant to change."""
         self._lines: dict[tuple[int, int], list[_Loop]] = {}
         self._made: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self._places: dict[tuple[int, int], int] = {}
@@ -87,12 +87,12 @@ class EpochsAlike(Check):
 
     def drawn(self, loader: Any, samples: Any) -> None:
         """An iterator has asked for the numbers of its next batch, or sample."""
-        loop = self._loops.get(loader)
-        if loop is None or loop.sampling is not loader._sampler_iter:
-            begun = self._begin(loader)
-            if begun is None:
-                return
-            loop = begun
+        drawing, loop = self._loops.get(loader, (None, None))
+        if drawing is not loader._sampler_iter:
+            loop = self._begin(loader)
+            self._loops[loader] = loader._sampler_iter, loop
+        if loop is None:
+            return
         self._current = loop
         if len(loop.samples) < _SAMPLES:
             loop.samples += samples[:_SAMPLES] if isinstance(samples, list) else [samples]
@@ -105,7 +105,7 @@ class EpochsAlike(Check):
         if not (is_random or is_distributed) or self._count > _LOOPS:
             return None
         self._count += 1
-        loop = self._loops[loader] = _Loop(loader._sampler_iter, self._seeded)
+        loop = _Loop(self._seeded)
         self._seeded = 0
         key = self.probe.sites.here(), id(loader._dataset)
         self._places[key] = self._made.get(sampler, 0) if is_distributed else 0
