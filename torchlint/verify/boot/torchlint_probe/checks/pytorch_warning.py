@@ -1,9 +1,9 @@
 """PyTorch warns of how the program uses it: told once, at the line of the program, with what to do about it.
 
 Asks at the places that give these warnings for what they warn of, so that programs which silence warnings are asked
-too. They are: `kl_div` with the reduction `mean`, a schedule that steps before its optimizer, a reentrant checkpoint
-none of whose inputs requires a gradient, sizes that differ in a loss, and a tensor that shares an array which must not
-be written. It is a suspicion: some of these programs are right.
+too. Yes if `kl_div` has the reduction `mean` at three calls, a loss takes sizes that differ at three calls, a reentrant
+checkpoint has no input that requires a gradient at three calls, a schedule steps before its optimizer, or a tensor
+shares an array which must not be written. It is a suspicion: some of these programs are right.
 
 Source: the warnings of `torch.nn.functional`, `torch.optim.lr_scheduler`, `torch.utils.checkpoint` and
 `torch.from_numpy`.
