@@ -85,6 +85,10 @@ class AliasedNetwork(Rule):
         def sync(self):
             self.target.load_state_dict(self.policy.state_dict())
     ```
+
+    ## What verify shows
+    `torchlint verify` looks at what is loaded: confirmed if that is the memory of the network itself; refuted if it
+    has memory of its own.
     """
 
     code = "TL320"

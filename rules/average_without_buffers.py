@@ -65,6 +65,10 @@ class AverageWithoutBuffers(Rule):
         for average, b in zip(ema.buffers(), model.buffers()):
             average.copy_(b)
     ```
+
+    ## What verify shows
+    `torchlint verify` follows it: confirmed if the weights of the average change between its calls, and the
+    statistics of its BatchNorm never do, while those of the trained model do; refuted if they change too.
     """
 
     code = "TL324"

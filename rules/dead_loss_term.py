@@ -72,6 +72,11 @@ class DeadLossTerm(Rule):
             optimizer.step()
     ```
 
+    ## What verify shows
+    `torchlint verify` follows it: confirmed if a term whose graph has ended was added at the line, and the sum went
+    backward, at three steps or more; refuted if both terms had a graph each time. Numbers of Python (`item()`) are
+    not followed.
+
     ## References
     - [torch.Tensor.item](https://docs.pytorch.org/docs/stable/generated/torch.Tensor.item.html): "This operation is not
       differentiable"

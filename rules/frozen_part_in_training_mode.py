@@ -77,6 +77,10 @@ class FrozenPartInTrainingMode(Rule):
                 optimizer.step()
     ```
 
+    ## What verify shows
+    `torchlint verify` follows it: confirmed if the part is in training mode at steps after the line, and its
+    statistics move or its dropout draws; refuted if it was put into eval mode again, and stayed there.
+
     ## Known limits
     `model.apply(function)` is not followed.
 

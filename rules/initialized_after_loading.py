@@ -57,6 +57,10 @@ class InitializedAfterLoading(Rule):
         model.load_state_dict(torch.load(path))
         return model
     ```
+
+    ## What verify shows
+    `torchlint verify` follows it: confirmed if nine in ten of the weights that were loaded, or more, are filled at
+    the line before a model is called with them; refuted if they are used as they were loaded.
     """
 
     code = "TL323"

@@ -44,6 +44,10 @@ class LeakedHook(Rule):
         handle.remove()
     ```
 
+    ## What verify shows
+    `torchlint verify` counts the hooks: confirmed if three of the line or more are on one module at once; refuted
+    if each was removed before the next one came.
+
     ## References
     - [torch.nn.Module.register_forward_hook](https://docs.pytorch.org/docs/stable/generated/torch.nn.Module.html#torch.nn.Module.register_forward_hook)
     """

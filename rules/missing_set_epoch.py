@@ -90,6 +90,10 @@ class MissingSetEpoch(Rule):
     ## Fix safety
     Calling `set_epoch` is unsafe: the order of the batches is another one. It is offered where the epochs are numbers.
 
+    ## What verify shows
+    `torchlint verify` compares the first samples of the epochs: confirmed if two in a row have the same in the same
+    order; refuted if each has another order.
+
     ## References
     - [torch.utils.data.distributed.DistributedSampler](https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.distributed.DistributedSampler):
       "Otherwise, the same ordering will be always used"

@@ -70,6 +70,10 @@ class OptimizerMissesParameters(Rule):
             optimizer.step()
     ```
 
+    ## What verify shows
+    `torchlint verify` follows it: confirmed if parameters that came at the line get gradients, and no optimizer
+    holds them or moves them; refuted if one that steps holds them.
+
     ## References
     - [torch.optim](https://docs.pytorch.org/docs/stable/optim.html): "constructing it"
     """

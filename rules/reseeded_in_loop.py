@@ -69,6 +69,10 @@ class ReseededInLoop(Rule):
             optimizer.step()
     ```
 
+    ## What verify shows
+    `torchlint verify` looks at the seeds of PyTorch's generator: confirmed if the line seeds with the same one at
+    six steps in a row, and other code draws after it; refuted if the seeds differ, or the state is put back.
+
     ## References
     - [torch.manual_seed](https://docs.pytorch.org/docs/stable/generated/torch.manual_seed.html)
     """

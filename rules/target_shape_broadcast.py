@@ -74,6 +74,10 @@ class TargetShapeBroadcast(Rule):
         return F.mse_loss(prediction, y.view(-1, 1))
     ```
 
+    ## What verify shows
+    `torchlint verify` looks at the shapes that the line compares: confirmed if they are broadcast, so that each
+    prediction meets each target; refuted if they are equal at each call.
+
     ## References
     - [torch.nn.functional.mse_loss](https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.mse_loss.html)
     - [Broadcasting semantics](https://docs.pytorch.org/docs/stable/notes/broadcasting.html)

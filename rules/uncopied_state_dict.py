@@ -79,6 +79,10 @@ class UncopiedStateDict(Rule):
     weights are loaded or saved with it. It is offered where the file imports `copy`. The state of an optimizer that is
     kept beside the weights has to be copied by hand.
 
+    ## What verify shows
+    `torchlint verify` follows it: confirmed if the state is loaded after steps, and is the memory of the module
+    itself; refuted if it is loaded into a module with memory of its own.
+
     ## Known limits
     Weights that are appended to a list are not followed, nor what is saved in the loop in which it is kept, nor a
     training loop and an early stop that stand in different files.

@@ -89,6 +89,10 @@ class UnregisteredModule(Rule):
     There is no fix where the file does what only a list or dictionary can: `get` or `sort`, keys that are no plain
     strings, elements that are no modules.
 
+    ## What verify shows
+    `torchlint verify` looks at what is in the container at each step: confirmed if its parameters get gradients,
+    and neither the module nor an optimizer has them; refuted if the module knows them.
+
     ## References
     - [torch.nn.ModuleList](https://docs.pytorch.org/docs/stable/generated/torch.nn.ModuleList.html)
     """

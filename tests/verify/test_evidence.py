@@ -29,7 +29,18 @@ def body() -> dict[str, Any]:
     }
     backward = {"site": 1, "count": 2, "retained": 0, "errors": {}, "first_error": 0}
     lists: tuple[str, ...] = ("optimizers", "forwards", "reads", "cuts", "retention", "caches", "reached")
-    lists += ("keeps", "clearings", "changes", "observed", "sightings", "calls", "replicas", "spans", "standing")
+    lists += (
+        "keeps",
+        "clearings",
+        "changes",
+        "observed",
+        "sightings",
+        "acquittals",
+        "calls",
+        "replicas",
+        "spans",
+        "standing",
+    )
     empty: dict[str, Any] = {name: [] for name in lists}
     return {
         "format": 1,

@@ -25,7 +25,7 @@ from torchlint.verify.reports import json as json_report
 from torchlint.verify.reports import text as text_report
 from torchlint.verify.reports import trace
 from torchlint.verify.session import Judged, Verification
-from torchlint.verify.verdict import confirmed
+from torchlint.verify.verdict import Answer, confirmed
 from torchlint.verify.watch import comparing
 from torchlint.verify.watch.candidates import candidates, finding_at
 from torchlint.verify.watch.catalogue import checks
@@ -92,7 +92,7 @@ def test_what_is_marked_is_seen_and_nothing_else(path: Path, run: Callable[..., 
     for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
         assert all(text in reasons[number] for _, text in TEXT.findall(line))
     assert not [item.trouble for item in seen.evidence if item.trouble]
-    assert seen.exit_code == 1
+    assert seen.exit_code == int(any(item.verdict.answer is Answer.CONFIRMED for item in seen.judged))
 
 
 @pytest.mark.parametrize("path", RIGHT, ids=lambda path: path.stem)

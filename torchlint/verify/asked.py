@@ -138,6 +138,10 @@ def _own_object(place: Place) -> Asked:
     return Asked(names=((parameters[0].arg,),) if parameters and place.flagged is not None else ())
 
 
+def _body(place: Place) -> Asked:
+    return Asked(blocks=(body_of(place.flagged),) if isinstance(place.flagged, LOOPS) else ())
+
+
 def _named(place: Place) -> Asked:
     return Asked(names=_named_by(place.flagged))
 
@@ -164,11 +168,13 @@ _ASKED: Mapping[str, Callable[[Place], Asked]] = {
     "training-in-eval-mode": _named,
     "parameter-lost-by-move": _bound,
     "scheduler-never-stepped": _bound,
+    "unregistered-module": _bound,
     "module-created-in-forward": _made_in_calls,
     "discarded-result": _called_on,
     "dropout-ignores-mode": _own_object,
     "backward-arity": _function_class,
     "lopsided-accumulation": _steps_and_passes,
+    "average-without-buffers": _body,
 }
 
 

@@ -340,6 +340,8 @@ class Evidence:
     stride: int
     series: list[dict[str, float]] = field(default_factory=list)
     sightings: list[Sighting] = field(default_factory=list)
+    acquittals: list[Sighting] = field(default_factory=list)
+    """Where checks have seen the opposite of what they look for."""
     calls: list[Call] = field(default_factory=list)
     replicas: list[Replica] = field(default_factory=list)
     spans: list[Span] = field(default_factory=list)

@@ -55,7 +55,7 @@ def _check_sites(evidence: Evidence, name: str) -> None:
         *(site for item in evidence.cuts for site in (item.at, item.site)),
         *(item.site for item in evidence.retention),
         *(item.site for item in evidence.caches),
-        *(item.site for item in evidence.sightings),
+        *(item.site for item in (*evidence.sightings, *evidence.acquittals)),
         *(item.site for item in evidence.standing),
         evidence.error_site,
         *(item.site for item in evidence.calls),

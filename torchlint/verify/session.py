@@ -15,7 +15,7 @@ from torchlint.verify.evidence import Evidence
 from torchlint.verify.folder import Conditions, Folder, FolderError, Limits, Watched
 from torchlint.verify.launch import Ended, Launcher, launch
 from torchlint.verify.proof import Proof
-from torchlint.verify.verdict import MORE_STEPS, VERIFIABLE, Answer, Verdict, inconclusive, sighted, verdict
+from torchlint.verify.verdict import CHECKS, MORE_STEPS, VERIFIABLE, Answer, Verdict, inconclusive, sighted, verdict
 from torchlint.verify.watch.catalogue import checks
 
 NOTHING_CONFIRMED, CONFIRMED, USAGE, NEVER_LOADED, FAILED = range(5)
@@ -183,7 +183,7 @@ class _Case:
     @property
     def watched(self) -> Watched | None:
         """The checks of watched runs that ask what findings claim: both see the same."""
-        asked = {claim.rule for claim in self.claims.values()}
+        asked = {CHECKS.get(claim.rule, claim.rule) for claim in self.claims.values()}
         names = [check.name for check in checks() if check.name in asked]
         return Watched((), names) if names else None
 

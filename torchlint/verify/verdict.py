@@ -39,6 +39,26 @@ class Verdict:
 
 Judge = Callable[[Claim, Evidence], Verdict]
 
+CHECKS: Mapping[str, str] = {
+    "optimizer-misses-parameters": "parameter-after-optimizer",
+    "target-shape-broadcast": "broadcast-loss",
+    "missing-set-epoch": "epochs-alike",
+    **{
+        name: name
+        for name in (
+            "aliased-network",
+            "average-without-buffers",
+            "dead-loss-term",
+            "frozen-part-in-training-mode",
+            "initialized-after-loading",
+            "leaked-hook",
+            "reseeded-in-loop",
+            "uncopied-state-dict",
+        )
+    },
+}
+"""Rules, each with the check of watched runs that judges its findings."""
+
 _JUDGES = {
     "missing-zero-grad": "gradients:missing_zero_grad",
     "cleared-before-step": "gradients:cleared_before_step",
@@ -70,6 +90,8 @@ _JUDGES = {
     "kl-div-input": "losses:kl_div_input",
     "lopsided-accumulation": "windows:lopsided_accumulation",
     "parameter-lost-by-move": "parts:parameter_lost_by_move",
+    "unregistered-module": "parts:unregistered_module",
+    **dict.fromkeys(CHECKS, "checked:by_check"),
 }
 VERIFIABLE = tuple(_JUDGES)
 """The names of the rules whose findings a run can judge."""

@@ -82,3 +82,26 @@ def parameter_lost_by_move(claim: Claim, evidence: Evidence) -> Verdict:
         reason = f"what the line has bound is a leaf on {seen.shown} at all of {times(seen['leaves'], 'visit')}"
         return refuted(reason, numbers)
     return inconclusive("what the line binds could not be followed by its name", numbers, READ)
+
+
+def unregistered_module(claim: Claim, evidence: Evidence) -> Verdict:
+    """Confirmed by parameters with gradients that neither the module nor an optimizer has; refuted if the module does.
+
+    Those that only an optimizer has are trained, and are missing in checkpoints.
+    """
+    seen = evidence.of_claim(claim.index)
+    numbers = seen.numbers("parameters", "known", "held", "fed", "steps")
+    if not seen["visits"] and claim.index not in evidence.reached:
+        return not_reached()
+    if not seen["parameters"]:
+        return inconclusive("the line ran, and no parameters were seen in what it keeps", numbers)
+    count = times(seen["parameters"], "parameter")
+    if seen["known"]:
+        return refuted(f"the module itself knows {seen['known']:,.0f} of {count}", numbers)
+    if seen["held"]:
+        reason = f"an optimizer holds {seen['held']:,.0f} of {count}, and the module does not know them"
+        return inconclusive(reason, numbers, READ, doubtful=True)
+    if seen["fed"] and seen["steps"] >= _ENOUGH:
+        reason = f"{count} in it: {seen['fed']:,.0f} got gradients, and neither the module nor an optimizer has one"
+        return confirmed(reason, numbers, 0)
+    return inconclusive(f"{count} in it, of which {seen['fed']:,.0f} got gradients", numbers)

@@ -10,6 +10,7 @@ from torchlint.verify.evidence import Evidence, Kept
 from torchlint.verify.verdict import Verdict
 
 _CONTAINERS = ("list", "dict", "deque", "tuple", "set", "defaultdict", "OrderedDict")
+_WARNING = "pytorch-warning"
 _FOLLOWS = {
     "step-without-backward": {"training-under-no-grad", "inplace-on-saved-tensor", "loss-outside-graph"},
     "parameter-without-gradient": {"training-under-no-grad", "cleared-before-step", "parameter-after-optimizer"},
@@ -19,6 +20,14 @@ _FOLLOWS = {
     "memory-growth": {"undetached-accumulation"},
     "gradients-clipped-to-nothing": {"clip-before-unscale"},
     "constant-loss": {"dead-units", "training-under-no-grad", "step-without-backward", "loss-over-one-class"},
+    "gradient-of-zero": {
+        "loss-over-one-class",
+        "gradient-through-rounding",
+        "gradients-clipped-to-nothing",
+        "dead-units",
+        "constant-loss",
+        "cleared-before-step",
+    },
 }
 """What is left out beside one of its causes: a backward that fails gives no gradients, so the step has none either."""
 
@@ -45,7 +54,17 @@ def without_consequences(blames: Iterable[Blame]) -> list[Blame]:
     asked = [blame for blame in named if blame.site is None]
     causes = [blame for blame in named if not _FOLLOWS.get(blame.claim.rule, set()) & rules]
     first_hand = [blame for blame in causes if not any(_explains(other, blame) for other in asked)]
-    return [*_narrowest(_keepers(first_hand))]
+    return [*_narrowest(_keepers(_unwarned(first_hand)))]
+
+
+def _unwarned(blames: Sequence[Blame]) -> list[Blame]:
+    """All but warnings of lines that are blamed for more than a warning."""
+    places = {_place(blame) for blame in blames if blame.claim.rule != _WARNING}
+    return [blame for blame in blames if blame.claim.rule != _WARNING or _place(blame) not in places]
+
+
+def _place(blame: Blame) -> tuple[str, int]:
+    return blame.claim.file, blame.claim.statement[0]
 
 
 def _explains(asked: Blame, proposed: Blame) -> bool:

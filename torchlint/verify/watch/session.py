@@ -14,7 +14,7 @@ from torchlint.verify.evidence import Evidence, Sighting
 from torchlint.verify.folder import Conditions, Folder, Limits, Watched
 from torchlint.verify.launch import Ended, Launcher, launch
 from torchlint.verify.session import NOTHING_CONFIRMED, Judged, Verification, conclude
-from torchlint.verify.verdict import VERIFIABLE, Answer, Verdict, inconclusive, sighted, verdict
+from torchlint.verify.verdict import CHECKS, VERIFIABLE, Answer, Verdict, inconclusive, sighted, verdict
 from torchlint.verify.watch import one_batch, proposals, ranks, twice
 from torchlint.verify.watch.candidates import candidates, finding_at, is_switch
 from torchlint.verify.watch.causes import Blame, without_consequences
@@ -185,6 +185,8 @@ class _Run:
         trained = [_trained_elsewhere(evidence) for evidence in processes]
         for item, finding in self._linted.values():
             said = self._said(item, processes)
+            if item.rule in CHECKS:
+                continue  # the check tells of it itself
             if said.answer is Answer.CONFIRMED and finding.confidence is not Confidence.LOW:
                 yield Blame(item, said, processes)
         for item in self.claims[: len(self.claims) - len(self._linted)]:

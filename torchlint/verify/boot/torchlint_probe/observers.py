@@ -11,6 +11,7 @@ from torchlint_probe.made import Made
 from torchlint_probe.modes import Draws, Modes
 from torchlint_probe.observer import LineObserver, Observer
 from torchlint_probe.outputs import Fakes, Outputs
+from torchlint_probe.plain import Plain
 from torchlint_probe.schedules import Early, NeverStepped
 from torchlint_probe.visits import BackwardBody, Discarded, Moved
 from torchlint_probe.windows import Windows
@@ -39,6 +40,7 @@ KINDS: Mapping[str, type[Observer]] = {
     "kl-div-input": DivergenceInputs,
     "lopsided-accumulation": Windows,
     "parameter-lost-by-move": Moved,
+    "unregistered-module": Plain,
 }
 
 

@@ -104,6 +104,8 @@ class Probe:
         self.checks = Checks(self, plan.checks)
         self._made: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self._order: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+        self.optimizers = 0
+        """How many optimizers have been made."""
         told = self.checks.operators()
         self.operators = None if told is None else Operators(self, told, self.checks.every_call)
         self.hears_calls = bool(self.checks) or any(observer.hears_calls for observer in self.observers)
@@ -338,12 +340,9 @@ class Probe:
         self.ledgers.add(optimizer)
         if self.checks:
             self._made.setdefault(optimizer, self.sites.here())
-            self._order.setdefault(optimizer, len(self._order))
-
-    @property
-    def optimizers(self) -> int:
-        """How many optimizers have been made."""
-        return len(self._order)
+            if optimizer not in self._order:
+                self._order[optimizer] = self.optimizers
+                self.optimizers += 1
 
     def order_of(self, optimizer: Any) -> int:
         """The number of an optimizer, in the order in which they were made; -1 if that was not seen."""

@@ -86,6 +86,7 @@ def evidence(probe: Probe) -> dict[str, Any]:
         "clearings": [_clearing(clearing, ledgers) for clearing in probe.clearings],
         "changes": [_change(change) for change in probe.changes],
         "sightings": probe.checks.sightings(),
+        "acquittals": probe.checks.acquittals(),
         "calls": probe.checks.calls if probe.finished else [],
         "replicas": probe.checks.replicas,
         "spans": list(probe.spans.all),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from torchlint_probe.checks._gradient_norms import Gradients
 from torchlint_probe.checks._names import Models, leaves_of
-from torchlint_probe.checks.check import Check, Operated
+from torchlint_probe.checks.check import Check, Operated, Sighting
 from torchlint_probe.contained import contained
 from torchlint_probe.graphs import nodes
 
@@ -146,18 +146,22 @@ class Checks:
 
     def sightings(self) -> list[dict[str, Any]]:
         """All that was seen, as JSON values."""
-        return [
-            {
-                "check": check.name,
-                "site": seen.site,
-                "message": seen.message,
-                "numbers": {name: float(value) for name, value in seen.numbers.items() if abs(value) < float("inf")},
-                "first_step": seen.first_step,
-                "advice": seen.advice,
-            }
-            for check in list(self.all)
-            for seen in check.sightings()
-        ]
+        return [_as_json(check, seen) for check in list(self.all) for seen in check.sightings()]
+
+    def acquittals(self) -> list[dict[str, Any]]:
+        """Where the opposite was seen, as JSON values."""
+        return [_as_json(check, seen) for check in list(self.all) for seen in check.acquittals()]
+
+
+def _as_json(check: Check, seen: Sighting) -> dict[str, Any]:
+    return {
+        "check": check.name,
+        "site": seen.site,
+        "message": seen.message,
+        "numbers": {name: float(value) for name, value in seen.numbers.items() if abs(value) < float("inf")},
+        "first_step": seen.first_step,
+        "advice": seen.advice,
+    }
 
 
 def _class(name: str) -> type[Check]:

@@ -30,6 +30,7 @@ class AliasedNetwork(Loads):
         super().__init__(probe)
         self._asked: set[int] = set()
         self._seen: list[Sighting] = []
+        self._right: list[Sighting] = []
 
     def loading(self, module: torch.nn.Module, state: Mapping[str, Any]) -> None:
         site = self.probe.sites.here()
@@ -37,6 +38,7 @@ class AliasedNetwork(Loads):
             return
         self._asked.add(site)
         if not loads_itself(module, state):
+            self._right.append(Sighting(site, "what is loaded has memory of its own: there are two networks"))
             return
         file, line = self.probe.sites.stacks[site][0]
         named = _names(self.probe.sites.files[file], line)
@@ -45,6 +47,9 @@ class AliasedNetwork(Loads):
             place = self.probe.sites.place(file, at) if at else site
             message = f"`{target}` has the memory of `{source}`: they are one network, and loading does nothing"
             self._seen.append(Sighting(place, message, {}, self.probe.steps))
+
+    def acquittals(self) -> Iterator[Sighting]:
+        yield from list(self._right)
 
     def sightings(self) -> Iterator[Sighting]:
         yield from list(self._seen)

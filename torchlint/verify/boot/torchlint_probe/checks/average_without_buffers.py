@@ -49,6 +49,7 @@ class AverageWithoutBuffers(Check):
         self._places: dict[int, int] = {}
         self._trained: weakref.WeakSet[nn.Module] = weakref.WeakSet()
         self._seen: dict[int, Sighting] = {}
+        self._right: dict[int, Sighting] = {}
 
     def operators(self) -> Mapping[Any, Operated]:
         functions = [getattr(torch.Tensor, name) for name in _CHANGING]
@@ -87,17 +88,24 @@ class AverageWithoutBuffers(Check):
         if memory(weight) != follower.place or torch.equal(weight.detach(), follower.weight):
             return
         mean: Any = layer.running_mean
+        if not torch.equal(mean, follower.mean):
+            message = f"the statistics of its `{type(layer).__name__}` change as its weights do"
+            self._right[site] = Sighting(site, message, {"calls": follower.calls})
+            return
         shapes = {name: leaf.shape for name, leaf in leaves.items()}
         others = [item for item in list(self._trained) if item is not module and _shapes(item) == shapes]
         others = [item for item in others if any(self.probe.checks.holds(leaf) for leaf in item.parameters())]
         means = [found for item in others if (found := _normalization(item)) is not None]
         moved = [item for item in means if not torch.equal(item.running_mean, mean)]
-        if torch.equal(mean, follower.mean) and moved:
+        if moved:
             kind = type(layer).__name__
             message = (
                 f"the weights of a `{type(module).__name__}` change here, and the statistics of its `{kind}` never do"
             )
             self._seen[site] = Sighting(site, message, {"calls": follower.calls})
+
+    def acquittals(self) -> Iterator[Sighting]:
+        yield from (seen for site, seen in list(self._right.items()) if site not in self._seen)
 
     def sightings(self) -> Iterator[Sighting]:
         yield from list(self._seen.values())

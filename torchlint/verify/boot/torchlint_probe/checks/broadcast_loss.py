@@ -34,6 +34,9 @@ class BroadcastLoss(Check):
     def __init__(self, probe: Any) -> None:
         super().__init__(probe)
         self._calls: dict[int, list[Any]] = {}
+        self._right: dict[int, int] = {}
+        """Calls of a line whose shapes are equal; counted where somebody asks."""
+        self._counts = self.is_asked("target-shape-broadcast")
 
     def operators(self) -> Mapping[Any, Operated]:
         return dict.fromkeys((*_LOSSES, *_DIFFERENCES), self._operated)
@@ -42,6 +45,9 @@ class BroadcastLoss(Check):
         one, other = (*args, *kwargs.values(), None, None)[:2]
         if not isinstance(one, torch.Tensor) or not isinstance(other, torch.Tensor):
             return
+        if self._counts and one.shape == other.shape and one.dim():
+            site = self.probe.sites.here()
+            self._right[site] = self._right.get(site, 0) + 1
         if (one.grad_fn is None) == (other.grad_fn is None) or one.dim() == other.dim():
             return
         is_loss = func in _LOSSES
@@ -54,6 +60,16 @@ class BroadcastLoss(Check):
                 one, other = shapes[0]
                 message = f"shapes {one} and {other} are broadcast: each prediction is compared with each target"
                 yield Sighting(site, message, {"calls": len(shapes)}, 0)
+
+    def acquittals(self) -> Iterator[Sighting]:
+        for site, calls in list(self._right.items()):
+            if calls > _CALLS and site not in self._calls:
+                yield Sighting(site, f"both had the same shape at all of {calls:,} calls", {"calls": calls})
+
+
+def is_pairwise(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether a loss of both compares each prediction with each target."""
+    return _is_wrong(one, other, True) or _is_wrong(other, one, True)
 
 
 def _is_wrong(longer: torch.Tensor, shorter: torch.Tensor, is_loss: bool) -> bool:

@@ -82,6 +82,14 @@ class Check:
     def died(self, error: BaseException) -> None:
         """The program ends with an error."""
 
+    def is_asked(self, rule: str) -> bool:
+        """Whether there are findings of a rule: then it is worth time to see that one is wrong."""
+        return any(claim.rule == rule for claim in self.probe.plan.claims)
+
+    def acquittals(self) -> Iterator[Sighting]:
+        """Lines at which the opposite has been seen."""
+        return iter(())
+
     def sightings(self) -> Iterator[Sighting]:
         """What has been seen; asked whenever evidence is written."""
         return iter(())

@@ -43,8 +43,15 @@ class DeadLossTerm(Check):
         self._dead: dict[int, tuple[weakref.ref[torch.Tensor], str, int]] = {}
         """By identity: values that come of an operator without a gradient, its name and its site."""
         self._steps: dict[tuple[str, int], set[int]] = {}
+        self._sums: dict[tuple[str, int], int] = {}
+        """By the same name and site, where the value was added to one with a graph."""
+        self._right: dict[int, int] = {}
+        """How often a line added two values with graphs; counted where somebody asks."""
+        self._counts = self.is_asked(self.name)
 
     def operated(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
+        if self._counts and func in _SUMS:
+            self._count(args, result)
         if not self._dead and func not in _CUTTING:
             return  # nearly always, and at every operator
         if not isinstance(result, torch.Tensor) or not torch.is_grad_enabled():
@@ -63,6 +70,15 @@ class DeadLossTerm(Check):
             self._follow(result, *known[0][1:])
         elif func in _SUMS and result.numel() == 1 and result.grad_fn is not None:
             result.grad_fn.metadata.setdefault(_KEY, []).append(known[0][1:])
+            if self._counts:
+                self._sums[known[0][1:]] = self.probe.sites.here()
+
+    def _count(self, args: Any, result: Any) -> None:
+        """Two values were added."""
+        if isinstance(result, torch.Tensor) and result.numel() == 1:
+            if sum(isinstance(item, torch.Tensor) and item.requires_grad for item in args) > 1:
+                site = self.probe.sites.here()
+                self._right[site] = self._right.get(site, 0) + 1
 
     def _follow(self, result: torch.Tensor, name: str, site: int) -> None:
         if len(self._dead) < _MOST:
@@ -83,7 +99,22 @@ class DeadLossTerm(Check):
                     f"`{name}` ends the graph of a term of the loss: at {len(steps):,} steps it was added, and no "
                     "parameter learned from it"
                 )
-                yield Sighting(site, message, {"steps": len(steps)}, min(steps))
+                place = self._sums.get((name, site), site)
+                yield Sighting(place if self._is_claimed(place) else site, message, {"steps": len(steps)}, min(steps))
+
+    def acquittals(self) -> Iterator[Sighting]:
+        for site, sums in list(self._right.items()):
+            if sums >= _STEPS and site not in self._sums.values():
+                yield Sighting(site, f"both terms had a graph at all of {sums:,} sums", {"sums": sums})
+
+    def _is_claimed(self, site: int) -> bool:
+        """Whether a finding is about a line."""
+        claims = [item for item in self.probe.plan.claims if item.rule == self.name]
+        return any(
+            item.file == file and item.statement[0] <= line <= item.statement[1]
+            for file, line in self.probe.sites.stacks[site][:1]
+            for item in claims
+        )
 
 
 def _near(roots: list[torch.Tensor]) -> Iterator[Any]:

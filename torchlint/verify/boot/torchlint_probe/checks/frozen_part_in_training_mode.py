@@ -32,6 +32,10 @@ class _Part:
         self.statistics = -1
         self.steps = 0
         self.has_dropped = False
+        self.rested = 0
+        """Where `train()` woke it before it was put into eval mode again,"""
+        self.rests = 0
+        """and at how many steps it has been in eval mode since."""
 
 
 class FrozenPartInTrainingMode(ModeChanges):
@@ -44,11 +48,15 @@ class FrozenPartInTrainingMode(ModeChanges):
         super().__init__(probe)
         self._parts: weakref.WeakKeyDictionary[nn.Module, _Part] = weakref.WeakKeyDictionary()
         self._seen: dict[int, Sighting] = {}
+        self._right: dict[int, int] = {}
 
     def changed(self, module: nn.Module, training: bool) -> None:
         if not training:
             if next(module.parameters(), None) is not None:
-                self._parts[module] = _Part()
+                before = self._parts.get(module)
+                part = self._parts[module] = _Part()
+                if before is not None and not before.steps:
+                    part.rested, part.rests = before.site or before.rested, before.rests
         elif self._parts:
             self._parts.pop(module, None)
             inside = {id(part) for part in module.modules()}
@@ -68,6 +76,9 @@ class FrozenPartInTrainingMode(ModeChanges):
     def after_step(self, optimizer: Any) -> None:
         for part, state in list(self._parts.items()):
             if not state.site:
+                state.rests += not part.training
+                if state.rested and state.rests >= _STEPS:
+                    self._right[state.rested] = state.rests
                 continue
             if any(leaf.requires_grad and leaf.grad is not None for leaf in part.parameters()):
                 del self._parts[part]
@@ -80,6 +91,12 @@ class FrozenPartInTrainingMode(ModeChanges):
                 how = "its statistics moved" if moved else "its dropout drew"
                 message = f"`train()` undid `eval()` of {self.models.name(part)}, which is not trained: {how}"
                 self._seen[state.site] = Sighting(state.site, message, {"steps": state.steps})
+
+    def acquittals(self) -> Iterator[Sighting]:
+        for site, steps in list(self._right.items()):
+            if site not in self._seen:
+                message = f"the frozen part was put into eval mode again, and stayed there at {steps:,} steps"
+                yield Sighting(site, message, {"steps": steps})
 
     def sightings(self) -> Iterator[Sighting]:
         yield from list(self._seen.values())

@@ -44,6 +44,7 @@ class InitializedAfterLoading(Loads):
         super().__init__(probe)
         self._loads: list[_Load] = []
         self._seen: dict[int, Sighting] = {}
+        self._right: dict[int, Sighting] = {}
 
     def operators(self) -> Mapping[Any, Operated]:
         functions = [getattr(init, name) for name in (*_RANDOM, *_SCALED)]
@@ -88,6 +89,14 @@ class InitializedAfterLoading(Loads):
                 "before anything used them"
             )
             self._seen.setdefault(site, Sighting(site, message, {"weights": len(filled)}, self.probe.steps))
+        elif alive:
+            kept = len(alive) - len(filled)
+            message = f"{kept:,} of {len(load.weights):,} weights that were loaded are used as they were loaded"
+            for site in {*filled, load.site}:
+                self._right.setdefault(site, Sighting(site, message, {"weights": kept}))
+
+    def acquittals(self) -> Iterator[Sighting]:
+        yield from (seen for site, seen in list(self._right.items()) if site not in self._seen)
 
     def sightings(self) -> Iterator[Sighting]:
         yield from list(self._seen.values())

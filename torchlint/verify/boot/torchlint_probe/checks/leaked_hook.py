@@ -50,6 +50,8 @@ class LeakedHook(Check):
         self._modules: dict[int, weakref.ref[torch.nn.Module]] = {}
         self._count = 0
         self._seen: dict[int, Sighting] = {}
+        self._alone: dict[int, int] = {}
+        """How often a line put a hook where its earlier ones were gone."""
 
     @classmethod
     def tap(cls, hooks: Hooks, probe: Probe) -> None:
@@ -68,7 +70,10 @@ class LeakedHook(Check):
         function = getattr(hook, "func", hook)
         code = getattr(getattr(function, "__func__", function), "__code__", type(function))
         site = self.probe.sites.here()
-        pile = [item for item in self._piles.get((site, code, id(module)), []) if item.is_there]
+        before = self._piles.get((site, code, id(module)), [])
+        pile = [item for item in before if item.is_there]
+        if before and not pile:
+            self._alone[site] = self._alone.get(site, 0) + 1
         pile.append(_Registered(handle, self.probe.forwards.entered))
         self._piles[site, code, id(module)] = pile
         if len({item.calls for item in pile}) >= _PILE:
@@ -76,6 +81,11 @@ class LeakedHook(Check):
                 f"{len(pile):,} hooks of this line are on one module, and none was removed: each call runs them all"
             )
             self._seen[site] = Sighting(site, message, {"hooks": len(pile)})
+
+    def acquittals(self) -> Iterator[Sighting]:
+        for site, times in list(self._alone.items()):
+            if times >= _PILE - 1 and site not in self._seen:
+                yield Sighting(site, f"{times:,} hooks were removed before the line put the next", {"hooks": times})
 
     def sightings(self) -> Iterator[Sighting]:
         yield from list(self._seen.values())

@@ -44,6 +44,8 @@ class ParameterAfterOptimizer(Check):
         """Their steps; those that are made later are not in it when a parameter comes."""
         self._versions: dict[int, int] = {}
         self._seen: dict[int, Sighting] = {}
+        self._held: dict[int, int] = {}
+        """By site, how many parameters that came late an optimizer holds, and trains."""
 
     @classmethod
     def tap(cls, hooks: Hooks, probe: Probe) -> None:
@@ -78,7 +80,12 @@ class ParameterAfterOptimizer(Check):
 
     def _look(self, leaves: list[torch.Tensor], order: dict[int, int], before: dict[int, int]) -> None:
         first = min((order[id(leaf)] for leaf in leaves if id(leaf) in order), default=-1)
-        late = [leaf for leaf in leaves if leaf.grad is not None and leaf in self._late and id(leaf) not in order]
+        came = [leaf for leaf in leaves if leaf.grad is not None and leaf in self._late]
+        for site in {self._late[leaf][0] for leaf in came}:
+            held = sum(id(leaf) in order for leaf in came if self._late[leaf][0] == site)
+            if held:
+                self._held[site] = held
+        late = [leaf for leaf in came if id(leaf) not in order]
         late = [leaf for leaf in late if leaf.requires_grad and 0 <= first < self._late[leaf][1]]
         self._versions |= {id(leaf): leaf._version for leaf in late}
         optimizer = next((item for item in list(self._optimizers) if self.probe.order_of(item) == first), None)
@@ -92,6 +99,12 @@ class ParameterAfterOptimizer(Check):
                 )
                 place = self.probe.sites.apart(site, made)
                 self._seen[site] = Sighting(place, message, {"parameters": len(own)})
+
+    def acquittals(self) -> Iterator[Sighting]:
+        for site, held in list(self._held.items()):
+            if site not in self._seen:
+                message = f"an optimizer holds the parameters that came here, and {held:,} get gradients"
+                yield Sighting(site, message, {"parameters": held})
 
     def sightings(self) -> Iterator[Sighting]:
         yield from list(self._seen.values())

@@ -34,6 +34,8 @@ class _Line:
         self.step = -1
         self.row = 0
         self.drawn = False
+        self.changes = 0
+        """How often the seed was another one than before."""
 
 
 class ReseededInLoop(Check):
@@ -61,6 +63,7 @@ class ReseededInLoop(Check):
         step = self.probe.steps
         if line.step == step:
             return
+        line.changes += line.step >= 0 and line.seed != seed
         follows = line.seed == seed and line.step == step - 1 and line.drawn
         line.row = line.row + 1 if follows else max(line.row, 1) if line.row >= _STEPS else 1
         line.seed, line.step, line.drawn = seed, step, False
@@ -85,6 +88,15 @@ class ReseededInLoop(Check):
         stacks = self.probe.sites.stacks
         callers, own = stacks[self._last][1:], stacks[self.probe.sites.here()]
         line.drawn = bool(callers) and own[-len(callers) :] != callers
+
+    def acquittals(self) -> Iterator[Sighting]:
+        for site, line in list(self._lines.items()):
+            if site and line.changes > 1 and line.row < _STEPS:
+                yield Sighting(
+                    site, f"the line seeds with another seed {line.changes:,} times", {"seeds": line.changes}
+                )
+            elif site and line.step >= 0 and self._restores:
+                yield Sighting(site, "the state of the generator is put back after it was seeded")
 
     def sightings(self) -> Iterator[Sighting]:
         for site, line in list(self._lines.items()):

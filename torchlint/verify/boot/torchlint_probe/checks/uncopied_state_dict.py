@@ -45,6 +45,8 @@ class UncopiedStateDict(Loads):
         super().__init__(probe)
         self._states: dict[int, _State] = {}
         self._seen: dict[int, Sighting] = {}
+        self._others: dict[int, int] = {}
+        """By site, how often a state was loaded that is not the module's own memory."""
 
     @classmethod
     def tap(cls, hooks: Hooks, probe: Probe) -> None:
@@ -61,7 +63,10 @@ class UncopiedStateDict(Loads):
 
     def loading(self, module: torch.nn.Module, state: Mapping[str, Any]) -> None:
         kept = self._states.get(id(state))
-        if kept is None or kept.state() is not state or not loads_itself(module, state):
+        if kept is None or kept.state() is not state:
+            return
+        if not loads_itself(module, state):
+            self._others[kept.site] = self._others.get(kept.site, 0) + 1
             return
         steps = self.probe.steps - kept.step
         if steps > 0 and versions(module) != kept.version:
@@ -69,6 +74,11 @@ class UncopiedStateDict(Loads):
                 f"the state is not copied: {steps:,} steps changed it before it was loaded, and loading it did nothing"
             )
             self._seen.setdefault(kept.site, Sighting(kept.site, message, {"steps": steps}, kept.step))
+
+    def acquittals(self) -> Iterator[Sighting]:
+        for site, loads in list(self._others.items()):
+            if site not in self._seen:
+                yield Sighting(site, "the state was loaded into a module with memory of its own", {"loads": loads})
 
     def sightings(self) -> Iterator[Sighting]:
         yield from list(self._seen.values())

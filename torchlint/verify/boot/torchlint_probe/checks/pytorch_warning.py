@@ -1,0 +1,217 @@
+"""PyTorch warns of how the program uses it: told once, at the line of the program, with what to do about it.
+
+Asks at the places that give these warnings for what they warn of, so that programs which silence warnings are asked
+too. Yes if `kl_div` has the reduction `mean` at three calls, a loss takes sizes that differ at three calls, a reentrant
+checkpoint has no input that requires a gradient at three calls, a schedule steps before its optimizer, or a tensor
+shares an array which must not be written. It is a suspicion: some of these programs are right.
+
+Source: the warnings of `torch.nn.functional`, `torch.optim.lr_scheduler`, `torch.utils.checkpoint` and
+`torch.from_numpy`.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.nn import functional
+from torch.optim import lr_scheduler
+from torch.utils import checkpoint
+
+from torchlint_probe.checks._loss_calls import given_to
+from torchlint_probe.checks.broadcast_loss import is_pairwise
+from torchlint_probe.checks.check import Check, Operated, Sighting
+from torchlint_probe.schedules import KINDS
+
+if TYPE_CHECKING:
+    from torchlint_probe.hooks import Hooks
+    from torchlint_probe.probe import Probe
+
+_LOSSES = (functional.mse_loss, functional.l1_loss, functional.smooth_l1_loss, functional.huber_loss)
+_CALLS = 3
+_STEPPING = [
+    kind
+    for kind in vars(lr_scheduler).values()
+    if isinstance(kind, type) and issubclass(kind, KINDS) and "step" in vars(kind)
+]
+
+_SIZES = "the input has the shape {} and the target {}: PyTorch broadcasts them, and the mean is over other pairs"
+_VIEW = "give both the same shape, for example with `target.view_as(input)`"
+_MEAN = "`kl_div` with the reduction `mean` divides by the number of classes too: the result is no divergence"
+_BATCHMEAN = "use `reduction='batchmean'`, or see that the loss has this factor elsewhere"
+_EARLY = "the schedule stepped before its optimizer: the first learning rate was never used"
+_LATER = "step the optimizer first, unless a run is resumed here or a loss scale skipped the first step"
+_CHECKPOINT = "no input of this checkpoint requires a gradient: its backward gives none to the parameters inside"
+_REENTRANT = "use `use_reentrant=False`, unless nothing inside is trained"
+_READ_ONLY = "the tensor shares the memory of an array that must not be written: changing it in place is undefined"
+_COPY = "copy the array first, unless nothing ever writes to the tensor"
+
+
+class PytorchWarning(Check):
+    """Asks what PyTorch asks before it warns."""
+
+    name = "pytorch-warning"
+    code = "TW601"
+
+    def __init__(self, probe: Any) -> None:
+        super().__init__(probe)
+        self._seen: dict[tuple[int, str], Sighting] = {}
+        self._calls: dict[tuple[int, str], int] = {}
+        self._stepped: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._made: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._early: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+        """By optimizer, where its schedule stepped early."""
+
+    @classmethod
+    def tap(cls, hooks: Hooks, probe: Probe) -> None:
+        hooks.listen(torch, "from_numpy", _Shared(probe))
+        hooks.listen_to_class(torch.autograd.Function, "apply", _Applied(probe))
+        making = _Making()
+        for kind in _STEPPING:
+            hooks.replace(kind, "__init__", _Made(probe, making))
+            hooks.replace(kind, "step", _Moving(probe, making))
+
+    def operators(self) -> Mapping[Any, Operated]:
+        return {
+            **dict.fromkeys(_LOSSES, self._compared),
+            functional.kl_div: self._diverged,
+            torch.as_tensor: self._converted,
+        }
+
+    def _converted(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
+        given = args[0] if args else kwargs.get("data")
+        if hasattr(type(given), "__array_interface__") and result.device.type == "cpu":
+            if result.data_ptr() == given.__array_interface__["data"][0]:
+                self.shared(given)
+
+    def _compared(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
+        given, target = given_to(args, kwargs)
+        if not isinstance(given, torch.Tensor) or not isinstance(target, torch.Tensor):
+            return
+        if given.shape == target.shape or not result.requires_grad or is_pairwise(given, target):
+            return
+        if max(given.numel(), target.numel()) > min(given.numel(), target.numel()) > 1:
+            self._count(_SIZES.format(tuple(given.shape), tuple(target.shape)), _VIEW)
+
+    def _diverged(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
+        reduction = args[4] if len(args) > 4 else kwargs.get("reduction", "mean")
+        given, _ = given_to(args, kwargs)
+        if reduction == "mean" and result.requires_grad and given.dim() > 1:
+            self._count(_MEAN, _BATCHMEAN)
+
+    def _count(self, message: str, advice: str) -> None:
+        """One odd batch is nothing."""
+        key = self.probe.sites.here(), advice
+        self._calls[key] = self._calls.get(key, 0) + 1
+        if self._calls[key] >= _CALLS:
+            self._add(key[0], message, advice)
+
+    def after_step(self, optimizer: Any) -> None:
+        self._stepped.add(optimizer)
+        site = self._early.pop(optimizer, 0)
+        if site:
+            self._add(site, _EARLY, _LATER)
+
+    def made(self, schedule: Any) -> None:
+        """A schedule is there; a step of its own was part of that."""
+        self._made.add(schedule)
+
+    def moving(self, schedule: Any) -> None:
+        """The program steps a schedule."""
+        if schedule not in self._made:
+            return
+        self._made.discard(schedule)
+        optimizer = schedule.optimizer
+        if optimizer not in self._stepped and _has_no_gradients(optimizer):
+            self._early[optimizer] = self.probe.sites.here()
+
+    def checkpointed(self, args: Any) -> None:
+        """A reentrant checkpoint is called, with gradients on."""
+        tensors = [item for item in args if isinstance(item, torch.Tensor)]
+        if tensors and not any(item.requires_grad for item in tensors) and _learns(args[0]):
+            self._count(_CHECKPOINT, _REENTRANT)
+
+    def shared(self, array: Any) -> None:
+        """A tensor shares the memory of an array."""
+        if not array.flags.writeable and not self.probe.sites.is_library_calling():
+            self._add(self.probe.sites.here(), _READ_ONLY, _COPY)
+
+    def _add(self, site: int, message: str, advice: str) -> None:
+        if site:
+            self._seen.setdefault((site, advice), Sighting(site, message, {}, self.probe.steps, advice))
+
+    def sightings(self) -> Iterator[Sighting]:
+        yield from list(self._seen.values())
+
+
+def _has_no_gradients(optimizer: Any) -> bool:
+    """Whether no backward has come before, as one has where a loss scale skips the first step."""
+    return all(leaf.grad is None for group in optimizer.param_groups for leaf in group["params"])
+
+
+def _learns(function: Any) -> bool:
+    """Whether a function is a module with parameters that require gradients, or a method of one."""
+    module = getattr(function, "__self__", function)
+    return isinstance(module, torch.nn.Module) and any(leaf.requires_grad for leaf in module.parameters())
+
+
+class _Shared:
+    """Around `torch.from_numpy`."""
+
+    def __init__(self, probe: Probe) -> None:
+        self._probe = probe
+
+    def __call__(self, original: Callable[..., Any], array: Any) -> Any:
+        self._probe.checks.tell_one(PytorchWarning, "shared", array)
+        return original(array)
+
+
+class _Applied:
+    """Around `Function.apply`, which reentrant checkpoints call."""
+
+    def __init__(self, probe: Probe) -> None:
+        self._probe = probe
+
+    def __call__(self, original: Callable[..., Any], function: Any, *args: Any, **kwargs: Any) -> Any:
+        if function is checkpoint.CheckpointFunction and torch.is_grad_enabled():
+            self._probe.checks.tell_one(PytorchWarning, "checkpointed", args)
+        return original(*args, **kwargs)
+
+
+class _Making(threading.local):
+    """How many schedules are being made, one inside the other: these step of themselves, and step others."""
+
+    depth = 0
+
+
+class _Made:
+    """Around the making of schedules."""
+
+    def __init__(self, probe: Probe, making: _Making) -> None:
+        self._probe = probe
+        self._making = making
+
+    def __call__(self, original: Callable[..., Any], schedule: Any, *args: Any, **kwargs: Any) -> None:
+        self._making.depth += 1
+        try:
+            original(schedule, *args, **kwargs)
+        finally:
+            self._making.depth -= 1
+        if getattr(schedule, "optimizer", None) is not None:
+            self._probe.checks.tell_one(PytorchWarning, "made", schedule)
+
+
+class _Moving:
+    """Around the steps of schedules."""
+
+    def __init__(self, probe: Probe, making: _Making) -> None:
+        self._probe = probe
+        self._making = making
+
+    def __call__(self, original: Callable[..., Any], schedule: Any, *args: Any, **kwargs: Any) -> Any:
+        if not self._making.depth:
+            self._probe.checks.tell_one(PytorchWarning, "moving", schedule)
+        return original(schedule, *args, **kwargs)

@@ -1,0 +1,95 @@
+"""The workers of a loader give the same batches: each sample is seen as often as there are workers.
+
+Asks of the first batches of a `DataLoader` with several workers for the values of their first tensor. Yes if all
+workers gave the same values in the same order, three times, and these differ from one time to the next. So does an
+`IterableDataset` that goes over all of its data in each worker, and a dataset whose numbers NumPy draws with one seed.
+
+Source: `torch.utils.data.IterableDataset` in PyTorch's documentation, on `get_worker_info`.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.utils.data import dataloader
+
+from torchlint_probe.checks.check import Check, Sighting
+
+if TYPE_CHECKING:
+    from torchlint_probe.hooks import Hooks
+    from torchlint_probe.probe import Probe
+
+_ROUNDS = 3
+_VALUES = 4_096
+_FEWEST = 4
+_MANY: Any = dataloader._MultiProcessingDataLoaderIter
+
+
+class WorkersAlike(Check):
+    """Compares what workers give."""
+
+    name = "workers-alike"
+    code = "TW603"
+
+    def __init__(self, probe: Any) -> None:
+        super().__init__(probe)
+        self._given: weakref.WeakKeyDictionary[Any, list[bytes]] = weakref.WeakKeyDictionary()
+        self._seen: dict[int, Sighting] = {}
+
+    @classmethod
+    def tap(cls, hooks: Hooks, probe: Probe) -> None:
+        hooks.replace(_MANY, "_next_data", _Hook(probe))
+
+    def given(self, loader: Any, data: Any) -> None:
+        """A loader has given a batch."""
+        workers = loader._num_workers
+        batches = self._given.setdefault(loader, [])
+        if workers < 2 or len(batches) >= _ROUNDS * workers:
+            return
+        tensor = _first(data)
+        batches.append(b"" if tensor is None else _values(tensor))
+        if len(batches) == _ROUNDS * workers:
+            rounds = [batches[start : start + workers] for start in range(0, len(batches), workers)]
+            is_alike = all(len(set(one)) == 1 and one[0] for one in rounds)
+            site = self.probe.sites.here()
+            if is_alike and len({one[0] for one in rounds}) == _ROUNDS and site:
+                message = f"each batch came {workers:,} times, once from each of {workers:,} workers"
+                self._seen[site] = Sighting(site, message, {"workers": workers}, self.probe.steps)
+
+    def sightings(self) -> Iterator[Sighting]:
+        yield from list(self._seen.values())
+
+
+def _first(data: Any, depth: int = 3) -> torch.Tensor | None:
+    """The first tensor of a batch."""
+    if isinstance(data, torch.Tensor):
+        return data
+    items = list(data.values()) if isinstance(data, dict) else data
+    if not isinstance(items, (list, tuple)) or not depth:
+        return None
+    return next((found for item in items if (found := _first(item, depth - 1)) is not None), None)
+
+
+def _values(tensor: torch.Tensor) -> bytes:
+    """Its first values; nothing if too few differ from each other, or it is on a device."""
+    if tensor.device.type != "cpu" or tensor.layout is not torch.strided:
+        return b""
+    values = tensor.detach().reshape(-1)[:_VALUES]
+    if values.unique().numel() < _FEWEST:
+        return b""
+    return values.contiguous().view(torch.uint8).numpy().tobytes()
+
+
+class _Hook:
+    """Around the method by which an iterator with workers takes its next batch."""
+
+    def __init__(self, probe: Probe) -> None:
+        self._probe = probe
+
+    def __call__(self, original: Callable[..., Any], loader: Any) -> Any:
+        data = original(loader)
+        self._probe.checks.tell_one(WorkersAlike, "given", loader, data)
+        return data
