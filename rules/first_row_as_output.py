@@ -34,7 +34,7 @@ class Row(NamedTuple):
 
 
 class FirstRowAsOutput(Rule):
-    """The prediction for the first sample is compared with the targets of the whole batch.
+    """The first sample's prediction is compared with the targets of the whole batch.
 
     ## What it does
     Finds `output[0]` of a module that returns one tensor, in a loss or metric with the targets of the same batch. Where

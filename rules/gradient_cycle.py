@@ -22,11 +22,12 @@ class Cycle(NamedTuple):
 
 
 class GradientCycle(Rule):
-    """`backward(create_graph=True)` stores a gradient whose graph holds the tensor that it is stored in.
+    """`backward(create_graph=True)` leaves a gradient whose graph is never freed.
 
     ## What it does
     Finds `backward(create_graph=True)` in a loop, where the gradient of a tensor that is made in the same iteration is
     read from `.grad`, as for a gradient penalty, and nothing sets `.grad` to None.
+    Not reported: files that assign or delete any `.grad`, and parameters, whose cycles `zero_grad` breaks.
 
     ## Why is this bad?
     The tensor holds its gradient, and the graph of the gradient holds the tensor. Nothing frees such a cycle, and
@@ -60,10 +61,6 @@ class GradientCycle(Rule):
             penalty.backward()
             optimizer.step()
     ```
-
-    ## Known limits
-    A file that assigns or deletes any `.grad` is let be. Parameters form cycles, too, until `zero_grad` sets their
-    gradients to None.
 
     ## References
     - [torch.Tensor.backward](https://docs.pytorch.org/docs/stable/generated/torch.Tensor.backward.html)
