@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule
-from torchlint.model import events
-from torchlint.model.queries.scores import Better, Scores
-from torchlint.model.values import resolved
-from torchlint.syntax.python_ast import Site, called_name
+from torchlint.model import events, values
+from torchlint.syntax import python_ast
 
-_BETTER = {"min": Better.LOWER, "max": Better.HIGHER}
+if TYPE_CHECKING:
+    from torchlint.syntax.python_ast import Site
+
+_OTHER = {"min": "max", "max": "min"}
 
 
 class WrongDirection(NamedTuple):
@@ -21,7 +22,6 @@ class WrongDirection(NamedTuple):
     site: Site
     made: Site
     mode: str
-    better: Better
 
 
 class PlateauInWrongDirection(Rule):
@@ -79,35 +79,37 @@ class PlateauInWrongDirection(Rule):
     triggers = ((b"ReduceLROnPlateau", b".fit(", b".train(", b".run("),)
 
     def ask(self) -> Iterator[WrongDirection]:
-        scores, seen = Scores(self.model.program), set[Site]()
+        from torchlint.model.queries.scores import Better, Scores
+
+        scores, seen = Scores(self.model.program), set[python_ast.Site]()
+        wrong = {"min": Better.HIGHER, "max": Better.LOWER}
         for trace in self.model.program.traces if not self.model.is_test else ():
             for step in trace.of(events.ScheduleStep):
-                made = resolved(step.scheduler).site
+                made = values.resolved(step.scheduler).site
                 mode = self._mode(made) if made is not None and len(step.by) == 1 else None
-                better = scores.better(step.by[0]) if mode is not None else None
-                if made is None or mode is None or better is None or better is _BETTER[mode] or step.site in seen:
+                if made is None or mode is None or step.site in seen:
                     continue
-                seen.add(step.site)
-                yield WrongDirection(step.site, made, mode, better)
+                if scores.better(step.by[0]) is wrong[mode]:
+                    seen.add(step.site)
+                    yield WrongDirection(step.site, made, mode)
 
     def _mode(self, made: Site) -> str | None:
         """The mode of a schedule that waits for a plateau, as it is written where that is made."""
         tree = self.model.tree if made.inner is None else made.inner.tree
         call = tree.own_node(made.written)
-        if not isinstance(call, ast.Call) or called_name(call) != "ReduceLROnPlateau":
+        if not isinstance(call, ast.Call) or python_ast.called_name(call) != "ReduceLROnPlateau":
             return None
         if any(isinstance(item, ast.Starred) for item in call.args) or any(item.arg is None for item in call.keywords):
             return None
         given = [item.value for item in call.keywords if item.arg == "mode"] or call.args[1:2]
         mode = given[0].value if given and isinstance(given[0], ast.Constant) else None if given else "min"
-        return mode if isinstance(mode, str) and mode in _BETTER else None
+        return mode if isinstance(mode, str) and mode in _OTHER else None
 
     def report_WrongDirection(self, found: WrongDirection) -> None:
-        score = "a loss, which is better the lower" if found.better is Better.LOWER else "a share of right answers"
-        other = next(mode for mode, better in _BETTER.items() if better is found.better)
+        score = "a loss, which is better the lower" if found.mode == "max" else "a share of right answers"
         self.report(
             found.site,
             f"the schedule in mode `{found.mode}` is given {score}: the rate falls while the score gets better",
             related=[(found.made, "the schedule is made here")] if found.made.here != found.site.here else [],
-            help=f'make it with `mode="{other}"`',
+            help=f'make it with `mode="{_OTHER[found.mode]}"`',
         )

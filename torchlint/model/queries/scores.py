@@ -17,6 +17,7 @@ _MOST = 128
 _PASSING = frozenset("item float mean sum detach cpu to double half numpy data clone tolist cuda long int".split())
 """Operators and functions whose result goes up with their first operand."""
 _MEANS = frozenset("numpy.mean numpy.sum numpy.average statistics.mean statistics.fmean".split())
+_EQUAL = frozenset({"eq"})
 _SIZES = frozenset("len size shape numel".split())
 _JOINING = frozenset("stack cat tensor".split())
 _PARTS = frozenset({"float", "int", operators.GETITEM})
@@ -111,9 +112,9 @@ class Scores:
         """Whether a value says where predictions equal what they should be: `logits.argmax(1) == y`."""
         if not isinstance(value, Tensor) or value.site is None:
             return False
-        node = self._node(value.site) if value.op == "compare" else None
+        node = self._node(value.site)
         is_equal = isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.ops[0], ast.Eq)
-        return (is_equal or value.op == "eq") and any(map(_is_picked, value.parents))
+        return (is_equal or value.op in _EQUAL) and any(map(_is_picked, value.parents))
 
     def _node(self, site: Site) -> ast.AST | None:
         tree = self.program.tree if site.inner is None else site.inner.tree
