@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from torchlint import Model
-from torchlint.model.events import Backward, Call, Grad, Keep, Keeping, Loop, MayClear, Returned, Step
+from torchlint.model.events import Backward, Call, Grad, Keep, Keeping, Loop, MayClear, Returned, Step, apart
 from torchlint.model.lineage import graph_inputs
 from torchlint.model.module_values import is_forward
 from torchlint.model.program import Trace
@@ -135,14 +135,16 @@ class KeptGraphs:
     def _has_graph(self, value: Value) -> bool:
         """Whether a value, or something in a container of known parts, surely has more of a graph than its own leaf; of
         a list, all that is put into it: where some are numbers, each knows which."""
-        if self.tracking.tracked(value) is not Answer.YES or _is_leaf(value):
+        if self.tracking.tracked_in_training(value) is not Answer.YES or _is_leaf(value):
             return False
         if not isinstance(value, Container):
             return True
         return (all if isinstance(value, List) else any)(map(self._has_graph, value.elements()))
 
     def _kept(self, trace: Trace, keep: Keep) -> KeptGraph | None:
-        if keep.mode is not GradMode.ON or not self._has_graph(keep.value):
+        if keep.mode is GradMode.OFF or not self._has_graph(keep.value):
+            return None
+        if keep.mode is GradMode.UNKNOWN and not self._goes_backward_beside(trace, keep):
             return None
         container = _holder(keep)
         holders = (container, *inputs_of(keep.container))
@@ -163,6 +165,13 @@ class KeptGraphs:
                 found = (self._kept_over(trace, keep, container, each) for each in (loop, *around))
                 return next((kept for kept in found if kept is not None), None)
         return None
+
+    def _goes_backward_beside(self, trace: Trace, keep: Keep) -> bool:
+        """Whether a backward in the same iteration tells that gradients are on then, though a variable decides."""
+        beside = (item for item in trace.of(Backward) if item.loops == keep.loops and not apart(item, keep))
+        passes = [item for item in beside if item.mode is GradMode.UNKNOWN]
+        graph = self.tracking.graph(keep.value, carried=False)
+        return any(not graph.isdisjoint(self.tracking.pass_through(item.loss, carried=False)) for item in passes)
 
     def _goes_over_graphs(self, loop: Loop, keep: Keep) -> bool:
         """Whether a loop goes over the outputs of one step, which what is kept is made of, and which end with it."""

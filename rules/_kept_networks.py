@@ -33,6 +33,7 @@ _SNAPSHOT = LazyPattern(r"(?i)(^|_)(best|snapshot|backup|saved|kept|initial|init
 """Names of what is kept of a network as it is at one time."""
 _BEST = LazyPattern(r"(?i)best|early")
 """Names of what belongs to the best score so far."""
+_ORDERS = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 _ENDINGS = (ast.Break, ast.Return, ast.Raise)
 
 
@@ -66,11 +67,27 @@ class KeptNetworks:
         seen: set[Site] = set()
         for site, value, loops in self.model.program.observations.bound_in_loops:
             target = self.tree.own_node(site)
-            if site not in seen and isinstance(target, (ast.Name, ast.Attribute)) and _SNAPSHOT.search(_last(target)):
+            if site in seen or not isinstance(target, (ast.Name, ast.Attribute)):
+                continue
+            if _SNAPSHOT.search(_last(target)) or self._is_kept_with_record(target):
                 use = self._use(target, value, loops)
                 if use is not None:
                     seen.add(site)
                     yield KeptNetwork(site, self.tree.code(target), self.tree.code(self._source(target) or target), use)
+
+    def _is_kept_with_record(self, target: ast.expr) -> bool:
+        """Whether it is bound where a score takes the place of the best one: `if acc > top: top = acc`."""
+        branch = self.tree.parent(self.tree.statement(target))
+        test = branch.test if isinstance(branch, ast.If) else None
+        for compared in walk(test) if test is not None else ():
+            if isinstance(compared, ast.Compare) and isinstance(compared.ops[0], _ORDERS) and len(compared.ops) == 1:
+                pairs = ((compared.left, compared.comparators[0]), (compared.comparators[0], compared.left))
+                for statement in self.tree.block(target):
+                    if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
+                        kept, score = statement.targets[0], statement.value
+                        if any(written_alike(kept, old) and written_alike(score, new) for old, new in pairs):
+                            return True
+        return False
 
     def _use(self, target: ast.Name | ast.Attribute, value: Value, loops: tuple[events.Loop, ...]) -> Site | None:
         """Where a second name of a network is used after the loop that trains it."""

@@ -13,8 +13,11 @@ from torchlint.syntax import python_ast
 if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
 
+    from ._module_flags import FlagOfModule
+
 _OPTIONS = frozenset({"lr", "learning_rate", "weight_decay", "momentum", "betas"})
 """Options that an optimizer keeps in its groups."""
+_WORDS = (b"state_dict", b"parameters", b"param_groups", b"requires_grad")
 
 
 class UnreadOption(NamedTuple):
@@ -43,14 +46,15 @@ class IneffectiveAssignment(Rule):
     """An assignment that is meant for an optimizer or a parameter does nothing.
 
     ## What it does
-    Finds three assignments that change nothing: `optimizer.lr = x`, of an optimizer of PyTorch, where nothing reads it;
-    a store into `optimizer.state_dict()` or `model.state_dict()`; and a loop over `parameters()` that binds its
-    variable anew, `p = p - lr * p.grad`, and does not read it again.
+    Finds four assignments that change nothing: `optimizer.lr = x`, of an optimizer of PyTorch, where nothing reads it;
+    a store into `optimizer.state_dict()` or `model.state_dict()`; a loop over `parameters()` that binds its variable
+    anew, `p = p - lr * p.grad`, and does not read it again; and `model.encoder.requires_grad = False` of a module.
 
     ## Why is this bad?
     An optimizer reads its learning rate from `param_groups`, so the schedule has no effect. `state_dict()` makes a new
     dictionary at each call. A new value for the loop variable is a new tensor: no parameter is updated, clipped or
-    moved. Nothing raises in any of these cases.
+    moved. A module has no flag `requires_grad`: its layers are trained on, not frozen. Nothing raises in any of these
+    cases.
 
     ## Example
     ```python
@@ -78,9 +82,21 @@ class IneffectiveAssignment(Rule):
 
     code = "TL327"
     category = Category.CORRECTNESS
-    triggers = ((*(name.encode() for name in sorted(_OPTIONS)), b"state_dict", b"parameters", b"param_groups"),)
+    triggers = (
+        (
+            *(name.encode() for name in sorted(_OPTIONS)),
+            b"state_dict",
+            b"parameters",
+            b"param_groups",
+            b"requires_grad",
+        ),
+    )
 
-    def ask(self) -> Iterator[UnreadOption | LostInCopy | LostParameter]:
+    def ask(self) -> Iterator[UnreadOption | LostInCopy | LostParameter | FlagOfModule]:
+        from ._module_flags import ModuleFlags
+
+        if b"requires_grad" in self.model.tree.source.code:
+            yield from ModuleFlags(self.model).answers()
         for statement in self.model.tree.of_type(ast.Assign, ast.AugAssign):
             for target in statement.targets if isinstance(statement, ast.Assign) else (statement.target,):
                 if isinstance(target, ast.Attribute) and self._is_unread(target.value, target.attr):
@@ -168,6 +184,13 @@ class IneffectiveAssignment(Rule):
             lost.site,
             f"`{lost.name}` is bound to a new tensor that nothing reads: the parameter stays as it is",
             help=f"change it in place, under `torch.no_grad()`: `{lost.name}.copy_(...)`",
+        )
+
+    def report_FlagOfModule(self, flag: FlagOfModule) -> None:
+        self.report(
+            flag.site,
+            f"`{flag.module}` is a module, which has no flag `requires_grad`: its parameters are still trained",
+            help=f"freeze them: `{flag.module}.requires_grad_(False)`",
         )
 
 

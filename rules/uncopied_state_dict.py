@@ -93,7 +93,7 @@ class UncopiedStateDict(Rule):
 
     code = "TL116"
     category = Category.CORRECTNESS
-    triggers = ((b"state_dict", b"best"),)
+    triggers = ((b"state_dict", b"best", b".step("),)
 
     @classmethod
     def concerns(cls, index: FileIndex) -> bool:

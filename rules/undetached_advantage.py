@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule
@@ -17,8 +17,12 @@ _LINEAR = frozenset("add sub mul div neg to squeeze unsqueeze view reshape float
 """Operators between the value of a critic and the advantage."""
 
 
+_REDUCING = frozenset("sum mean".split())
 _LOG_PROB = "log_prob"
 """The method of distributions."""
+_LOG_PROBS = frozenset({_LOG_PROB})
+_MOST = 32
+"""Values that are asked for one answer."""
 
 
 class CriticInPolicyLoss(NamedTuple):
@@ -79,7 +83,7 @@ class UndetachedAdvantage(Rule):
     code = "TL315"
     category = Category.SUSPICIOUS
     preview = True
-    triggers = (triggers.BACKWARD, (b"log_prob",))
+    triggers = (triggers.BACKWARD,)
 
     @classmethod
     def concerns(cls, index: FileIndex) -> bool:
@@ -131,12 +135,35 @@ class UndetachedAdvantage(Rule):
 
 
 def _is_log_probability(value: values.Value) -> bool:
-    """Whether a value is a log-probability of a distribution, with another sign or shape perhaps."""
-    value = values.resolved(value)
-    while isinstance(value, values.Tensor) and value.op in _LINEAR and len(value.parents) == 1:
-        value = values.resolved(value.parents[0])
+    """Whether a value is a log-probability of a distribution, or several: with another sign or shape, summed, or one of
+    the results of a network."""
+    stack, seen = [value], set[values.Value]()
+    while stack:
+        item = values.resolved(stack.pop())
+        if item in seen:
+            continue
+        seen.add(item)
+        parts = _parts(item)
+        if len(seen) > _MOST or (not parts and not _is_log_prob(item)):
+            return False
+        stack.extend(parts)
+    return True
+
+
+def _is_log_prob(value: values.Value) -> bool:
     called = value.callee.label if isinstance(value, values.CallResult) and value.callee is not None else ""
-    return called == _LOG_PROB or (isinstance(value, values.Tensor) and value.op == _LOG_PROB)
+    return called == _LOG_PROB or (isinstance(value, values.Tensor) and value.op in _LOG_PROBS)
+
+
+def _parts(value: values.Value) -> Sequence[values.Value]:
+    """The values that are all log-probabilities where a value is one."""
+    if isinstance(value, values.Component):
+        return module_values.returned_parts(value)
+    if isinstance(value, values.Container):
+        return value.elements()
+    is_joined = isinstance(value, values.Tensor) and value.op in _LINEAR | _REDUCING
+    joined = [item for item in value.parents if not isinstance(item, values.Plain)] if is_joined else []
+    return joined if len(joined) == 1 else ()
 
 
 def _operands(value: values.Value) -> tuple[values.Value, ...]:

@@ -146,6 +146,19 @@ class Tracking:
             return Answer.YES
         return Answer.UNKNOWN if inner is Answer.YES and value.mode is GradMode.UNKNOWN else inner
 
+    def tracked_in_training(self, value: Value) -> Answer:
+        """Whether a value carries a graph where a backward pass goes through what it is made of: a variable that
+        decides over the grad mode, as `set_grad_enabled(training)`, has switched gradients on then."""
+        if isinstance(value, Tensor) and value.mode is GradMode.UNKNOWN and value.op not in CUTTING:
+            if any(self._went_backward(item) for item in graph_inputs(value)):
+                return Answer.YES
+        return self.tracked(value)
+
+    def _went_backward(self, value: Value) -> bool:
+        """Whether a backward pass went into a result that was computed while a variable decided over gradients."""
+        has_mode = isinstance(value, (Tensor, Unknown)) and value.mode is GradMode.UNKNOWN
+        return has_mode and value in self.backpropagated and self.tracked(value) is Answer.YES
+
     def _tracked_unknown(self, value: Unknown) -> Answer:
         call = result_of_call(value)
         if call is not None and value.mode is GradMode.OFF:

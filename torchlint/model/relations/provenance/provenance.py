@@ -14,6 +14,7 @@ from torchlint.model.relations import answer
 from torchlint.model.relations.provenance.copies import Copies, Copy, given_to
 from torchlint.model.relations.provenance.drawn import Drawn
 from torchlint.model.relations.provenance.files import Files
+from torchlint.model.relations.provenance.modules import Modules
 from torchlint.model.relations.provenance.states import States
 from torchlint.model.values import Answer
 from torchlint.pytorch import naming, stateful_modules
@@ -208,6 +209,11 @@ class Provenance:
     def drawn(self) -> Drawn:
         """Which variables of loops are parameters."""
         return Drawn(self.definitions)
+
+    @cached_property
+    def modules(self) -> Modules:
+        """Which expressions surely are modules."""
+        return Modules(self.definitions)
 
     @cached_property
     def files(self) -> Files:

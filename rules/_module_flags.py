@@ -1,0 +1,85 @@
+"""Flags of tensors that a program sets on a module, to which they mean nothing."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from torchlint import Model
+from torchlint.model.definitions import ClassInfo, Definitions
+from torchlint.syntax.python_ast import Site, called_name, dotted, is_literal, names_read, site_of, walk
+
+_FLAG = "requires_grad"
+
+
+class FlagOfModule(NamedTuple):
+    """The assignment at `site` sets a flag of tensors on `module`, whose parameters do not heed it."""
+
+    site: Site
+    module: str
+
+
+class ModuleFlags:
+    """Answers about `module.requires_grad = False`."""
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self.tree = model.tree
+        self.modules = model.provenance.modules
+
+    def answers(self) -> Iterator[FlagOfModule]:
+        for target in self._targets():
+            kind = self.modules.kind(target.value)
+            if kind is not None and not self._is_asked_for(target, kind) and not self._is_frozen_beside(target):
+                yield FlagOfModule(site_of(target), self.tree.code(target.value))
+
+    def _targets(self) -> Iterator[ast.Attribute]:
+        for statement in self.tree.of_type(ast.Assign):
+            for target in statement.targets if is_literal(statement.value, False) else ():
+                if isinstance(target, ast.Attribute) and _names_flag(target.attr):
+                    yield target
+
+    def _is_asked_for(self, target: ast.Attribute, kind: ClassInfo | str) -> bool:
+        """Whether the class of the module knows the flag, or something here reads it of a module."""
+        infos = (
+            [item for item in kind.ancestors() if isinstance(item, ClassInfo)] if isinstance(kind, ClassInfo) else []
+        )
+        if any(map(_knows_flag, {self.model.definitions, *(info.definitions for info in infos)})):
+            return True
+        for node in self.tree.of_type(ast.Attribute):
+            if _names_flag(node.attr) and isinstance(node.ctx, ast.Load) and dotted(node) == dotted(target):
+                return True
+        function = self.tree.function_around(target) or self.tree.module
+        calls = (node for node in walk(function) if isinstance(node, ast.Call) and called_name(node) == "hasattr")
+        return any(_FLAG in self.tree.code(call) for call in calls)
+
+    def _is_frozen_beside(self, target: ast.Attribute) -> bool:
+        """Whether its function freezes the parameters of the same module, or of the whole, in a way that works."""
+        whole = f"{dotted(self.modules.source(target.value))}."
+        function = self.tree.function_around(target) or self.tree.module
+        for node in walk(function):
+            if not isinstance(node, ast.Attribute) or node is target or not node.attr.startswith(_FLAG):
+                continue
+            frozen = node.value
+            if not _names_flag(node.attr):
+                if whole.startswith(f"{dotted(self.modules.source(frozen))}."):
+                    return True
+            elif isinstance(frozen, ast.Name) and self.modules.kind(frozen) is None:
+                drawn = self.modules.source(frozen)
+                own = {dotted(target.value)} if isinstance(target.value, ast.Name) else set()
+                if whole.startswith(f"{dotted(drawn)}.") or not own.isdisjoint(names_read(drawn)):
+                    return True
+        return False
+
+
+def _names_flag(name: str) -> bool:
+    return name == _FLAG
+
+
+def _knows_flag(definitions: Definitions) -> bool:
+    """Whether a class of a file has a property of this name, sets attributes itself, or reads the flag as its own."""
+    if any(info.owner is not None and info.name in (_FLAG, "__setattr__") for info in definitions.functions.values()):
+        return True
+    loads = (node for node in definitions.tree.of_type(ast.Attribute) if isinstance(node.ctx, ast.Load))
+    return any(_names_flag(node.attr) and dotted(node.value) == "self" for node in loads)

@@ -1,0 +1,137 @@
+"""Scores: whether a number is better the lower or the higher it is, as far as what computes it says."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+from enum import Enum
+
+from torchlint.model.program import Program
+from torchlint.model.queries import losses
+from torchlint.model.values import FILLED, Container, Phi, Plain, Tensor, Value
+from torchlint.pytorch import operators
+from torchlint.syntax.python_ast import Site
+
+_MOST = 128
+"""Values that are asked for one answer."""
+_PASSING = frozenset("item float mean sum detach cpu to double half numpy data clone tolist cuda long int".split())
+"""Operators and functions whose result goes up with their first operand."""
+_MEANS = frozenset("numpy.mean numpy.sum numpy.average statistics.mean statistics.fmean".split())
+_EQUAL = frozenset({"eq"})
+_SIZES = frozenset("len size shape numel".split())
+_JOINING = frozenset("stack cat tensor".split())
+_PARTS = frozenset({"float", "int", operators.GETITEM})
+_PICKING = frozenset({operators.ARGMAX, "max", "topk", "round"})
+"""Operators that make predictions of what a network gives."""
+
+
+class Better(Enum):
+    """The better one of two scores; the value is its word."""
+
+    LOWER = "lower"
+    HIGHER = "higher"
+
+
+class Scores:
+    """Answers about values that a program has computed."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+
+    def better(self, value: Value) -> Better | None:
+        """The better one of two such values: of a loss of PyTorch the lower, of a share of right answers the higher."""
+        found: set[Better] = set()
+        seen: set[Value] = set()
+        stack = [value]
+        while stack:
+            item = stack.pop()
+            if item in seen:
+                continue
+            seen.add(item)
+            if losses.loss_function(item):
+                found.add(Better.LOWER)
+            elif self._counts_hits(item):
+                found.add(Better.HIGHER)
+            else:
+                parts = self._parts(item)
+                if parts is None or len(seen) > _MOST:
+                    return None
+                stack.extend(parts)
+        return found.pop() if len(found) == 1 else None
+
+    def _parts(self, value: Value) -> Iterable[Value] | None:
+        """The operands that a value goes up with, where it depends on nothing else but counts; else None."""
+        if isinstance(value, Phi):
+            return value.parents
+        if isinstance(value, Container):
+            return None if value.is_open or value.has_use(FILLED) else value.elements()
+        if isinstance(value, Plain) and value.is_literal:
+            is_zero = isinstance(value.constant, (int, float)) and value.constant == 0
+            return () if is_zero or value.is_none else None
+        op, operands = self._computed(value)
+        if op in (operators.ADD, operators.ADD_):
+            return operands or None
+        if op == operators.MUL:
+            scaled = [item for item in operands if not self._is_count(item)]
+            return scaled if len(scaled) == 1 else None
+        if op in (operators.DIV, operators.DIV_) and len(operands) > 1:
+            return operands[:1] if self._is_count(operands[1]) else None
+        is_passing = op in _PASSING or op in _MEANS or op in _JOINING
+        return operands[:1] if is_passing and operands else None
+
+    def _computed(self, value: Value) -> tuple[str, tuple[Value, ...]]:
+        """The operator or function that gives a tensor or number, and its operands."""
+        if isinstance(value, Tensor):
+            return value.op, value.parents
+        how, operands, _ = self.program.observations.numbers.get(value, ("", (), None))
+        return how, operands
+
+    def _is_count(self, value: Value) -> bool:
+        """Whether a value is surely a number above zero that no score decides: a size, or a sum of such."""
+        seen: set[Value] = set()
+        stack = [value]
+        while stack:
+            item = stack.pop()
+            if item in seen:
+                continue
+            seen.add(item)
+            if len(seen) > _MOST:
+                return False
+            op, operands = self._computed(item)
+            if isinstance(item, Phi):
+                stack.extend(item.parents)
+            elif op in (operators.ADD, operators.MUL) and operands:
+                stack.extend(operands)
+            elif op in _PARTS and operands:
+                stack.extend(operands[:1])
+            elif op not in _SIZES and not (isinstance(item, Plain) and _is_above_zero(item.constant)):
+                return False
+        return True
+
+    def _counts_hits(self, value: Value) -> bool:
+        """Whether a value says where predictions equal what they should be: `logits.argmax(1) == y`."""
+        if not isinstance(value, Tensor) or value.site is None:
+            return False
+        node = self._node(value.site)
+        is_equal = isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.ops[0], ast.Eq)
+        return (is_equal or value.op in _EQUAL) and any(map(_is_picked, value.parents))
+
+    def _node(self, site: Site) -> ast.AST | None:
+        tree = self.program.tree if site.inner is None else site.inner.tree
+        return tree.own_node(site.written)
+
+
+def _is_above_zero(number: object) -> bool:
+    """Whether a literal may be the beginning of a count: zero, too."""
+    return isinstance(number, (int, float)) and number >= 0
+
+
+def _is_picked(value: Value) -> bool:
+    """Whether a value is a prediction: what `argmax` or `max` picks, or a part of that."""
+    for _ in range(8):
+        if isinstance(value, Tensor) and value.op in _PICKING:
+            return True
+        if not value.parents:
+            return False
+        value = value.parents[0]
+    return False
