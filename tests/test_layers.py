@@ -47,7 +47,7 @@ PACKAGE = sorted((ROOT / "torchlint").rglob("*.py"))
 PROBE = sorted((ROOT / "torchlint" / "verify" / "boot").rglob("*.py"))
 VERIFY = sorted({*(ROOT / "torchlint" / "verify").rglob("*.py")} - {*PROBE})
 RULES = sorted((ROOT / "rules").glob("*.py"))
-TESTS = sorted((ROOT / "tests").rglob("*.py"))
+TESTS = sorted(set((ROOT / "tests").rglob("*.py")) - set((ROOT / "tests" / "reported" / "cases").rglob("*.py")))
 
 
 def shown(path: Path) -> str:

@@ -34,7 +34,7 @@ def late_head():
 
 
 def loss_of_rows(given, y):
-    return F.mse_loss(given, y.squeeze(1))  # verify: target-shape-broadcast confirmed
+    return F.mse_loss(given, y.squeeze(1))  # verify: target-shape-broadcast confirmed, unseen by the linter
 
 
 def rows():
@@ -62,7 +62,7 @@ class Agents(Agent):
     def __init__(self):
         super().__init__()
         self.online = net()
-        self.teacher = self.online  # verify: aliased-network confirmed
+        self.teacher = self.online  # verify: aliased-network confirmed, unseen by the linter
 
     def sync(self):
         self.teacher.load_state_dict(self.online.state_dict())
@@ -75,7 +75,7 @@ def averaged():
     for _ in range(4):
         step(model, optimizer)
         with torch.no_grad():
-            for mine, its in zip(average.parameters(), model.parameters()):  # verify: average-without-buffers confirmed
+            for mine, its in zip(average.parameters(), model.parameters()):  # verify: average-without-buffers confirmed, unseen by the linter
                 mine.mul_(0.9).add_(its, alpha=0.1)
             average(batch()[0])
 
@@ -98,7 +98,7 @@ def frozen():
     model[1].eval()
     optimizer = torch.optim.SGD(model[2].parameters(), lr=0.01)
     for _ in range(3):
-        model.train()  # verify: frozen-part-in-training-mode confirmed
+        model.train()  # verify: frozen-part-in-training-mode confirmed, unseen by the linter
         step(model, optimizer)
 
 
@@ -110,7 +110,7 @@ def initialize(module):
 def initialized():
     model = net()
     model.load_state_dict(net().state_dict())
-    model.apply(initialize)  # verify: initialized-after-loading confirmed
+    model.apply(initialize)  # verify: initialized-after-loading confirmed, unseen by the linter
     step(model, torch.optim.SGD(model.parameters(), lr=0.01))
 
 
@@ -140,7 +140,7 @@ def seeded():
 def best():
     model = net()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-    kept = model.state_dict()  # verify: uncopied-state-dict confirmed
+    kept = model.state_dict()  # verify: uncopied-state-dict confirmed, unseen by the linter
     for _ in range(3):
         step(model, optimizer)
     model.load_state_dict(kept)
