@@ -8,12 +8,14 @@ from typing import NamedTuple
 from torchlint import Category, Rule
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import events, values
-from torchlint.model.relations import domain
 from torchlint.pytorch import api, operators
 from torchlint.syntax.python_ast import Site
 
 _ASKED = LazyPattern(r"any|sum|numel|len|count|size|shape|num")
 _MOST = 64
+_PADDING = LazyPattern(r"(?i)mask|pad|valid|length|seq|visible|observed|present")
+"""Names of masks that select something in each row, in most programs."""
+_COMPARISONS = frozenset("compare eq gt lt ge le".split())
 _SAME = frozenset("float double half to type_as unsqueeze squeeze expand view reshape bool long int".split())
 
 
@@ -95,7 +97,7 @@ class EmptyMask(Rule):
             return False
         product, mask = values.resolved(above.parents[0]), _plain(below.parents[0])
         is_product = isinstance(product, values.Tensor) and product.op == operators.MUL
-        return is_product and any(_plain(item) is mask for item in product.parents)
+        return is_product and any(_plain(item) is mask for item in product.parents) and self._is_of_data(mask)
 
     def _is_mean(self, value: values.Tensor, masks: dict[tuple[Site, values.Tensor], values.Tensor]) -> bool:
         """`x[mask].mean()`; the mean of the rows of a class, `x[y == c].mean(0)`, is of classes that there are."""
@@ -104,8 +106,32 @@ class EmptyMask(Rule):
             return False
         whole = values.resolved(chosen.parents[0])
         mask = masks.get((chosen.site, whole)) if isinstance(whole, values.Tensor) else None
-        numbers = self.model.domain.of(mask) if mask is not None else None
-        return numbers is not None and numbers.kind is domain.Kind.MASK
+        return mask is not None and self._is_of_data(mask)
+
+    def _is_of_data(self, mask: values.Value) -> bool:
+        """Whether a mask compares elements of tensors that may all fail: padding is told by `arange`, `!=` and `~`."""
+        stack, seen, compared = [mask], 0, False
+        while stack and seen < _MOST:
+            item, seen = _plain(stack.pop()), seen + 1
+            if isinstance(item, values.Unknown) and not self._is_padding(item):
+                compared = True  # a map of scores, as targets of detectors are
+                continue
+            if not isinstance(item, values.Tensor) or item.site is None:
+                return False
+            code = self.model.tree.code(item.site)
+            if item.op == operators.BITWISE and not code.startswith("~"):
+                stack.extend(item.parents)
+            elif item.op in _COMPARISONS and "!=" not in code:
+                compared = True
+                if any(_is_position(parent) for parent in item.parents):
+                    return False
+            else:
+                return False
+        return compared
+
+    def _is_padding(self, value: values.Unknown) -> bool:
+        written = self.model.tree.code(value.site) if value.site is not None else ""
+        return bool(_PADDING.search(value.label) or _PADDING.search(written))
 
     def report_EmptyMean(self, found: EmptyMean) -> None:
         self.report(
@@ -127,6 +153,14 @@ def _computed(value: values.Tensor) -> Iterator[values.Tensor]:
             stack.extend(item.parents)
             if isinstance(item, values.Tensor) and item.mode is not api.GradMode.OFF:
                 yield item
+
+
+def _is_position(value: values.Value) -> bool:
+    """Whether a value numbers places: `torch.arange(n)`, also with more dimensions."""
+    value = values.resolved(value)
+    while isinstance(value, values.Tensor) and value.op in _SAME | {operators.GETITEM} and value.parents:
+        value = values.resolved(value.parents[0])
+    return isinstance(value, values.Tensor) and value.op == "arange"
 
 
 def _plain(value: values.Value) -> values.Value:
