@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from torchlint import Category, Rule
 from torchlint.lazy_pattern import LazyPattern
-from torchlint.model import events, values
-from torchlint.pytorch import api, operators
+from torchlint.model import events, lineage, values
+from torchlint.pytorch import operators
 from torchlint.syntax.python_ast import Site
 
 _ASKED = LazyPattern(r"any|sum|numel|len|count|size|shape|num")
@@ -73,7 +73,7 @@ class EmptyMask(Rule):
             masks = {(site, tensor): mask for site, tensor, mask in self.model.program.observations.masked}
             for event in trace.of(events.Compute):
                 if self.model.tracking.tracked(event.value) is values.Answer.YES and not self._is_asked(event):
-                    for value in _computed(event.value):
+                    for value in (event.value, *lineage.computed_inside(event.value)):
                         is_mean = self._is_quotient(value) or self._is_mean(value, masks)
                         if is_mean and value.site is not None and value.site not in seen:
                             seen.add(value.site)
@@ -139,20 +139,6 @@ class EmptyMask(Rule):
             "this mean is NaN in a batch in which the mask selects nothing, and so are all weights after the step",
             help="divide by `mask.sum().clamp(min=1)`",
         )
-
-
-def _computed(value: values.Tensor) -> Iterator[values.Tensor]:
-    """A value, and what the `forward` of a module of the program computes for it."""
-    yield value
-    body = value.body if isinstance(value, values.ModuleOutput) else None
-    stack, seen = [body] if body is not None else [], set[values.Value]()
-    while stack and len(seen) < _MOST:
-        item = values.resolved(stack.pop())
-        if item not in seen and isinstance(item, (values.Tensor, values.Container)):
-            seen.add(item)
-            stack.extend(item.parents)
-            if isinstance(item, values.Tensor) and item.mode is not api.GradMode.OFF:
-                yield item
 
 
 def _is_position(value: values.Value) -> bool:
