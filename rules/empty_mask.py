@@ -8,6 +8,7 @@ from typing import NamedTuple
 from torchlint import Category, Rule
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import events, lineage, values
+from torchlint.model.relations import masks
 from torchlint.pytorch import operators
 from torchlint.syntax.python_ast import Site
 
@@ -15,8 +16,6 @@ _ASKED = LazyPattern(r"any|sum|numel|len|count|size|shape|num")
 _MOST = 64
 _PADDING = LazyPattern(r"(?i)mask|pad|valid|length|seq|visible|observed|present")
 """Names of masks that select something in each row, in most programs."""
-_COMPARISONS = frozenset("compare eq gt lt ge le".split())
-_SAME = frozenset("float double half to type_as unsqueeze squeeze expand view reshape bool long int".split())
 
 
 class EmptyMean(NamedTuple):
@@ -70,11 +69,11 @@ class EmptyMask(Rule):
     def ask(self) -> Iterator[EmptyMean]:
         seen = set[Site]()
         for trace in [] if self.model.is_test else self.model.program.traces:
-            masks = {(site, tensor): mask for site, tensor, mask in self.model.program.observations.masked}
+            chosen = {(site, tensor): mask for site, tensor, mask in self.model.program.observations.masked}
             for event in trace.of(events.Compute):
                 if self.model.tracking.tracked(event.value) is values.Answer.YES and not self._is_asked(event):
                     for value in (event.value, *lineage.computed_inside(event.value)):
-                        is_mean = self._is_quotient(value) or self._is_mean(value, masks)
+                        is_mean = self._is_quotient(value) or self._is_mean(value, chosen)
                         if is_mean and value.site is not None and value.site not in seen:
                             seen.add(value.site)
                             yield EmptyMean(value.site)
@@ -95,24 +94,24 @@ class EmptyMask(Rule):
             for item in (above, below)
         ):
             return False
-        product, mask = values.resolved(above.parents[0]), _plain(below.parents[0])
+        product, mask = values.resolved(above.parents[0]), masks.adapted(below.parents[0])
         is_product = isinstance(product, values.Tensor) and product.op == operators.MUL
-        return is_product and any(_plain(item) is mask for item in product.parents) and self._is_of_data(mask)
+        return is_product and any(masks.adapted(item) is mask for item in product.parents) and self._is_of_data(mask)
 
-    def _is_mean(self, value: values.Tensor, masks: dict[tuple[Site, values.Tensor], values.Tensor]) -> bool:
+    def _is_mean(self, value: values.Tensor, chosen: dict[tuple[Site, values.Tensor], values.Tensor]) -> bool:
         """`x[mask].mean()`; the mean of the rows of a class, `x[y == c].mean(0)`, is of classes that there are."""
-        chosen = values.resolved(value.parents[0]) if value.op == operators.MEAN and len(value.parents) == 1 else None
-        if not isinstance(chosen, values.Tensor) or chosen.op != operators.GETITEM or chosen.site is None:
+        part = values.resolved(value.parents[0]) if value.op == operators.MEAN and len(value.parents) == 1 else None
+        if not isinstance(part, values.Tensor) or part.op != operators.GETITEM or part.site is None:
             return False
-        whole = values.resolved(chosen.parents[0])
-        mask = masks.get((chosen.site, whole)) if isinstance(whole, values.Tensor) else None
+        whole = values.resolved(part.parents[0])
+        mask = chosen.get((part.site, whole)) if isinstance(whole, values.Tensor) else None
         return mask is not None and self._is_of_data(mask)
 
     def _is_of_data(self, mask: values.Value) -> bool:
         """Whether a mask compares elements of tensors that may all fail: padding is told by `arange`, `!=` and `~`."""
         stack, seen, compared = [mask], 0, False
         while stack and seen < _MOST:
-            item, seen = _plain(stack.pop()), seen + 1
+            item, seen = masks.adapted(stack.pop()), seen + 1
             if isinstance(item, values.Unknown) and not self._is_padding(item):
                 compared = True  # a map of scores, as targets of detectors are
                 continue
@@ -121,9 +120,9 @@ class EmptyMask(Rule):
             code = self.model.tree.code(item.site)
             if item.op == operators.BITWISE and not code.startswith("~"):
                 stack.extend(item.parents)
-            elif item.op in _COMPARISONS and "!=" not in code:
+            elif item.op in masks.COMPARISONS and "!=" not in code:
                 compared = True
-                if any(_is_position(parent) for parent in item.parents):
+                if any(masks.is_position(parent) for parent in item.parents):
                     return False
             else:
                 return False
@@ -139,19 +138,3 @@ class EmptyMask(Rule):
             "this mean is NaN in a batch in which the mask selects nothing, and so are all weights after the step",
             help="divide by `mask.sum().clamp(min=1)`",
         )
-
-
-def _is_position(value: values.Value) -> bool:
-    """Whether a value numbers places: `torch.arange(n)`, also with more dimensions."""
-    value = values.resolved(value)
-    while isinstance(value, values.Tensor) and value.op in _SAME | {operators.GETITEM} and value.parents:
-        value = values.resolved(value.parents[0])
-    return isinstance(value, values.Tensor) and value.op == "arange"
-
-
-def _plain(value: values.Value) -> values.Value:
-    """A mask in its own type and shape."""
-    value = values.resolved(value)
-    while isinstance(value, values.Tensor) and value.op in _SAME and value.parents:
-        value = values.resolved(value.parents[0])
-    return value
