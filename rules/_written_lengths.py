@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from torchlint.index import FileIndex
 from torchlint.model.definitions import Definitions
 from torchlint.model.queries import names
-from torchlint.syntax import python_ast
 
 from . import _written_sums as written_sums
 
@@ -17,8 +16,10 @@ from . import _written_sums as written_sums
 def is_dataset_length(divisor: ast.expr, loader: ast.expr, known: Definitions) -> bool:
     """Whether a number is the length of the dataset of a loader that the file makes, for each key of a dictionary."""
     lengths, loaders = dict(_meanings(divisor, known)), dict(_meanings(loader, known))
-    return bool(lengths) and lengths.keys() == loaders.keys() and all(
-        _is_length(lengths[key], loaders[key], known) for key in lengths
+    return (
+        bool(lengths)
+        and lengths.keys() == loaders.keys()
+        and all(_is_length(lengths[key], loaders[key], known) for key in lengths)
     )
 
 
@@ -48,7 +49,7 @@ def is_batched(loader: ast.expr, known: Definitions) -> bool:
 
 
 def _meanings(node: ast.expr, known: Definitions) -> Iterator[tuple[str, ast.expr]]:
-    """What an expression stands for, by the key of the dictionary that it is read from; the key is empty without one."""
+    """What an expression stands for, by the key of the dictionary that it is read from, or an empty one."""
     value = _value(node, known)
     if value is not None:
         yield "", value
@@ -62,7 +63,7 @@ def _meanings(node: ast.expr, known: Definitions) -> Iterator[tuple[str, ast.exp
             if isinstance(key, ast.Name) and is_keyed:
                 yield "", _Exchange(key.id, node.slice).visit(copy.deepcopy(whole.value))
         elif isinstance(whole, ast.Dict):
-            for name, item in zip(whole.keys, whole.values):
+            for name, item in zip(whole.keys, whole.values, strict=True):
                 if isinstance(name, ast.Constant) and (
                     not isinstance(node.slice, ast.Constant) or node.slice.value == name.value
                 ):

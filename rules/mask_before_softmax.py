@@ -32,8 +32,8 @@ class MaskBeforeSoftmax(Rule):
     """A score that is multiplied by 0 before a softmax keeps its weight.
 
     ## What it does
-    Finds `softmax(scores * mask)` where the mask holds 0 and 1: comparisons of places with lengths, and of elements with
-    a number by `!=`. Other comparisons are a preview. A mask that is applied again to the weights is none.
+    Finds `softmax(scores * mask)` where the mask holds 0 and 1: comparisons of places with lengths, and of elements
+    with a number by `!=`. Other comparisons are a preview. A mask that is applied again to the weights is none.
 
     ## Why is this bad?
     The softmax takes `exp(0)`, which is 1, for each position that the mask sets to 0. Padding gets weight, often more

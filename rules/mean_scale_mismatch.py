@@ -100,7 +100,7 @@ class MeanScaleMismatch(Rule):
 
     @classmethod
     def concerns(cls, index: FileIndex) -> bool:
-        """Whether something may be divided by a length that is written there, or kept under a name or in a dictionary."""
+        """Whether something may be divided by a length that is written there, or kept in a dictionary."""
         return bool(re.search(rb"/=?\s*\(?\s*len\s*\(|[=:]\s*len\s*\([^\n]*(loader|dataset|dl|data)", index.code))
 
     def ask(self) -> Iterator[WrongCount]:
