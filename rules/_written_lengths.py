@@ -5,12 +5,15 @@ from __future__ import annotations
 import ast
 import copy
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from torchlint.index import FileIndex
-from torchlint.model.definitions import Definitions
 from torchlint.model.queries import names
 
 from . import _written_sums as written_sums
+
+if TYPE_CHECKING:
+    from torchlint.model.definitions import Definitions
 
 
 def is_dataset_length(divisor: ast.expr, loader: ast.expr, known: Definitions) -> bool:

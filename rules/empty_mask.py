@@ -8,7 +8,7 @@ from typing import NamedTuple
 from torchlint import Category, Rule
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import events, lineage, values
-from torchlint.model.relations import masks
+from torchlint.model.queries import masks
 from torchlint.pytorch import operators
 from torchlint.syntax.python_ast import Site
 

@@ -9,7 +9,8 @@ from typing import NamedTuple
 from torchlint import Category, Confidence, Rule
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import events, values
-from torchlint.model.relations import domain, masks
+from torchlint.model.queries import masks
+from torchlint.model.relations import domain
 from torchlint.pytorch import operators
 from torchlint.syntax.python_ast import Site
 
@@ -73,7 +74,7 @@ class MaskBeforeSoftmax(Rule):
         for trace in [] if self.model.is_test else self.model.program.traces:
             for event in trace.of(events.Compute):
                 for value, calls in masks.computed_in_calls(event.value):
-                    if value.op == "softmax" and value.site is not None and value.site not in seen:
+                    if value.op in self.calls and value.site is not None and value.site not in seen:
                         for found in self._multiplied(value, value.site, calls):
                             seen.add(found.softmax)
                             yield found

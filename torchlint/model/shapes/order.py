@@ -8,7 +8,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from typing import NamedTuple
 
 from torchlint.model.program import Program
-from torchlint.model.shapes import operations
+from torchlint.model.shapes import layout, operations
 from torchlint.model.shapes.case import Case, Stop
 from torchlint.model.shapes.numbers import is_shape
 from torchlint.model.shapes.scope import ROOT
@@ -66,6 +66,8 @@ class Order:
         places = _displaced(sizes, is_all, asked)
         if places is None and len(asked) == 2 and self._mixes_state(case, operand, asked):
             places = 1, 0
+        if places is None and len(asked) == 3:
+            places = _merged(layout.layout(case, operand), asked)
         return Displaced(view.site, *places) if places is not None else None
 
     def _mixes_state(self, case: Case, operand: Value, asked: Sequence[Known]) -> bool:
@@ -129,6 +131,21 @@ class Order:
             return None
         sizes[first], sizes[second] = sizes[second], sizes[first]
         return tuple(sizes)
+
+
+def _merged(sizes: layout.Layout | None, asked: Sequence[Known]) -> tuple[int, int] | None:
+    """Where heads are joined that stand before the positions: (batch, heads, length, width) as (batch, length, all)."""
+    if sizes is None or len(sizes) != 4:
+        return None
+    batch, heads, length, _ = sizes
+    if batch is None or heads is None or length is None or batch == _REST or heads == length:
+        return None
+    is_number = heads.number is not None and heads.number > 1
+    is_given = bool(heads.symbols) and all(
+        isinstance(item, Symbol) and item.dimension is None for item in heads.symbols
+    )
+    is_length = bool(length.symbols) and tuple(asked[:2]) == (batch, length)
+    return (2, 1) if is_length and (is_number or is_given) else None
 
 
 def _counts_states(size: Symbol, states: Sequence[Value]) -> bool:

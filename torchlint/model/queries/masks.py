@@ -12,6 +12,7 @@ from torchlint.syntax.python_tree import PythonTree
 
 COMPARISONS = frozenset("compare eq gt lt ge le ne".split())
 _ADAPTED = frozenset("float double half to type_as unsqueeze squeeze expand view reshape bool long int".split())
+_POSITIONS = frozenset({"arange"})
 _MOST = 16
 _DEEPEST = 3
 
@@ -31,7 +32,7 @@ def is_position(value: Value) -> bool:
     value = adapted(value)
     while isinstance(value, Tensor) and value.op == operators.GETITEM and value.parents:
         value = adapted(value.parents[0])
-    return isinstance(value, Tensor) and value.op == "arange"
+    return isinstance(value, Tensor) and value.op in _POSITIONS
 
 
 def tells_padding(mask: Value, tree: PythonTree, given: Callable[[Value], Value]) -> bool:
