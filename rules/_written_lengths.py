@@ -53,13 +53,13 @@ def is_batched(loader: ast.expr, known: Definitions) -> bool:
 
 def _meanings(node: ast.expr, known: Definitions) -> Iterator[tuple[str, ast.expr]]:
     """What an expression stands for, by the key of the dictionary that it is read from, or an empty one."""
-    value = _value(node, known)
+    value = value_of(node, known)
     if value is not None:
         yield "", value
     elif not isinstance(node, ast.Subscript):
         yield "", node
     else:
-        whole = _value(node.value, known)
+        whole = value_of(node.value, known)
         if isinstance(whole, ast.DictComp) and len(whole.generators) == 1:
             key = whole.generators[0].target
             is_keyed = isinstance(key, ast.Name) and isinstance(whole.key, ast.Name) and whole.key.id == key.id
@@ -89,8 +89,8 @@ class _Exchange(ast.NodeTransformer):
         return self._key if node.id == self._name else node
 
 
-def _value(node: ast.expr, known: Definitions) -> ast.expr | None:
-    """What a variable of the function or module, or an attribute of `self`, is set to where only one statement does."""
+def value_of(node: ast.expr, known: Definitions) -> ast.expr | None:
+    """What a variable or an attribute is set to, where only one statement of the file does so."""
     if isinstance(node, ast.Name):
         value = names.only_value(node, known)
         if value is not None:
@@ -101,7 +101,7 @@ def _value(node: ast.expr, known: Definitions) -> ast.expr | None:
         if is_own or not isinstance(statement, ast.Assign) or known.function_around(statement) is not None:
             return None
         return statement.value if statement.targets == bound else None
-    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self":
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
         method = known.method_around(node)
         stores = [
             item
@@ -110,7 +110,7 @@ def _value(node: ast.expr, known: Definitions) -> ast.expr | None:
         ]
         statement = known.tree.parent(stores[0]) if len(stores) == 1 else None
         maker = known.method_around(stores[0]) if len(stores) == 1 else None
-        if method is None or maker is None or maker.owner is not method.owner:
+        if maker is None or (node.value.id == "self" and (method is None or maker.owner is not method.owner)):
             return None
         return statement.value if isinstance(statement, ast.Assign) and len(statement.targets) == 1 else None
     return None
