@@ -7,7 +7,6 @@ import copy
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from torchlint.index import FileIndex
 from torchlint.model.queries import names
 
 from . import _written_sums as written_sums
@@ -39,7 +38,7 @@ def _is_length(length: ast.expr, loader: ast.expr, known: Definitions) -> bool:
     if dataset is None or any(isinstance(item, ast.Call) for item in ast.walk(dataset)):
         return False
     whole = dataset.value if isinstance(dataset, ast.Subscript) else dataset
-    bound = FileIndex.of(known.tree).bindings_of(whole.id) if isinstance(whole, ast.Name) else []
+    bound = _bindings(whole.id, known) if isinstance(whole, ast.Name) else []
     around = known.function_around(loader)
     is_bound_once = len([item for item in bound if known.function_around(item) is around]) <= 1
     return is_bound_once and ast.unparse(dataset) == counted[0]
@@ -79,6 +78,13 @@ def _has_batches(loader: ast.Call) -> bool:
     return bool(given) and not any(isinstance(item, ast.Constant) and item.value in (1, None) for item in given)
 
 
+def _bindings(name: str, known: Definitions) -> list[ast.Name]:
+    """Where a file binds a name; its index is loaded with the first rule that asks."""
+    from torchlint.index import FileIndex
+
+    return list(FileIndex.of(known.tree).bindings_of(name))
+
+
 class _Exchange(ast.NodeTransformer):
     """Writes a key in the place of the variable of a comprehension."""
 
@@ -95,7 +101,7 @@ def value_of(node: ast.expr, known: Definitions) -> ast.expr | None:
         value = names.only_value(node, known)
         if value is not None:
             return value
-        function, bound = known.function_around(node), FileIndex.of(known.tree).bindings_of(node.id)
+        function, bound = known.function_around(node), _bindings(node.id, known)
         is_own = function is not None and node.id in function.parameters
         statement = known.tree.parent(bound[0]) if len(bound) == 1 else None
         if is_own or not isinstance(statement, ast.Assign) or known.function_around(statement) is not None:

@@ -11,6 +11,7 @@ from torchlint.model.program import Program
 from torchlint.model.shapes import layout, operations
 from torchlint.model.shapes.case import Case, Stop
 from torchlint.model.shapes.numbers import is_shape
+from torchlint.model.shapes.operation_arguments import Operation
 from torchlint.model.shapes.scope import ROOT
 from torchlint.model.shapes.sizes import Known, Size, Symbol, product_of
 from torchlint.model.shapes.tensor_type import Choice, Misfit
@@ -80,7 +81,7 @@ class Order:
         if output is None or layer is None or layer.kind != table.RECURRENT:
             return False
         made = case.made_with(resolved(output.parents[0]), layer)
-        call = operations.Operation(case, output, ROOT, layer, made, (), True)
+        call = Operation(case, output, ROOT, layer, made, (), True)
         hidden, layers, both = call.number("hidden_size"), call.integer("num_layers", 1), call.flag("bidirectional")
         several = (layers is not None and layers > 1) or both is True
         first, last = asked
