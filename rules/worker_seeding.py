@@ -209,9 +209,25 @@ class WorkerSeeding(Rule):
         init, draw = dataset.info.method("__init__"), dataset.info.methods.get("__getitem__")
         if init is None or draw is None or not self._is_map_style(dataset.info):
             return
-        for name, made in self._generators(init):
-            if dataset.info.assigned.get(name) == {"__init__"} and self._draws(name, draw, dataset.info):
-                yield CopiedGenerator(python_ast.site_of(made), loader.site, name)
+        classes = [item for item in dataset.info.ancestors() if isinstance(item, definitions.ClassInfo)]
+        for method in self._makers(init, dataset.info, classes):
+            for name, made in self._generators(method):
+                stores = {item for info in classes for item in info.assigned.get(name, ())}
+                if stores == {method.name} and self._draws(name, draw, dataset.info):
+                    yield CopiedGenerator(python_ast.site_of(made), loader.site, name)
+
+    def _makers(
+        self, init: definitions.FunctionInfo, info: definitions.ClassInfo, classes: list[definitions.ClassInfo]
+    ) -> list[definitions.FunctionInfo]:
+        """What runs when an object is made: `__init__`, those of the bases, and the methods that they call."""
+        makers = [init, *(item.methods["__init__"] for item in classes if "__init__" in item.methods)]
+        for maker in list(makers):
+            for node in names.own_nodes(maker.node):
+                if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                    is_own = python_ast.dotted(node.func.value) in maker.parameters[:1]
+                    called = info.method(node.func.attr) if is_own else None
+                    makers += [called] if called is not None else []
+        return list(dict.fromkeys(makers))
 
     def _is_map_style(self, info: definitions.ClassInfo) -> bool:
         bases = [item for item in info.ancestors() if isinstance(item, str)]
@@ -223,6 +239,8 @@ class WorkerSeeding(Rule):
         for node in names.own_nodes(init.node):
             if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Attribute):
                 target, made = node.targets[0], node.value
+                if isinstance(made, ast.IfExp):
+                    made = next((item for item in (made.body, made.orelse) if isinstance(item, ast.Call)), made)
                 if isinstance(made, ast.Call) and self.model.definitions.named(made.func) in randomness.GENERATORS:
                     if init.parameters and python_ast.dotted(target.value) == init.parameters[0]:
                         yield target.attr, made
