@@ -7,14 +7,15 @@ from typing import NamedTuple
 
 from torchlint import Category, Rule
 from torchlint.lazy_pattern import LazyPattern
-from torchlint.model import events, values
-from torchlint.model.relations import domain
-from torchlint.pytorch import api, operators
+from torchlint.model import events, lineage, values
+from torchlint.model.queries import masks
+from torchlint.pytorch import operators
 from torchlint.syntax.python_ast import Site
 
 _ASKED = LazyPattern(r"any|sum|numel|len|count|size|shape|num")
 _MOST = 64
-_SAME = frozenset("float double half to type_as unsqueeze squeeze expand view reshape bool long int".split())
+_PADDING = LazyPattern(r"(?i)mask|pad|valid|length|seq|visible|observed|present")
+"""Names of masks that select something in each row, in most programs."""
 
 
 class EmptyMean(NamedTuple):
@@ -68,11 +69,11 @@ class EmptyMask(Rule):
     def ask(self) -> Iterator[EmptyMean]:
         seen = set[Site]()
         for trace in [] if self.model.is_test else self.model.program.traces:
-            masks = {(site, tensor): mask for site, tensor, mask in self.model.program.observations.masked}
+            chosen = {(site, tensor): mask for site, tensor, mask in self.model.program.observations.masked}
             for event in trace.of(events.Compute):
                 if self.model.tracking.tracked(event.value) is values.Answer.YES and not self._is_asked(event):
-                    for value in _computed(event.value):
-                        is_mean = self._is_quotient(value) or self._is_mean(value, masks)
+                    for value in (event.value, *lineage.computed_inside(event.value)):
+                        is_mean = self._is_quotient(value) or self._is_mean(value, chosen)
                         if is_mean and value.site is not None and value.site not in seen:
                             seen.add(value.site)
                             yield EmptyMean(value.site)
@@ -93,19 +94,43 @@ class EmptyMask(Rule):
             for item in (above, below)
         ):
             return False
-        product, mask = values.resolved(above.parents[0]), _plain(below.parents[0])
+        product, mask = values.resolved(above.parents[0]), masks.adapted(below.parents[0])
         is_product = isinstance(product, values.Tensor) and product.op == operators.MUL
-        return is_product and any(_plain(item) is mask for item in product.parents)
+        return is_product and any(masks.adapted(item) is mask for item in product.parents) and self._is_of_data(mask)
 
-    def _is_mean(self, value: values.Tensor, masks: dict[tuple[Site, values.Tensor], values.Tensor]) -> bool:
+    def _is_mean(self, value: values.Tensor, chosen: dict[tuple[Site, values.Tensor], values.Tensor]) -> bool:
         """`x[mask].mean()`; the mean of the rows of a class, `x[y == c].mean(0)`, is of classes that there are."""
-        chosen = values.resolved(value.parents[0]) if value.op == operators.MEAN and len(value.parents) == 1 else None
-        if not isinstance(chosen, values.Tensor) or chosen.op != operators.GETITEM or chosen.site is None:
+        part = values.resolved(value.parents[0]) if value.op == operators.MEAN and len(value.parents) == 1 else None
+        if not isinstance(part, values.Tensor) or part.op != operators.GETITEM or part.site is None:
             return False
-        whole = values.resolved(chosen.parents[0])
-        mask = masks.get((chosen.site, whole)) if isinstance(whole, values.Tensor) else None
-        numbers = self.model.domain.of(mask) if mask is not None else None
-        return numbers is not None and numbers.kind is domain.Kind.MASK
+        whole = values.resolved(part.parents[0])
+        mask = chosen.get((part.site, whole)) if isinstance(whole, values.Tensor) else None
+        return mask is not None and self._is_of_data(mask)
+
+    def _is_of_data(self, mask: values.Value) -> bool:
+        """Whether a mask compares elements of tensors that may all fail: padding is told by `arange`, `!=` and `~`."""
+        stack, seen, compared = [mask], 0, False
+        while stack and seen < _MOST:
+            item, seen = masks.adapted(stack.pop()), seen + 1
+            if isinstance(item, values.Unknown) and not self._is_padding(item):
+                compared = True  # a map of scores, as targets of detectors are
+                continue
+            if not isinstance(item, values.Tensor) or item.site is None:
+                return False
+            code = self.model.tree.code(item.site)
+            if item.op == operators.BITWISE and not code.startswith("~"):
+                stack.extend(item.parents)
+            elif item.op in masks.COMPARISONS and "!=" not in code:
+                compared = True
+                if any(masks.is_position(parent) for parent in item.parents):
+                    return False
+            else:
+                return False
+        return compared
+
+    def _is_padding(self, value: values.Unknown) -> bool:
+        written = self.model.tree.code(value.site) if value.site is not None else ""
+        return bool(_PADDING.search(value.label) or _PADDING.search(written))
 
     def report_EmptyMean(self, found: EmptyMean) -> None:
         self.report(
@@ -113,25 +138,3 @@ class EmptyMask(Rule):
             "this mean is NaN in a batch in which the mask selects nothing, and so are all weights after the step",
             help="divide by `mask.sum().clamp(min=1)`",
         )
-
-
-def _computed(value: values.Tensor) -> Iterator[values.Tensor]:
-    """A value, and what the `forward` of a module of the program computes for it."""
-    yield value
-    body = value.body if isinstance(value, values.ModuleOutput) else None
-    stack, seen = [body] if body is not None else [], set[values.Value]()
-    while stack and len(seen) < _MOST:
-        item = values.resolved(stack.pop())
-        if item not in seen and isinstance(item, (values.Tensor, values.Container)):
-            seen.add(item)
-            stack.extend(item.parents)
-            if isinstance(item, values.Tensor) and item.mode is not api.GradMode.OFF:
-                yield item
-
-
-def _plain(value: values.Value) -> values.Value:
-    """A mask in its own type and shape."""
-    value = values.resolved(value)
-    while isinstance(value, values.Tensor) and value.op in _SAME and value.parents:
-        value = values.resolved(value.parents[0])
-    return value

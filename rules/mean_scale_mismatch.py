@@ -9,12 +9,13 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-from torchlint import Category, Rule, edits
+from torchlint import Category, Confidence, Rule, edits
 from torchlint.model import events, utilities, values
 from torchlint.model.queries import losses, names
 from torchlint.pytorch import naming
 from torchlint.syntax import python_ast
 
+from . import _written_lengths as written_lengths
 from . import _written_sums as written_sums
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ class WrongCount(NamedTuple):
     fixable: bool
     of_matches: bool
     """Whether right predictions are counted, and no losses added."""
+    is_batched: bool
+    """Whether the batches are known to hold more than one sample."""
 
 
 class MeanScaleMismatch(Rule):
@@ -45,8 +48,9 @@ class MeanScaleMismatch(Rule):
 
     ## Why is this bad?
     The loss that is reported is off by the batch size. It changes with the batch size though the model does not, cannot
-    be compared with that of other code or of the other split, and wrong thresholds stop the training. It is a preview:
-    all of the last 23 findings that were read were true, but four of 15 authors would have cared.
+    be compared with that of other code or of the other split, and wrong thresholds stop the training. Mean losses that
+    are divided by the number of samples are found by default where the file shows a loader with a batch size. All other
+    forms are a preview.
 
     ## Example
     ```python
@@ -82,7 +86,6 @@ class MeanScaleMismatch(Rule):
 
     code = "TL506"
     category = Category.SUSPICIOUS
-    preview = True
     triggers = (
         (b"+=",),
         (b"len",),
@@ -97,8 +100,8 @@ class MeanScaleMismatch(Rule):
 
     @classmethod
     def concerns(cls, index: FileIndex) -> bool:
-        """Whether something may be divided by a length that is written there, or kept under a name."""
-        return bool(re.search(rb"/=?\s*\(?\s*len\s*\(|=\s*len\s*\([^\n]*(loader|dataset|dl|data)", index.code))
+        """Whether something may be divided by a length that is written there, or kept in a dictionary."""
+        return bool(re.search(rb"/=?\s*\(?\s*len\s*\(|[=:]\s*len\s*\([^\n]*(loader|dataset|dl|data)", index.code))
 
     def ask(self) -> Iterator[WrongCount]:
         for addition in self.model.tree.of_type(ast.AugAssign):
@@ -120,7 +123,10 @@ class MeanScaleMismatch(Rule):
             value = names.only_value(divisor, self.model.definitions) if isinstance(divisor, ast.Name) else None
             counted = written_sums.counted(value if value is not None else divisor)
             samples = self._samples(addition.value, loop)
-            if counted == (loader, not samples) and samples is not None and self._is_sum(total, addition, loop, scope):
+            is_wrong = counted == (loader, not samples)
+            if samples is False and not is_wrong:
+                is_wrong = written_lengths.is_dataset_length(divisor, loop.iter, self.model.definitions)
+            if is_wrong and samples is not None and self._is_sum(total, addition, loop, scope):
                 if not self._is_scaled(division) and not self._has_batches_of_one(loop):
                     written = [python_ast.site_of(node) for node in (division, divisor, addition)]
                     yield WrongCount(
@@ -132,6 +138,7 @@ class MeanScaleMismatch(Rule):
                         samples,
                         self._is_whole(loop),
                         written_sums.matches(addition.value) is not None,
+                        self._is_batched(loop),
                     )
 
     def _loader(self, loop: ast.For) -> str:
@@ -243,6 +250,10 @@ class MeanScaleMismatch(Rule):
         sizes = [loader.part("batch_size") for loader in self._loaders(loop) if loader.part("batch_sampler") is None]
         return any(size is None or (isinstance(size, values.Plain) and size.constant in (1, None)) for size in sizes)
 
+    def _is_batched(self, loop: ast.For) -> bool:
+        """Whether batches are known to hold more than one sample; `_has_batches_of_one` has asked known loaders."""
+        return bool(self._loaders(loop)) or written_lengths.is_batched(loop.iter, self.model.definitions)
+
     def _is_whole(self, loop: ast.For) -> bool:
         """Whether a loop goes over a loader, and neither the loader nor the loop is known to leave samples out."""
         if any(isinstance(node, python_ast.LEAVING) for node in python_ast.walk(loop)):
@@ -258,12 +269,14 @@ class MeanScaleMismatch(Rule):
         summed = "losses times the batch size" if wrong.by_samples else "mean losses of batches"
         if wrong.of_matches:
             summed = "right predictions" if wrong.by_samples else "accuracies of batches"
+        is_sure = wrong.is_batched and not wrong.by_samples and not wrong.of_matches
         right = f"len({wrong.loader}.dataset)" if wrong.by_samples else f"len({wrong.loader})"
         self.report(
             self._place(wrong.division),
             f"`{wrong.total}` sums {summed}, and is divided by {count}: too {size} by the batch size",
             related=[(wrong.addition, "they are added here")],
             help=f"divide by `{right}`",
+            confidence=Confidence.HIGH if is_sure else Confidence.LOW,
             fix=self._fix(wrong, right),
         )
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule
-from torchlint.model import events, values
+from torchlint.model import events, lineage, values
 from torchlint.model.relations import domain
 from torchlint.pytorch import operators
 
@@ -74,16 +74,30 @@ class RootOfZero(Rule):
     calls = frozenset({"sqrt"})
 
     def ask(self) -> Iterator[UnsafeRoot]:
+        seen = set[object]()
         for trace in [] if self.model.is_test else self.model.program.traces:
             for event in trace.of(events.Compute):
-                root = event.value
-                if domain.is_root(root) and self.model.tracking.tracked(root) is values.Answer.YES:
-                    numbers = self.model.domain.of(root.parents[0])
-                    if numbers is None or numbers.zero is values.Answer.NO:
-                        continue
-                    late = self._late_bound(root) if numbers.kind is domain.Kind.NON_NEGATIVE else None
-                    if late is not None or numbers.zero is values.Answer.YES:
-                        yield UnsafeRoot(event.site, late)
+                for root in self._roots(event.value):
+                    if root.site is not None and root.site not in seen:
+                        for unsafe in self._unsafe(root, root.site):
+                            seen.add(unsafe.site)
+                            yield unsafe
+
+    def _roots(self, value: values.Tensor) -> Iterator[values.Tensor]:
+        """A root with a graph, and those that the `forward` of a criterion takes of what has a graph in this call."""
+        if domain.is_root(value) and self.model.tracking.tracked(value) is values.Answer.YES:
+            yield value
+        if isinstance(value, values.ModuleOutput) and value.body is not None:
+            for inner in lineage.computed_inside(value):
+                if domain.is_root(inner) and self.model.tracking.tracked_in(inner, value) is values.Answer.YES:
+                    yield inner
+
+    def _unsafe(self, root: values.Tensor, site: Site) -> Iterator[UnsafeRoot]:
+        numbers = self.model.domain.under_root(root)
+        if numbers is not None and numbers.zero is not values.Answer.NO:
+            late = self._late_bound(root) if numbers.kind is domain.Kind.NON_NEGATIVE else None
+            if late is not None or numbers.zero is values.Answer.YES:
+                yield UnsafeRoot(site, late)
 
     def _late_bound(self, root: values.Tensor) -> Site | None:
         """Where a small number is added to a root, or bounds it from below."""

@@ -24,7 +24,8 @@ class ViewSwapsDimensions(Rule):
 
     ## What it does
     Finds `view` and `reshape` that take their sizes from the shape of the tensor, and name a dimension at another place
-    than it has in memory: `b, c, h, w = x.shape; x.view(b, h * w, c)`.
+    than it has in memory: `b, c, h, w = x.shape; x.view(b, h * w, c)`. Finds as well states of recurrent layers, of
+    (layers, batch, hidden), that become rows of samples, and heads of attention that are joined before their positions.
 
     ## Why is this bad?
     `view` and `reshape` move no elements. Here the sizes come out as meant, but each position holds elements of several

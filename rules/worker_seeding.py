@@ -115,6 +115,17 @@ class WorkerSeeding(Rule):
         for loader in self.model.program.observations.loaders:
             yield from self._copied_generators(loader)
 
+    def _is_made_once(self, name: str, info: definitions.ClassInfo) -> bool:
+        """Whether only constructors set an attribute, or methods that they call."""
+        classes = [item for item in info.ancestors() if isinstance(item, definitions.ClassInfo)]
+        stores = {method for item in classes for method in item.assigned.get(name, ())}
+        made = [item.methods["__init__"] for item in classes if "__init__" in item.methods]
+        nodes = (node for init in made for node in names.own_nodes(init.node) if isinstance(node, ast.Call))
+        return bool(stores) and stores <= {
+            "__init__",
+            *(python_ast.dotted(node.func).rpartition(".")[2] for node in nodes),
+        }
+
     # -- the function for the workers -----------------------------------------------------------------
 
     def _about_function(self, given: ast.expr, loader: ast.Call) -> Iterator[CalledInit | RepeatedSeed]:
@@ -213,10 +224,9 @@ class WorkerSeeding(Rule):
         for owner, name, made in _generators.held_by(dataset, self.model):
             info = values.class_of(owner)
             methods = ("__getitem__",) if owner is dataset else ("__call__", "forward")
-            draws = [info.methods[item] for item in methods if item in info.methods] if info is not None else []
-            if info is not None and draws and info.assigned.get(name) == {"__init__"}:
-                if self._draws(name, draws[0], info):
-                    yield CopiedGenerator(python_ast.site_of(made), loader.site, name)
+            draws = [method for method in map(info.method, methods) if method is not None] if info is not None else []
+            if info is not None and draws and self._is_made_once(name, info) and self._draws(name, draws[0], info):
+                yield CopiedGenerator(python_ast.site_of(made), loader.site, name)
 
     def _is_map_style(self, info: definitions.ClassInfo) -> bool:
         bases = [item for item in info.ancestors() if isinstance(item, str)]

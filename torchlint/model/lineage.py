@@ -10,6 +10,7 @@ from torchlint.model.values import (
     CallResult,
     Container,
     Element,
+    ModuleOutput,
     ModuleParameter,
     Phi,
     Tensor,
@@ -18,9 +19,11 @@ from torchlint.model.values import (
     Value,
     resolved,
 )
+from torchlint.pytorch.effects import GradMode
 from torchlint.pytorch.operators import DATA, DETACH, TO
 
 _CUT_VIEWS = frozenset({DATA, DETACH})
+_MOST_INSIDE = 64
 _RESULTS = (CallResult, UnknownObject)
 _PARTS = (Attribute, Element)
 
@@ -128,6 +131,19 @@ def storages(
         elif isinstance(item, Phi) and not left(item):
             stack.extend(part for part in after_loops(item) if _possible(item.arms.get(part), taken))
     return found
+
+
+def computed_inside(value: Value) -> Iterator[Tensor]:
+    """What the `forward` of a module of the program computes for its output, with a graph."""
+    body = value.body if isinstance(value, ModuleOutput) else None
+    stack, seen = [body] if body is not None else [], set[Value]()
+    while stack and len(seen) < _MOST_INSIDE:
+        item = resolved(stack.pop())
+        if item not in seen and isinstance(item, (Tensor, Container, Phi)):
+            seen.add(item)
+            stack.extend(item.elements() if isinstance(item, Container) else item.parents)
+            if isinstance(item, Tensor) and item.mode is not GradMode.OFF:
+                yield item
 
 
 def after_loops(phi: Phi) -> list[Value]:

@@ -40,7 +40,7 @@ class ModuleGraphs:
         module, returned = value.parents[0], returned_by(value)
         if returned is not None and any(isinstance(item, Module) for item in inputs_of(returned)):
             return Answer.UNKNOWN  # itself, which holds what it has computed
-        if returned is not None and self._tracked_inside(returned, value) is Answer.NO:
+        if returned is not None and self.tracked_inside(returned, value) is Answer.NO:
             return Answer.NO
         if not has_parameters(module):
             return Answer.any_of(self._tracking.tracked(item) for item in value.parents[1:])
@@ -62,7 +62,7 @@ class ModuleGraphs:
     def component_tracks(self, value: Tensor) -> Answer:
         whole = value.parents[0]
         returned = returned_parts(value)
-        inside = Answer.any_of(self._tracked_inside(item, whole) for item in returned) if returned else Answer.UNKNOWN
+        inside = Answer.any_of(self.tracked_inside(item, whole) for item in returned) if returned else Answer.UNKNOWN
         if self._tracking.tracked(whole) is Answer.NO or inside is Answer.NO:
             return Answer.NO
         if inside is Answer.YES and any(map(is_cut, returned)):
@@ -81,7 +81,7 @@ class ModuleGraphs:
             return Answer.UNKNOWN  # Python sums lists: these may be lengths
         return Answer.YES if whole in self._tracking.backpropagated else Answer.UNKNOWN
 
-    def _tracked_inside(self, returned: Value, whole: Value) -> Answer:
+    def tracked_inside(self, returned: Value, whole: Value) -> Answer:
         """Whether what a `forward` returns carries a graph, where it is given what it is in this call."""
         answer = self._tracking.tracked(returned)
         if answer is not Answer.UNKNOWN or not isinstance(whole, ModuleOutput):

@@ -90,6 +90,10 @@ class Tracking:
             self._forget_provisional(value)
         return answer
 
+    def tracked_in(self, value: Value, call: ModuleOutput) -> Answer:
+        """Whether a value that the `forward` of a module computes carries a graph in this call."""
+        return self._modules.tracked_inside(value, call)
+
     def _forget_provisional(self, asked: Value) -> None:
         """Answers found inside a cycle hold only if they are YES; the one that was asked for holds."""
         self._circular = False

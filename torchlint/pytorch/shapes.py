@@ -19,6 +19,7 @@ EXTREMUM = "extremum"
 """`max` and its kin: one result, or values and indices."""
 FLATTEN = "flatten"
 TRANSPOSE = "transpose"
+PERMUTE = "permute"
 POOL = "pool"
 RECURRENT = "recurrent"
 ENCODER_LAYER = "encoder_layer"
@@ -110,7 +111,7 @@ OPERATORS: dict[str, Transfer] = {
     "unsqueeze": _transfer("unsqueeze", "self dim"),
     "squeeze": _transfer("squeeze", "self dim"),
     **_each("transpose swapaxes swapdims", _transfer(TRANSPOSE, "self dim0|axis0 dim1|axis1")),
-    "permute": _transfer("permute", "self *dims"),
+    "permute": _transfer(PERMUTE, "self *dims"),
     "t": _transfer("t", "self"),
     "expand": _transfer("expand", "self *size"),
     "expand_as": _transfer("as_other", "self other"),

@@ -45,6 +45,7 @@ _OF_MODULES = {
     "Conv2d": "linear", "Conv3d": "linear", "MSELoss": "mse_loss", "L1Loss": "l1_loss",
 }  # fmt: skip
 _FILLS = frozenset({operators.MASKED_FILL, operators.MASKED_FILL_, operators.WHERE})
+_PRODUCTS = frozenset({"matmul", "mm", "bmm", "linear", "einsum"})
 _REPEATING = frozenset({"expand", "repeat"})
 _ANSWERED = frozenset({"log", "kl_div", "cross_entropy", "nll_loss"})
 """Operators whose operand the relation states, beside roots."""
@@ -100,6 +101,18 @@ class Domains:
         self._steps -= 1
         return self._known[value]
 
+    def under_root(self, root: Tensor) -> Domain | None:
+        """The numbers that a root is taken of: a product of a matrix and squares holds sums of those, from 0 up."""
+        operand = resolved(root.parents[0])
+        known = self.of(operand)
+        if known is not None or not isinstance(operand, Tensor) or operand.op not in _PRODUCTS:
+            return known
+        factors = [self.of(item) for item in operand.parents]
+        is_of_squares = any(
+            item is not None and item.kind is Kind.NON_NEGATIVE and item.zero is not Answer.NO for item in factors
+        )
+        return Domain(Kind.NON_NEGATIVE, Answer.UNKNOWN) if is_of_squares else None
+
     def users(self, value: Value) -> list[Tensor]:
         """The tensors that are computed from a value by one operator."""
         return self._users.get(value, [])
@@ -118,6 +131,8 @@ class Domains:
             if value not in seen:
                 seen.add(value)
                 stack += value.elements() if isinstance(value, Container) else value.parents
+                if isinstance(value, ModuleOutput) and value.body is not None:
+                    stack.append(value.body)
                 if isinstance(value, Tensor):
                     for item in {resolved(parent) for parent in value.parents}:
                         found[item].append(value)

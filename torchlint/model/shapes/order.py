@@ -8,13 +8,15 @@ from collections.abc import Hashable, Iterator, Sequence
 from typing import NamedTuple
 
 from torchlint.model.program import Program
-from torchlint.model.shapes import operations
+from torchlint.model.shapes import layout, operations
 from torchlint.model.shapes.case import Case, Stop
 from torchlint.model.shapes.numbers import is_shape
+from torchlint.model.shapes.operation_arguments import Operation
 from torchlint.model.shapes.scope import ROOT
 from torchlint.model.shapes.sizes import Known, Size, Symbol, product_of
 from torchlint.model.shapes.tensor_type import Choice, Misfit
-from torchlint.model.values import NewTensor, Tensor, Value, resolved
+from torchlint.model.values import Component, Module, ModuleOutput, NewTensor, Tensor, Value, resolved
+from torchlint.pytorch import operators
 from torchlint.pytorch import shapes as table
 from torchlint.syntax.python_ast import Site
 
@@ -63,7 +65,39 @@ class Order:
             raise Stop(Misfit("shape", view.site, f"is not of {rank} dimensions, into which its shape is unpacked"))
         sizes, is_all = self._sizes(case, operand, asked)
         places = _displaced(sizes, is_all, asked)
+        if places is None and len(asked) == 2 and self._mixes_state(case, operand, asked):
+            places = 1, 0
+        if places is None and len(asked) == 3:
+            places = _merged(layout.layout(case, operand), asked)
         return Displaced(view.site, *places) if places is not None else None
+
+    def _mixes_state(self, case: Case, operand: Value, asked: Sequence[Known]) -> bool:
+        """Whether a view makes rows of samples of the state of a recurrent layer, which is in order of its layers.
+
+        A state of one layer and direction may be viewed so, and each state in a row of its own.
+        """
+        output = _layer_of_state(operand)
+        layer = case.layer(resolved(output.parents[0])) if output is not None else None
+        if output is None or layer is None or layer.kind != table.RECURRENT:
+            return False
+        made = case.made_with(resolved(output.parents[0]), layer)
+        call = Operation(case, output, ROOT, layer, made, (), True)
+        hidden, layers, both = call.number("hidden_size"), call.integer("num_layers", 1), call.flag("bidirectional")
+        several = (layers is not None and layers > 1) or both is True
+        first, last = asked
+        if hidden is None or first is None or call.get("proj_size") is not None or (layers == 1 and both is False):
+            return False
+        times = last.divided_by(hidden) if last is not None and last != _REST else None
+        is_product = times is not None and (bool(times.symbols) or (times.number or 0) > 1)
+        is_rest = last is None or last == _REST
+        others = [resolved(item) for item in output.parents[2:]]
+        is_sample = bool(first.symbols) and all(
+            isinstance(item, Symbol) and item.dimension is not None and not _counts_states(item, others)
+            for item in first.symbols
+        )
+        if first == _REST:
+            return is_product
+        return is_sample and (is_product or (several and is_rest))
 
     def _sizes(self, case: Case, operand: Value, asked: Sequence[Known]) -> tuple[tuple[Known, ...], bool]:
         """The sizes of a tensor in order, and whether these are all."""
@@ -98,6 +132,45 @@ class Order:
             return None
         sizes[first], sizes[second] = sizes[second], sizes[first]
         return tuple(sizes)
+
+
+def _merged(sizes: layout.Layout | None, asked: Sequence[Known]) -> tuple[int, int] | None:
+    """Where heads are joined that stand before the positions: (batch, heads, length, width) as (batch, length, all)."""
+    if sizes is None or len(sizes) != 4:
+        return None
+    batch, heads, length, _ = sizes
+    if batch is None or heads is None or length is None or batch == _REST or heads == length:
+        return None
+    is_number = heads.number is not None and heads.number > 1
+    is_given = bool(heads.symbols) and all(
+        isinstance(item, Symbol) and item.dimension is None for item in heads.symbols
+    )
+    is_length = bool(length.symbols) and tuple(asked[:2]) == (batch, length)
+    return (2, 1) if is_length and (is_number or is_given) else None
+
+
+def _counts_states(size: Symbol, states: Sequence[Value]) -> bool:
+    """Whether a size may be the number of states: the first of a state that a layer gives, or is given."""
+    whole = size.source[0] if isinstance(size.source, tuple) else size.source
+    is_state = isinstance(whole, Value) and _layer_of_state(whole) is not None
+    return (is_state and size.dimension == 0) or whole in states
+
+
+def _layer_of_state(value: Value) -> ModuleOutput | None:
+    """The output of a recurrent layer whose state a value is: the second result, of an LSTM one of two in that."""
+    value, parts = resolved(value), 0
+    while isinstance(value, Tensor) and value.op in (operators.CONTIGUOUS, operators.GETITEM) and value.parents:
+        parts += value.op == operators.GETITEM
+        value = resolved(value.parents[0])
+    while isinstance(value, Component):
+        whole = resolved(value.parents[0])
+        key = whole.key_of(value)
+        if isinstance(whole, ModuleOutput):
+            module = resolved(whole.parents[0])
+            wanted = int(isinstance(module, Module) and module.name.rpartition(".")[2] == "LSTM")
+            return whole if key == 1 and parts == wanted else None
+        value, parts = whole, parts + 1
+    return None
 
 
 def _ranks(program: Program) -> Iterator[tuple[Value, int]]:

@@ -1,0 +1,122 @@
+"""Lengths of loaders and of their datasets, as they are written: under a name, on an attribute, one of a dictionary."""
+
+from __future__ import annotations
+
+import ast
+import copy
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from torchlint.model.queries import names
+
+from . import _written_sums as written_sums
+
+if TYPE_CHECKING:
+    from torchlint.model.definitions import Definitions
+
+
+def is_dataset_length(divisor: ast.expr, loader: ast.expr, known: Definitions) -> bool:
+    """Whether a number is the length of the dataset of a loader that the file makes, for each key of a dictionary."""
+    lengths, loaders = dict(_meanings(divisor, known)), dict(_meanings(loader, known))
+    return (
+        bool(lengths)
+        and lengths.keys() == loaders.keys()
+        and all(_is_length(lengths[key], loaders[key], known) for key in lengths)
+    )
+
+
+def _is_length(length: ast.expr, loader: ast.expr, known: Definitions) -> bool:
+    counted = written_sums.counted(length)
+    if counted is None or counted[1] or not isinstance(loader, ast.Call):
+        return False
+    if known.named(loader.func) != "torch.utils.data.DataLoader":
+        return False
+    if not _has_batches(loader):
+        return False
+    written = [item.value for item in loader.keywords if item.arg == "dataset"]
+    dataset = loader.args[0] if loader.args else written[0] if written else None
+    if dataset is None or any(isinstance(item, ast.Call) for item in ast.walk(dataset)):
+        return False
+    whole = dataset.value if isinstance(dataset, ast.Subscript) else dataset
+    bound = _bindings(whole.id, known) if isinstance(whole, ast.Name) else []
+    around = known.function_around(loader)
+    is_bound_once = len([item for item in bound if known.function_around(item) is around]) <= 1
+    return is_bound_once and ast.unparse(dataset) == counted[0]
+
+
+def is_batched(loader: ast.expr, known: Definitions) -> bool:
+    """Whether the file makes a loader with batches of more than one sample."""
+    made = [item for _, item in _meanings(loader, known)]
+    return bool(made) and all(isinstance(item, ast.Call) and _has_batches(item) for item in made)
+
+
+def _meanings(node: ast.expr, known: Definitions) -> Iterator[tuple[str, ast.expr]]:
+    """What an expression stands for, by the key of the dictionary that it is read from, or an empty one."""
+    value = value_of(node, known)
+    if value is not None:
+        yield "", value
+    elif not isinstance(node, ast.Subscript):
+        yield "", node
+    else:
+        whole = value_of(node.value, known)
+        if isinstance(whole, ast.DictComp) and len(whole.generators) == 1:
+            key = whole.generators[0].target
+            is_keyed = isinstance(key, ast.Name) and isinstance(whole.key, ast.Name) and whole.key.id == key.id
+            if isinstance(key, ast.Name) and is_keyed:
+                yield "", _Exchange(key.id, node.slice).visit(copy.deepcopy(whole.value))
+        elif isinstance(whole, ast.Dict):
+            for name, item in zip(whole.keys, whole.values, strict=True):
+                if isinstance(name, ast.Constant) and (
+                    not isinstance(node.slice, ast.Constant) or node.slice.value == name.value
+                ):
+                    yield str(name.value), item
+
+
+def _has_batches(loader: ast.Call) -> bool:
+    """Whether a loader is given a size of its batches, and not 1."""
+    given = [*loader.args[1:2], *(item.value for item in loader.keywords if item.arg == "batch_size")]
+    return bool(given) and not any(isinstance(item, ast.Constant) and item.value in (1, None) for item in given)
+
+
+def _bindings(name: str, known: Definitions) -> list[ast.Name]:
+    """Where a file binds a name; its index is loaded with the first rule that asks."""
+    from torchlint.index import FileIndex
+
+    return list(FileIndex.of(known.tree).bindings_of(name))
+
+
+class _Exchange(ast.NodeTransformer):
+    """Writes a key in the place of the variable of a comprehension."""
+
+    def __init__(self, name: str, key: ast.expr) -> None:
+        self._name, self._key = name, key
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return self._key if node.id == self._name else node
+
+
+def value_of(node: ast.expr, known: Definitions) -> ast.expr | None:
+    """What a variable or an attribute is set to, where only one statement of the file does so."""
+    if isinstance(node, ast.Name):
+        value = names.only_value(node, known)
+        if value is not None:
+            return value
+        function, bound = known.function_around(node), _bindings(node.id, known)
+        is_own = function is not None and node.id in function.parameters
+        statement = known.tree.parent(bound[0]) if len(bound) == 1 else None
+        if is_own or not isinstance(statement, ast.Assign) or known.function_around(statement) is not None:
+            return None
+        return statement.value if statement.targets == bound else None
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+        method = known.method_around(node)
+        stores = [
+            item
+            for item in known.tree.of_type(ast.Attribute)
+            if item.attr == node.attr and not isinstance(item.ctx, ast.Load)
+        ]
+        statement = known.tree.parent(stores[0]) if len(stores) == 1 else None
+        maker = known.method_around(stores[0]) if len(stores) == 1 else None
+        if maker is None or (node.value.id == "self" and (method is None or maker.owner is not method.owner)):
+            return None
+        return statement.value if isinstance(statement, ast.Assign) and len(statement.targets) == 1 else None
+    return None

@@ -1,0 +1,138 @@
+"""Samplers that get one weight for each class, and not for each sample."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from torchlint import Category, Confidence, Rule
+from torchlint.syntax import python_ast
+
+from . import _written_lengths as written_lengths
+
+_COUNTS = frozenset({"torch.bincount", "numpy.bincount"})
+_MADE_OF = frozenset("tensor as_tensor from_numpy FloatTensor DoubleTensor array asarray sqrt reciprocal".split())
+_KEEPING = frozenset("float double to tolist cpu numpy clamp pow sqrt reciprocal type astype clip long".split())
+_NUMBERS = frozenset({"sum", "max", "min", "mean", "len", "float", "item"})
+_MOST = 20
+
+
+class WeightsOfClasses(NamedTuple):
+    """The sampler at `sampler` gets as many weights as the counts at `counts` have classes."""
+
+    sampler: python_ast.Site
+    counts: python_ast.Site
+    is_sure: bool
+    """Whether it is to draw as many samples as the dataset of its loader has."""
+
+
+class SamplerOfClasses(Rule):
+    """A sampler gets one weight for each class, and draws only the first samples.
+
+    ## What it does
+    Finds a `WeightedRandomSampler` of a loader whose weights are computed from `bincount` element by element, with no
+    index of labels in between.
+
+    ## Why is this bad?
+    The sampler draws the index of a weight, and the loader takes the sample of that index. With ten weights it draws
+    the first ten samples only, over and over. Nothing raises, and the model learns those by heart.
+
+    ## Example
+    ```python
+    import torch
+    from torch.utils.data import DataLoader, WeightedRandomSampler
+
+    def load(dataset, labels):
+        weights = 1.0 / torch.bincount(labels)
+        sampler = WeightedRandomSampler(weights, num_samples=len(dataset))
+        return DataLoader(dataset, batch_size=8, sampler=sampler)
+    ```
+
+    Use instead:
+    ```python
+    import torch
+    from torch.utils.data import DataLoader, WeightedRandomSampler
+
+    def load(dataset, labels):
+        weights = 1.0 / torch.bincount(labels)
+        sampler = WeightedRandomSampler(weights[labels], num_samples=len(dataset))
+        return DataLoader(dataset, batch_size=8, sampler=sampler)
+    ```
+
+    ## References
+    - [WeightedRandomSampler](https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.WeightedRandomSampler)
+    """
+
+    code = "TL617"
+    category = Category.SUSPICIOUS
+    triggers = ((b"WeightedRandomSampler",), (b"bincount",), (b"DataLoader",))
+
+    def ask(self) -> Iterator[WeightsOfClasses]:
+        known = self.model.definitions
+        for loader in self.model.tree.of_type(ast.Call):
+            given = {item.arg: item.value for item in loader.keywords}
+            if known.named(loader.func) != "torch.utils.data.DataLoader" or "sampler" not in given:
+                continue
+            sampler = written_lengths.value_of(given["sampler"], known) or given["sampler"]
+            if not isinstance(sampler, ast.Call) or not known.named(sampler.func).endswith("WeightedRandomSampler"):
+                continue
+            named = {item.arg: item.value for item in sampler.keywords}
+            weights = sampler.args[0] if sampler.args else named.get("weights")
+            count = sampler.args[1] if len(sampler.args) > 1 else named.get("num_samples")
+            counts = self._counts(weights, _MOST) if weights is not None else None
+            if counts is not None and count is not None and not self._is_length_of(count, weights):
+                dataset = loader.args[0] if loader.args else given.get("dataset")
+                is_sure = dataset is not None and self._is_length_of(count, dataset)
+                yield WeightsOfClasses(python_ast.site_of(sampler), python_ast.site_of(counts), is_sure)
+
+    def _counts(self, node: ast.expr, steps: int) -> ast.expr | None:
+        """The `bincount` from which an expression is computed, element by element."""
+        if steps <= 0:
+            return None
+        if isinstance(node, (ast.Name, ast.Attribute)):
+            value = written_lengths.value_of(node, self.model.definitions)
+            return self._counts(value, steps - 1) if value is not None else None
+        if isinstance(node, ast.BinOp):
+            left, right = self._counts(node.left, steps - 1), self._counts(node.right, steps - 1)
+            if left is not None and right is None:
+                return left if _is_number(node.right) else None
+            return right if _is_number(node.left) or left is not None else None
+        if not isinstance(node, ast.Call):
+            return None
+        if self.model.definitions.named(node.func) in _COUNTS:
+            return node
+        name = python_ast.called_name(node)
+        if name in _MADE_OF and node.args:
+            return self._counts(node.args[0], steps - 1)
+        is_method = isinstance(node.func, ast.Attribute) and name in _KEEPING
+        return self._counts(node.func.value, steps - 1) if is_method and isinstance(node.func, ast.Attribute) else None
+
+    def _is_length_of(self, count: ast.expr, node: ast.expr | None) -> bool:
+        """`len(x)`, written there or under a name."""
+        value = written_lengths.value_of(count, self.model.definitions) or count
+        is_length = isinstance(value, ast.Call) and python_ast.called_name(value) == "len" and len(value.args) == 1
+        return (
+            is_length
+            and isinstance(value, ast.Call)
+            and node is not None
+            and (python_ast.written_alike(value.args[0], node))
+        )
+
+    def report_WeightsOfClasses(self, found: WeightsOfClasses) -> None:
+        self.report(
+            found.sampler,
+            "the sampler gets one weight for each class: only the first samples are ever drawn",
+            related=[(found.counts, "one number for each class")],
+            help="give each sample the weight of its class: `weights[labels]`",
+            confidence=Confidence.HIGH if found.is_sure else Confidence.LOW,
+        )
+
+
+def _is_number(node: ast.expr) -> bool:
+    """Whether an expression is a single number: `1.0`, `counts.sum()`, `len(labels)`."""
+    if isinstance(node, ast.BinOp):
+        return _is_number(node.left) and _is_number(node.right)
+    return isinstance(node, ast.Constant) or (
+        isinstance(node, ast.Call) and python_ast.called_name(node) in _NUMBERS and not node.keywords
+    )
