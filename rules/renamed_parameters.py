@@ -86,15 +86,17 @@ class RenamedParameters(Rule):
 
     def ask(self) -> Iterator[OtherNames | UnknownNames]:
         for call in self.model.tree.of_type(ast.Call) if not self.model.is_test else ():
-            if python_ast.called_name(call) == "load_state_dict" and len(call.args) == 1 and not call.keywords:
-                yield from self._other_names(call)
-            elif isinstance(call.func, ast.Attribute) and len(call.args) == 1:
-                yield from self._unknown_names(call, call.func)
+            method = call.func if isinstance(call.func, ast.Attribute) and len(call.args) == 1 else None
+            if method is None:
+                continue
+            if method.attr == "load_state_dict" and not call.keywords:
+                yield from self._other_names(call, method.value)
+            else:
+                yield from self._unknown_names(call, method)
 
-    def _other_names(self, load: ast.Call) -> Iterator[OtherNames]:
+    def _other_names(self, load: ast.Call, network: ast.expr) -> Iterator[OtherNames]:
         """Where the names of a wrapper are loaded into a network without it."""
-        assert isinstance(load.func, ast.Attribute)
-        files, network = self.model.provenance.files, load.func.value
+        files = self.model.provenance.files
         given, key = load.args[0], ""
         if isinstance(given, ast.Subscript) and isinstance(given.slice, ast.Constant):
             key, given = str(given.slice.value), given.value
