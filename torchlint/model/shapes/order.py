@@ -199,7 +199,7 @@ def _displaced(sizes: Sequence[Known], is_all: bool, asked: Sequence[Known]) -> 
     if is_all and _has_other_number(product_of(sizes), product_of(asked)):
         return None
     for after, size in enumerate(asked):
-        if not _is_one_factor(size) or asked.count(size) > 1 or list(sizes).count(size) != 1:
+        if not _is_one_factor(size) or _is_asked_again(size, asked) or list(sizes).count(size) != 1:
             continue
         before = list(sizes).index(size)
         front = product_of(sizes[:before]), product_of(asked[:after])
@@ -207,6 +207,13 @@ def _displaced(sizes: Sequence[Known], is_all: bool, asked: Sequence[Known]) -> 
         if any(_differ(*pair, named, is_number=_is_number(size)) for pair in (front, behind)):
             return before, after
     return None
+
+
+def _is_asked_again(size: Known, asked: Sequence[Known]) -> bool:
+    """Whether another dimension is asked to be of this size, or of a product with it: `b * h * w, c, h, w`."""
+    symbols = size.symbols if size is not None else frozenset()
+    holding = [item for item in asked if item == size or (item is not None and not symbols.isdisjoint(item.symbols))]
+    return len(holding) > 1
 
 
 def _is_number(size: Known) -> bool:
