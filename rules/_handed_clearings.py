@@ -47,14 +47,14 @@ def may_clear(model: Model, step: Step, handed_on: list[ast.Attribute]) -> bool:
 
     It is not, if the function that steps makes its optimizer itself, and does not run what hands on the other.
     """
-    for node in handed_on:
-        function = model.definitions.function_around(node)
-        trace = next(item for item in model.program.traces if step in item.of(Step))
-        optimizer = resolved(step.optimizer)
-        is_own = isinstance(optimizer, Optimizer) and optimizer.order > trace.start and trace.root is not None
-        if not is_own or "." in step.name or function is None or function in trace.observations.interpreted:
-            return True
-    return False
+    if not handed_on:
+        return False
+    trace = next(item for item in model.program.traces if step in item.of(Step))
+    optimizer = resolved(step.optimizer)
+    if not isinstance(optimizer, Optimizer) or optimizer.order <= trace.start or trace.root is None or "." in step.name:
+        return True
+    functions = map(model.definitions.function_around, handed_on)
+    return any(function is None or function in trace.observations.interpreted for function in functions)
 
 
 def handed_on(model: Model) -> list[ast.Attribute]:

@@ -143,21 +143,20 @@ class TargetShapeBroadcast(Rule):
         return None
 
     def report_BroadcastTarget(self, answer: BroadcastTarget) -> None:
-        first, second = ("(N, 1)", "(N,)") if answer.column_first else ("(N,)", "(N, 1)")
         self.report(
             answer.loss,
-            f"the loss is between sizes {first} and {second}: each prediction is compared with each target",
+            _message("loss", answer.column_first),
             help=_ADVICE,
             confidence=Confidence.HIGH if answer.is_sure else Confidence.LOW,
         )
 
     def report_BroadcastMetric(self, answer: BroadcastMetric) -> None:
-        first, second = ("(N, 1)", "(N,)") if answer.column_first else ("(N,)", "(N, 1)")
-        self.report(
-            answer.metric,
-            f"the metric is between sizes {first} and {second}: each prediction is compared with each target",
-            help=_ADVICE,
-        )
+        self.report(answer.metric, _message("metric", answer.column_first), help=_ADVICE)
+
+
+def _message(subject: str, column_first: bool) -> str:
+    first, second = ("(N, 1)", "(N,)") if column_first else ("(N,)", "(N, 1)")
+    return f"the {subject} is between sizes {first} and {second}: each prediction is compared with each target"
 
 
 def _is_column(column: TensorType, row: TensorType) -> bool:

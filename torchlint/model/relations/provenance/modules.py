@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from torchlint.index import FileIndex
 from torchlint.model.definitions import ClassInfo, Definitions, FunctionInfo, all_parameters
@@ -93,18 +93,10 @@ class Modules:
             is_bound_again = any(item not in in_target for item in inside)
             return None if is_bound_again else self._drawn(loop.target, loop.iter, name.id, depth)
         given = [item for item in all_parameters(function.node) if item.arg == name.id] if function is not None else []
-        kinds: list[Kind | None] = []
-        if given:
-            kinds.append(self._annotated(given[0].annotation))
-        elif not own and function is not None:
+        annotated = [self._annotated(given[0].annotation)] if given else []
+        if not given and not own and function is not None:
             own = [item for item in bound if self.definitions.function_around(item) is None]
-        for item in own:
-            statement = self.tree.parent(item)
-            if not isinstance(statement, (ast.Assign, ast.AnnAssign)) or statement.value is None:
-                return None
-            if not _is_moved(statement.value, item):
-                kinds.append(self.kind(statement.value, depth))
-        return _common(kinds)
+        return self._stored(own, depth, annotated)
 
     def _annotated(self, annotation: ast.expr | None) -> Kind | None:
         if annotation is None:
@@ -157,11 +149,12 @@ class Modules:
             stores = list(_stores(info, name)) if isinstance(info, ClassInfo) else []
             if isinstance(info, ClassInfo) and stores:
                 there = self if info.definitions is self.definitions else Modules(info.definitions)
-                return there._stored(stores, depth)
+                return there._stored(stores, depth, [])
         return None
 
-    def _stored(self, stores: list[ast.Attribute], depth: int) -> Kind | None:
-        kinds: list[Kind | None] = []
+    def _stored(self, stores: Sequence[ast.expr], depth: int, annotated: list[Kind | None]) -> Kind | None:
+        """The kind of all values that assignments store; None if something else binds one of the targets."""
+        kinds = [*annotated]
         for item in stores:
             statement = self.tree.parent(item)
             if not isinstance(statement, (ast.Assign, ast.AnnAssign)) or statement.value is None:
