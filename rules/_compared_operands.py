@@ -7,7 +7,7 @@ from torchlint.pytorch import operators
 
 _AMOUNTS = frozenset({operators.POW, operators.SQUARE, operators.ABS})
 _INSERTED = frozenset("unsqueeze view reshape getitem expand".split())
-"""What makes a column on purpose: differences between all pairs are written so."""
+"""Names of calls that make a column on purpose, for differences between all pairs."""
 _COUNTS = frozenset({"sum", "mean"})
 _COMPARISONS = frozenset({"compare", "eq", "ne"})
 _CONVERTING = frozenset({"float", "double", "int", "long", "to"})

@@ -31,7 +31,7 @@ def copies(definitions: Definitions) -> Iterator[tuple[Site, Site]]:
 
 
 def _labels(definitions: Definitions) -> Iterator[tuple[ast.AST, ast.expr]]:
-    """What is given as labels: `batch["labels"] = x`, `{"labels": x}`, `model(labels=x)`."""
+    """The values given as labels: `batch["labels"] = x`, `{"labels": x}`, `model(labels=x)`."""
     tree = definitions.tree
     for node in tree.of_type(ast.Assign):
         target = node.targets[0]
@@ -83,7 +83,7 @@ class _Names:
         return found[0] if len(found) == len(made) == 1 else None
 
     def _bound(self, node: ast.expr) -> list[ast.expr]:
-        """What is assigned to a name in its function, or to an attribute in its class."""
+        """The values assigned to a name in its function, or to an attribute in its class."""
         name = dotted(node)
         around = self._definitions.function_around(node)
         scope: ast.AST = around.node if around is not None else self._tree.module

@@ -51,7 +51,7 @@ def is_batched(loader: ast.expr, known: Definitions) -> bool:
 
 
 def _meanings(node: ast.expr, known: Definitions) -> Iterator[tuple[str, ast.expr]]:
-    """What an expression stands for, by the key of the dictionary that it is read from, or an empty one."""
+    """The value of an expression, by the key of the dictionary that it is read from, or an empty one."""
     value = value_of(node, known)
     if value is not None:
         yield "", value
@@ -96,7 +96,7 @@ class _Exchange(ast.NodeTransformer):
 
 
 def value_of(node: ast.expr, known: Definitions) -> ast.expr | None:
-    """What a variable or an attribute is set to, where only one statement of the file does so."""
+    """The value that a variable or an attribute is set to, where only one statement of the file does so."""
     if isinstance(node, ast.Name):
         value = names.only_value(node, known)
         if value is not None:

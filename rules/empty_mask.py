@@ -108,7 +108,7 @@ class EmptyMask(Rule):
         return mask is not None and self._is_of_data(mask)
 
     def _is_of_data(self, mask: values.Value) -> bool:
-        """Whether a mask compares elements of tensors that may all fail: padding is told by `arange`, `!=` and `~`."""
+        """Whether a mask compares elements of tensors that may all fail: `arange`, `!=` and `~` mark padding."""
         stack, seen, compared = [mask], 0, False
         while stack and seen < _MOST:
             item, seen = masks.adapted(stack.pop()), seen + 1

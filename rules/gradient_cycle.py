@@ -112,7 +112,7 @@ class GradientCycle(Rule):
 
 
 def _is_new(leaf: values.Leaf, loops: tuple[events.Loop, ...]) -> bool:
-    """Whether a leaf, and what was told to be one, is another tensor in each iteration."""
+    """Whether a leaf, or a tensor made one by `requires_grad_`, is another one in each iteration."""
     made_of = [values.resolved(item) for item in leaf.parents[:1]]
     batches = [lineage.whole_of(item) for item in made_of if not isinstance(item, values.Tensor)]
     elements = [item.parents[0].label for item in batches if isinstance(item, values.Iteration) and item.parents]

@@ -102,7 +102,7 @@ def is_causal(made: values.Unknown) -> bool:
 
 
 def _bindings(node: ast.AST, name: str) -> Iterator[ast.expr | None]:
-    """What a statement binds a name to; None where that is not written."""
+    """The value that a statement binds a name to; None where that is not written."""
     if isinstance(node, ast.Assign):
         for target in node.targets:
             names = target.elts if isinstance(target, ast.Tuple) else [target]

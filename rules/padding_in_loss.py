@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _FUNCTIONS = ("cross_entropy", "nll_loss")
 _IGNORED = -100
-"""What losses ignore unless they are told otherwise."""
+"""The class that losses ignore by default."""
 _MASKED = (b"-100", b"DataCollatorFor", b"IGNORE_", b"ignore_index", b"SFTTrainer", b"ignore_id", b"loss_mask")
 """Words of programs that take padding out of the loss themselves."""
 

@@ -91,7 +91,7 @@ class RestartedLoader(Rule):
                     yield from self._restart(call, name)
 
     def _restart(self, call: ast.Call, name: str) -> Iterator[Restart]:
-        """What begins anew, if it is a loader of several batches."""
+        """The iterable that begins anew, if it is a loader of several batches."""
         label = name.rpartition(".")[2]
         known = [item for item in self.model.program.observations.loaders if item.label == label]
         tree, around = self.model.tree, self.model.tree.function_around(call)
