@@ -42,6 +42,42 @@ def concise(*arguments: str) -> list[str]:
     return torchlint("--output-format", "concise", *arguments).stdout.splitlines()
 
 
+# -- options for one run, as ruff has them --------------------------------------------------------------
+
+
+def test_ignore_noqa(folder: Path) -> None:
+    (folder / "bad.py").write_text("bad()  # noqa\nbad()  # torchlint: ignore[bad-call]\n# torchlint: ignore-file\n")
+    assert torchlint("bad.py").exit_code == 0
+    assert len(concise("--ignore-noqa", "bad.py")) == 2
+    assert torchlint("bad.py").exit_code == 0, "the cache keeps both results apart"
+
+
+def test_ignore_noqa_calls_no_comment_unused(folder: Path) -> None:
+    (folder / "good.py").write_text("good()  # torchlint: ignore[bad-call]\n")
+    assert torchlint("--extend-select", "unused-suppression", "good.py").exit_code == 1
+    assert torchlint("--extend-select", "unused-suppression", "--ignore-noqa", "good.py").exit_code == 0
+
+
+def test_per_file_ignores(folder: Path) -> None:
+    (folder / "sub").mkdir()
+    (folder / "sub" / "bad.py").write_text("bad()\n")
+    (folder / "torchlint.toml").write_text("per-file-ignores = { 'bad.py' = ['XX'] }\n")
+    assert concise() == []
+    assert len(concise("--per-file-ignores", "sub/*:bad-call")) == 1
+    assert concise("--per-file-ignores", "sub/*:XX001,bad.py:all") == []
+
+
+@pytest.mark.parametrize("pair", ["bad.py", ":XX001", "bad.py:"])
+def test_per_file_ignores_needs_a_pattern_and_a_rule(folder: Path, pair: str) -> None:
+    result = torchlint("--per-file-ignores", pair)
+    assert (result.exit_code, "PATTERN:RULE" in result.stderr) == (2, True)
+
+
+def test_extend_exclude_is_exclude(folder: Path) -> None:
+    (folder / "torchlint.toml").write_text("exclude = ['good.py']\n")
+    assert torchlint("--show-files", "--extend-exclude", "bad.py").stdout == ""
+
+
 # -- --show-files and -v --------------------------------------------------------------------------------
 
 
@@ -420,7 +456,7 @@ def test_completion(folder: Path) -> None:
     assert completed("--select", "bad") == completed("check", "--select", "bad") == ["bad-call"]
     assert completed("--ignore", "suspicious,xx") == ["suspicious,XX001", "suspicious,XX002"]
     assert completed("explain", "cra") == completed("rules", "cra") == ["crash"]
-    assert completed("--show") == ["--show-files", "--show-settings"]
+    assert completed("--show") == ["--show-files", "--show-settings", "--show-fixes"]
     assert completed("help", "ca") == ["cache"]
     assert completed("ru") == ["ru", "rules"], "a path, or the command"
     assert completed("src", "ru") == ["ru"]

@@ -208,6 +208,11 @@ def test_unsafe_fixes_leave_nothing(folder: Path) -> None:
     assert result.exit_code == 0
 
 
+def test_show_fixes_lists_what_was_fixed_in_each_file(folder: Path) -> None:
+    result = torchlint("--show-fixes", ".")
+    assert result.stderr == "Fixed 1 finding in 1 file: 1 renames.\n  bad.py: 1 renames\n"
+
+
 def test_fix_only_lists_nothing(folder: Path) -> None:
     result = torchlint("--fix-only", ".")
     assert (result.stdout, result.exit_code) == ("", 0)

@@ -31,14 +31,14 @@ A linter is worth its place only if its findings are correct. We measure that on
 
 1. Someone collects public repositories that no earlier review contains.
 2. torchlint runs once, with its default rules. Only this first run counts.
-3. Reviewers read each finding in the code around it, callers in other files included. They did not write the rules, except
-   in reviews 17 and 18.
-4. A finding is *true* if its message is true of the code as it stands. It is *useful* if its author would want to change
-   the line. A *copy* repeats a useful finding in pasted code.
+3. Reviewers read each finding in the code around it, callers in other files included. They did not write the rules,
+   except in reviews 17 and 18.
+4. A finding is *true* if its message is true of the code as it stands. It is *useful* if its author would want to
+   change the line. A *copy* repeats a useful finding in pasted code.
 5. We then mend what was wrong. After that the repositories count as used: they never measure precision again.
 
-Findings about files that do not parse are left out. So are deprecated names (TL802), which reviewers only sample: nearly
-all of them are true.
+Findings about files that do not parse are left out. So are deprecated names (TL802), which reviewers only sample:
+nearly all of them are true.
 
 ## The latest figures
 
@@ -54,16 +54,16 @@ The intervals are Wilson's. They treat findings as independent, but findings in 
 
 ## What is still wrong
 
-Each new set of repositories brings idioms that no earlier one had. The rules with the most false findings in all reviews,
-deprecated names aside:
+Each new set of repositories brings idioms that no earlier one had. The rules with the most false findings in all
+reviews, deprecated names aside:
 
 | rule | true | false | correct |
 | --- | ---: | ---: | ---: |
 {rules}
 
 These figures count findings that later versions no longer make. The tables behind this page are in `tests/precision`:
-`reviews.tsv` (one line per review), `findings.tsv` (verdicts by rule), `causes.tsv` (why a finding was false or not useful,
-and what became of it) and `repositories.tsv` (every repository with its commit).
+`reviews.tsv` (one line per review), `findings.tsv` (verdicts by rule), `causes.tsv` (why a finding was false or not
+useful, and what became of it) and `repositories.tsv` (every repository with its commit).
 """
 
 
@@ -136,10 +136,9 @@ def page() -> str:
     for one in reviews():
         low, high = interval(one.true, one.findings)
         rate = f"{1000 * one.false / one.files:.1f}" if one.files else ""
-        lines.append(
-            f"| {one.name} | {one.date} | {one.repositories} | {one.files or ''} | {one.findings} | {one.true / one.findings:.0%} "
-            f"| {low:.0%} to {high:.0%} | {'' if one.useful is None else f'{one.useful / one.findings:.0%}'} | {rate} |"
-        )
+        useful = "" if one.useful is None else f"{one.useful / one.findings:.0%}"
+        cells = (one.name, one.date, one.repositories, one.files or "", one.findings, f"{one.true / one.findings:.0%}")
+        lines.append("| " + " | ".join(map(str, (*cells, f"{low:.0%} to {high:.0%}", useful, rate))) + " |")
     return HOW.format(sentence=sentence(), chart="assets/precision.svg", rows="\n".join(lines), rules=rules())
 
 

@@ -186,6 +186,12 @@ class Editor:
         found = self.request(types.TEXT_DOCUMENT_HOVER, params)
         return str(found.contents.value) if found else ""
 
+    def completions(self, uri: str, line: int, character: int) -> list[str]:
+        """The labels that the server offers at a position."""
+        params = types.CompletionParams(types.TextDocumentIdentifier(uri), types.Position(line, character))
+        found = self.request(types.TEXT_DOCUMENT_COMPLETION, params)
+        return [item.label for item in found.items] if found else []
+
     def pause(self, seconds: float) -> None:
         time.sleep(seconds)
 

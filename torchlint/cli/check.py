@@ -73,6 +73,7 @@ class _Options:
     fix: bool
     unsafe_fixes: bool
     fix_only: bool
+    show_fixes: bool
     diff: bool
     baseline: Path | None
     no_baseline: bool
@@ -108,7 +109,7 @@ class _Options:
     @property
     def fixing(self) -> Fixing | None:
         """Which fixes are to be made, if any."""
-        if not (self.fix or self.fix_only or self.diff):
+        if not (self.fix or self.fix_only or self.show_fixes or self.diff):
             return None
         from torchlint.engine.fixer import Fixing
 
@@ -130,7 +131,7 @@ class _Options:
         if self.statistics and self.output_format not in (None, "text", "concise", "json"):
             raise click.UsageError("--statistics is a table, or JSON: leave out --output-format")
         if self.unsafe_fixes and self.fixing is None:
-            raise click.UsageError("--unsafe-fixes says which fixes: add --fix, --fix-only or --diff")
+            raise click.UsageError("--unsafe-fixes says which fixes: add --fix, --fix-only, --show-fixes or --diff")
         check_folder_of(self.output_file)
         self.adoption.check(stdin, self.no_baseline)
         self.speed.check()
@@ -148,8 +149,8 @@ class _Options:
 
 VARIABLES = """\b
 Variables, instead of options that are not given:
-  TORCHLINT_SELECT, _IGNORE, _EXTEND_SELECT, _FIXABLE, _UNFIXABLE, _EXCLUDE, _PREVIEW, _CONFIG, _ISOLATED,
-  _BASELINE, _OUTPUT_FORMAT, _OUTPUT_FILE, _COLOR, _JOBS, _EXECUTOR, _NO_CACHE, _CACHE_DIR
+  TORCHLINT_SELECT, _IGNORE, _EXTEND_SELECT, _FIXABLE, _UNFIXABLE, _EXCLUDE, _PER_FILE_IGNORES, _PREVIEW,
+  _CONFIG, _ISOLATED, _BASELINE, _OUTPUT_FORMAT, _OUTPUT_FILE, _COLOR, _JOBS, _EXECUTOR, _NO_CACHE, _CACHE_DIR
 """
 
 
@@ -190,6 +191,7 @@ Variables, instead of options that are not given:
 @click.option("--fix", is_flag=True, help="Write the fixes that are safe into the files, and list what is left.")
 @click.option("--unsafe-fixes", is_flag=True, help="Take fixes that may change numbers, memory or control flow too.")
 @click.option("--fix-only", is_flag=True, help="Like --fix, but list nothing.")
+@click.option("--show-fixes", is_flag=True, help="Like --fix, and list which findings it fixed in each file.")
 @click.option("--diff", is_flag=True, help="Show what --fix would change, and write nothing.")
 @adoption_options
 @speed_options
@@ -270,7 +272,7 @@ def _made() -> str:
 
 def _fix(outcome: Outcome, options: _Options, *, from_stdin: bool) -> int:
     """Write the fixes, or show them; what is left is reported. Standard input is fixed on its way to the output."""
-    from torchlint.cli.fixing import diff, summary, unsafe_fixes, write_fixes
+    from torchlint.cli.fixing import diff, listing, summary, unsafe_fixes, write_fixes
 
     if options.diff:
         colour = options.output_file is None and is_coloured(options.color)
@@ -282,6 +284,8 @@ def _fix(outcome: Outcome, options: _Options, *, from_stdin: bool) -> int:
         outcome = write_fixes(outcome)
     if not options.quiet:
         say(summary(outcome, "Would fix" if options.diff else "Fixed"))
+    if options.show_fixes and (fixed := listing(outcome)):
+        say(fixed)
     left = replace(outcome, files=tuple(file for file in outcome.files if file.findings))
     if options.diff:
         unsafe = 0 if options.unsafe_fixes else unsafe_fixes(left)

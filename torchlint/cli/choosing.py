@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,7 +39,20 @@ _OPTIONS = (
     list_option("--extend-select", "Look for these as well."),
     list_option("--fixable", "Make and offer the fixes of these rules only."),
     list_option("--unfixable", "Neither make nor offer the fixes of these rules."),
-    list_option("--exclude", "Leave out files and folders that match; patterns as in .gitignore.", "PATTERNS"),
+    list_option(
+        "--exclude",
+        "Leave out files and folders that match, beside those that the configuration leaves out; patterns as in "
+        ".gitignore.",
+        "PATTERNS",
+        also="--extend-exclude",
+    ),
+    list_option(
+        "--per-file-ignores",
+        "Do not look for a rule in files that match, as in 'tests/*:missing-zero-grad'; these replace the "
+        "configuration's. Patterns as in .gitignore.",
+        "PATTERN:RULE",
+    ),
+    click.option("--ignore-noqa", is_flag=True, help="Report findings that a comment in the code suppresses, too."),
     click.option(
         "--preview",
         is_flag=True,
@@ -77,6 +90,8 @@ class Choosing:
     no_follow: bool
     config: tuple[Path | str, ...]
     isolated: bool
+    per_file_ignores: tuple[str, ...]
+    ignore_noqa: bool
     said: Mapping[str, str] = field(default_factory=dict)
     """The option or variable that each was given by."""
 
@@ -107,8 +122,23 @@ class Choosing:
             self.unfixable,
             tuple(inline(item) for item in self.config if isinstance(item, str)),
             self.said,
+            _by_pattern(self.per_file_ignores),
+            self.ignore_noqa,
         )
         return Configurations(overrides, file=next(iter(self._files), None), isolated=self.isolated)
+
+
+def _by_pattern(pairs: Iterable[str]) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """The rules that `PATTERN:RULE` ignores for each pattern; raises `BadParameter`."""
+    ignored: dict[str, tuple[str, ...]] = {}
+    for pair in pairs:
+        pattern, _, rule = pair.rpartition(":")
+        if not pattern.strip() or not rule.strip():
+            raise click.BadParameter(
+                f"`{pair}` is no PATTERN:RULE, as in `tests/*:missing-zero-grad`", param_hint="--per-file-ignores"
+            )
+        ignored[pattern.strip()] = (*ignored.get(pattern.strip(), ()), rule.strip())
+    return tuple(ignored.items())
 
 
 def origins(ctx: click.Context) -> dict[str, str]:

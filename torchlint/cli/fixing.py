@@ -75,6 +75,17 @@ def summary(outcome: Outcome, verb: str) -> str:
     return f"{verb} {counted(sum(counts.values()), 'finding')} in {counted(len(changed), 'file')}: {rules}."
 
 
+def listing(outcome: Outcome) -> str:
+    """The fixes of each file, by rule: `train.py: 2 missing-zero-grad`, a line for each file."""
+    lines = []
+    for file in outcome.files:
+        counts = Counter(finding.name for finding in file.applied) if file.before is not None else Counter()
+        if counts:
+            rules = ", ".join(f"{number:,} {name}" for name, number in sorted(counts.items()))
+            lines.append(f"  {printable(file.source.path)}: {rules}")
+    return "\n".join(lines)
+
+
 def unsafe_fixes(outcome: Outcome) -> int:
     """How many findings have an unsafe fix."""
     return sum(finding.fix is not None and finding.fix.safety is Safety.UNSAFE for finding in outcome.findings)

@@ -87,10 +87,12 @@ class _ListType(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # gen
         return complete_rules(ctx, param, incomplete) if param.metavar == RULES else []
 
 
-def list_option(name: str, help: str, metavar: str = RULES) -> Callable[[Command], Command]:
-    """An option that may be given several times, with several names each."""
+def list_option(name: str, help: str, metavar: str = RULES, *, also: str = "") -> Callable[[Command], Command]:
+    """An option that may be given several times, with several names each; `also` is a second name for it."""
     return click.option(
         name,
+        *filter(None, [also]),
+        name.removeprefix("--").replace("-", "_"),
         type=_ListType(),
         multiple=True,
         callback=_comma_list,

@@ -137,7 +137,7 @@ class _Linting:
         return [finding for finding in findings if not is_notice(finding)]
 
     def _lint_text(self, source: SourceFile, cached: DocumentCache | None = None) -> list[Finding]:
-        suppressions = Suppressions(source)
+        suppressions = Suppressions(source, ignored=self.selection.ignore_noqa)
         crashes = Crashes(source)
         found: list[Finding] = []
         if self.active or self.reach.may_wake:

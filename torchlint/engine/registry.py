@@ -90,6 +90,8 @@ class Selection:
     """Rules whose fixes are neither made nor offered."""
     stable_only: frozenset[str] = frozenset()
     """Rules of which findings of low confidence, which are previews, are left out."""
+    ignore_noqa: bool = False
+    """Whether findings are reported that a comment suppresses."""
 
     def reports(self, name: str, confidence: Confidence) -> bool:
         """Whether what a rule finds with some confidence is reported."""
@@ -200,13 +202,14 @@ def select(
     options: Mapping[str, Mapping[str, OptionValue]] | None = None,
     following: Following | None = None,
     torch: Releases | None = None,
+    ignore_noqa: bool = False,
 ) -> Selection:
     """Resolve selectors into a selection; `chosen` of None means the defaults. Raises `UnknownRule`.
 
     A preview rule takes part only with `preview`, or when it is named by its own name or code, and so do findings of
     low confidence. Imports are followed only with `following`. `torch` are the releases of PyTorch that the project
     asks for. Fixes are those of rules that are `fixable`, or all, without those that are `unfixable`; `severity` are
-    selectors with what they report as.
+    selectors with what they report as. With `ignore_noqa` comments suppress nothing.
     """
     explicit: set[str] = set()
 
@@ -235,6 +238,7 @@ def select(
         severities=_severities(severity),
         unfixable=_unfixable(fixable, unfixable),
         stable_only=frozenset() if preview else frozenset(names - explicit),
+        ignore_noqa=ignore_noqa,
     )
 
 

@@ -131,8 +131,10 @@ def may_name_rules(code: bytes) -> bool:
 class Suppressions:
     """The suppression comments of one file, and which of them were of use."""
 
-    def __init__(self, source: SourceFile) -> None:
+    def __init__(self, source: SourceFile, *, ignored: bool = False) -> None:
+        """With `ignored` the comments suppress nothing, and count as absent."""
         self.source = source
+        self._ignored = ignored
 
     def covers(self, meta: Meta, lines: Container[int]) -> bool:
         """Whether a finding of `meta` is suppressed by a comment on one of `lines`, or for the whole file."""
@@ -180,7 +182,7 @@ class Suppressions:
     def _read(self) -> list[_Mark | _Malformed]:
         """What the comments say, in order; most files are not even searched for comments."""
         data = self.source.code.lower()
-        if b"torchlint" not in data and b"noqa" not in data:
+        if self._ignored or (b"torchlint" not in data and b"noqa" not in data):
             return []
         text = self.source.text
         return [

@@ -55,6 +55,8 @@ class Settings:
     exclude: tuple[str, ...] = ()
     preview: bool = False
     force_exclude: bool = False
+    ignore_noqa: bool = False
+    """Whether findings are reported that a comment suppresses."""
     follow: bool = True
     src: tuple[str, ...] = ()
     """Folders that imports start from, beside those that are guessed; `*` stands for any name."""
@@ -114,6 +116,7 @@ class Settings:
                 self.severity,
                 self.rules,
                 ignored,
+                self.ignore_noqa,
                 self.follow,
                 self._folders,
                 self.torch and astuple(self.torch),
@@ -168,6 +171,7 @@ class Settings:
                 options=self.rules,
                 following=self.following,
                 torch=self.torch,
+                ignore_noqa=self.ignore_noqa,
             )
         return self._selections[ignored]
 
@@ -205,6 +209,8 @@ class Overrides:
     """What `--config KEY=VALUE` says, each time; the options go before it."""
     said: Mapping[str, str] = field(default_factory=dict)
     """The option or variable by which a field was set, for whoever asks where it comes from."""
+    per_file_ignores: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    ignore_noqa: bool = False
 
     def applied(self, settings: Settings) -> Settings:
         """`settings` with the command line's: its `select` replaces the file's whole choice of rules."""
@@ -218,4 +224,15 @@ class Overrides:
         return settings.over(Layer({name: getattr(self, name) for name in names}, Path.cwd(), origins))
 
 
-_OPTIONS = ("select", "ignore", "extend_select", "preview", "force_exclude", "follow", "fixable", "unfixable")
+_OPTIONS = (
+    "select",
+    "ignore",
+    "extend_select",
+    "preview",
+    "force_exclude",
+    "ignore_noqa",
+    "follow",
+    "fixable",
+    "unfixable",
+    "per_file_ignores",
+)

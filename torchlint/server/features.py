@@ -9,7 +9,7 @@ from typing import Any
 
 from lsprotocol import types
 
-from torchlint.server import pulling
+from torchlint.server import completion, pulling
 from torchlint.server.actions import (
     FIX_ALL,
     KINDS,
@@ -163,6 +163,14 @@ async def show_documentation(ls: TorchlintServer, params: types.HoverParams) -> 
     return hover(analysis, uri, params.position, reads_markdown(ls.client_capabilities))
 
 
+async def complete(ls: TorchlintServer, params: types.CompletionParams) -> types.CompletionList | None:
+    """Names of rules, in comments that suppress them."""
+    uri = params.text_document.uri
+    document = ls.documents.get(uri)
+    buffer = next((item for item in document.buffers if item.uri == uri), None) if document is not None else None
+    return completion.complete(buffer, params.position, ls.documents.columns) if buffer is not None else None
+
+
 # -- all of it ------------------------------------------------------------------------------------------
 
 Handler = Callable[..., Any]
@@ -188,6 +196,7 @@ _OTHERS: dict[str, tuple[Handler, object]] = {
     types.CODE_ACTION_RESOLVE: (resolve, None),
     types.TEXT_DOCUMENT_DIAGNOSTIC: (diagnose, pulling.OPTIONS),
     types.TEXT_DOCUMENT_HOVER: (show_documentation, None),
+    types.TEXT_DOCUMENT_COMPLETION: (complete, completion.OPTIONS),
 }
 
 
