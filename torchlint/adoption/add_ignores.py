@@ -94,7 +94,7 @@ def _chosen(places: dict[Finding, list[int]]) -> _Names:
 
 
 def _key(finding: Finding) -> tuple[str, int, str]:
-    """What stays the same of a finding when comments come to stand at the ends of lines."""
+    """The parts of a finding that stay the same when comments are added at the ends of lines."""
     return finding.name, finding.span.start.line, finding.message
 
 
@@ -133,7 +133,7 @@ class _Layout:
                 yield line
 
     def edit(self, number: int, names: set[str], reason: str) -> Edit:
-        """What adds names, and a reason, to the comment of a line, after all that stands there already."""
+        """The edit that adds names, and a reason, to the comment of a line, after its present text."""
         line, comment = self.source.line(number), self._lines[number].comment
         if present := list_of_names(comment):
             before = len(line) - len(comment)

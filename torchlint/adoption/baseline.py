@@ -47,7 +47,7 @@ class Baseline:
     file: Path
     entries: tuple[Entry, ...] = ()
     data: bytes | None = None
-    """What the file held when it was read; None if it is not there."""
+    """The content of the file when it was read; None if it does not exist."""
 
     @classmethod
     def read(cls, file: Path) -> Baseline:
@@ -64,7 +64,7 @@ class Baseline:
             raise BaselineError(f"{file}: cannot be read: {error.strerror}") from None
 
     def without_known(self, outcome: Outcome) -> Outcome:
-        """What of `outcome` is new."""
+        """The new findings of `outcome`."""
         files = []
         for file in outcome.files:
             new = tuple(finding for finding in file.findings if not self.knows(finding))
@@ -133,7 +133,7 @@ class Baseline:
 
     @cached_property
     def _checkouts(self) -> list[str]:
-        """Those of the baseline and of the working folder."""
+        """The checkouts of the baseline and of the working folder."""
         return [top for top in map(top_around, (self.file.parent, Path.cwd())) if top is not None]
 
 

@@ -35,7 +35,7 @@ class GitError(Exception):
 
 
 def ask(top: Path, *arguments: str) -> str:
-    """What Git says of the repository at `top` that needs no objects: only refs and configuration are read.
+    """Git's answer about the repository at `top`, without objects: it reads only refs and configuration.
 
     Raises `GitError`.
     """
@@ -100,7 +100,7 @@ class View:
         return _run(self._variables, *arguments, given=given)
 
     def name(self, content: bytes) -> str:
-        """What Git calls a file with this content."""
+        """Git's name for a file with this content."""
         return hashlib.new(self._hash_name, _blob(content), usedforsecurity=False).hexdigest()
 
     def add(self, content: bytes) -> str:

@@ -1,4 +1,4 @@
-"""What has changed in a working tree, by the bytes of its files: what a repository says of them does not count."""
+"""Changes in a working tree, found by comparing bytes: a repository's own settings do not count."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _PATCH = ("--patch", "--unified=0", "--inter-hunk-context=0")
 
 @dataclass(frozen=True)
 class Change:
-    """What has changed in a file: lines as they are now, and what it was before (none if it was not there)."""
+    """The changes of a file: its changed lines as they are now, and its old text (None if it is new)."""
 
     lines: tuple[range, ...]
     old: str | None = None
@@ -60,7 +60,7 @@ class Repository:
             self._base = self._merge_base(objects)
 
     def changes(self, paths: Iterable[Path]) -> dict[Path, Change]:
-        """What has changed in files at real paths below the top, for those in which something has.
+        """The changes of files at real paths below the top, for changed files only.
 
         Raises `GitError`.
         """
@@ -86,7 +86,7 @@ class Repository:
             raise self._incomparable(reason) from None
 
     def _commit(self, objects: View) -> str:
-        """What the revision means: its name is looked up by Git, the way from there is gone in our view."""
+        """The commit of a revision: Git resolves the name, we walk from there."""
         parts = _REVISION.fullmatch(self._revision)
         try:
             if parts is None or not parts[1] or parts[1].startswith("-"):

@@ -67,7 +67,7 @@ class Changes:
     def touched(
         self, source: SourceFile, findings: Sequence[Finding], target: Target, *, edited: bool = False
     ) -> tuple[Finding, ...]:
-        """Those of the findings that touch a changed line, or were not there; `source` may be `edited` since."""
+        """Findings that touch a changed line, or are new; `source` may have been `edited` since."""
         if target.problem:
             return tuple(findings)
         before = self._befores.setdefault(target.path, _Before(self, target, source))

@@ -13,7 +13,7 @@ from torchlint.files import regular
 from torchlint.files.checkout import real_path
 
 _PERMISSIONS = 0o777
-"""What a new file takes over: never that it runs as its owner."""
+"""Permissions that a new file inherits: never those to run as its owner."""
 
 
 _STREAMS = (Path("/dev"), Path("/dev/fd"))

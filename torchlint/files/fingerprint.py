@@ -17,7 +17,7 @@ class Stamp:
 
 
 def status_of(path: str | os.PathLike[str]) -> Status:
-    """What changes when a file is written, even if its size and modification time are set back."""
+    """Status fields that change when a file is written, even if its size and modification time are set back."""
     found = os.stat(path)
     return found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino
 

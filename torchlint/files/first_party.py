@@ -148,7 +148,7 @@ class Search:
         return self.sources.read(path, self.top) if path is not None else None
 
     def handed_on(self, base: str, name: str) -> str | None:
-        """What a module imports under a name, as it is written there; None if that is nothing."""
+        """The import, as written, through which a module passes on a name; None if there is none."""
         return next(iter(self._written(base, name)), None)
 
     def _written(self, base: str, name: str) -> Sequence[str]:

@@ -1,4 +1,4 @@
-"""What IPython adds to Python, taken out of a cell: magics, shell commands and help."""
+"""Remove IPython's additions to Python from a cell: magics, shell commands and help."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LINE_MAGICS = frozenset(
     "rep rerun reset reset_selective rm rmdir run save sc set_env store subshell sx system tb tensorboard time timeit "
     "unalias unload_ext uv who who_ls whos xdel xmode".split()
 )
-"""What IPython, Jupyter and TensorBoard call their magics of one line, and IPython its aliases on any system."""
+"""One-line magics of IPython, Jupyter and TensorBoard, and IPython's aliases on any system."""
 _AUTOMAGIC = LazyPattern(r"(?P<before>\s*)(?P<line>(?P<name>[A-Za-z_]\w*)(?![\w.*=,])[^\r\n]*)(?P<newline>\r\n|\r|\n|)")
 _SUSPECT = LazyPattern(r"^[ \t]*[%!?]|=[ \t]*[%!]|\?[ \t]*$", re.MULTILINE)
 _ESCAPED = LazyPattern(r"(?P<indent>[ \t]*)(?:(?P<code>%time(?:it)?[ \t]+)(?!-)(?P<rest>\S.*)|[%!?].*)")
@@ -117,7 +117,7 @@ def _length_of_line(text: str, at: int) -> int:
 
 
 def _plain(command: str) -> str:
-    """What takes the place of the first line of a command that is none of Python's; empty if it may be one."""
+    """The replacement for the first line of a command that is not Python; empty if it may be Python."""
     line = _first_line(command)[0]
     if found := _ESCAPED.fullmatch(line):
         if found["code"] and not _COMPOUND.match(found["rest"]):

@@ -21,7 +21,7 @@ _DECODER = json.JSONDecoder(strict=False)
 
 
 class NotebookError(Exception):
-    """What is no notebook, and on which line of the file."""
+    """A file that is not a notebook, and the line that shows it."""
 
     def __init__(self, message: str, line: int = 1) -> None:
         super().__init__(message)

@@ -6,7 +6,7 @@ import ast
 import warnings
 
 UNREADABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
-"""What the parser raises for what it cannot read."""
+"""Errors that the parser raises for source that it cannot parse."""
 
 
 def python_tree(text: str | bytes) -> ast.Module:
@@ -17,7 +17,7 @@ def python_tree(text: str | bytes) -> ast.Module:
 
 
 def string_value(literal: str) -> str | bytes:
-    """What a literal of a string or of bytes stands for; raises one of `UNREADABLE`."""
+    """The value of a string or bytes literal; raises one of `UNREADABLE`."""
     quote = literal[0]
     inner = literal[1:-1]
     if quote in "'\"" and "\\" not in inner and quote not in inner:

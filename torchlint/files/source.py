@@ -29,7 +29,7 @@ MAX_NOTEBOOK_BYTES = 100_000_000
 """The same for a notebook, which is made of its outputs for the most part."""
 
 _LIMITS = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENAMETOOLONG))
-"""What the system says when a limit of its own is reached."""
+"""Error numbers of the system's own limits."""
 _BOM = "\ufeff"
 _FOR_DOMAINS = ("punycode", "idna")
 """Encodings that take the square of the length to decode."""
@@ -210,7 +210,7 @@ class SourceFile:
 
     @property
     def newline(self) -> str:
-        """What ends the lines."""
+        """The line ending."""
         return self._program.newline
 
     def position(self, offset: int) -> Position:

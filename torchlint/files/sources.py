@@ -20,7 +20,7 @@ MAX_KEPT_BYTES = 50_000_000
 """Text that is kept for the next file that imports it."""
 PACKAGE = "__init__"
 FILE, FOLDER, NOTHING, PATH, BELOW = "file", "folder", "", "path", "below"
-"""What there is under the name of a module; a folder may have no file of its own. `PATH`, `BELOW`: see `Module`."""
+"""Kinds of entry under a module's name; a folder may have no file of its own. `PATH`, `BELOW`: see `Module`."""
 MAX_BELOW = 2_000
 """Modules of a repository that are looked at for who imports one."""
 MAX_FOLDERS = 2_000
@@ -36,11 +36,11 @@ _IMPORTED = LazyPattern(r"([.\w]+)(?:\s+as\s+(\w+))?")
 _COMMENT = LazyPattern(r"#[^\n]*")
 
 Texts = Mapping[str, "bytes | None"]
-"""What stands in the place of files on disk, by path; None: there is no such file."""
+"""Contents that replace files on disk, by path; None: there is no such file."""
 
 
 class Import(NamedTuple):
-    """What is written in an import: `from module import names`, or the names of modules; each with its alias."""
+    """One import as written: `from module import names`, or the names of modules; each with its alias."""
 
     module: str
     names: list[tuple[str, str]]
@@ -77,7 +77,7 @@ def imports_in(code: bytes) -> Iterator[Import]:
 
 @dataclass(frozen=True)
 class Module:
-    """What there was under the name of a module: of a file its status and digest.
+    """The entry that a run found under a module's name: for a file, its status and digest.
 
     Of the kind `PATH` it is where is looked for what the files of a folder import: the digest names the folders. Of the
     kind `BELOW` it is all that lies below a folder.
@@ -95,7 +95,7 @@ class _Kin:
 
 
 class Sources:
-    """What lies in folders and files: each looked at once. With `texts` these stand in the place of what is on disk.
+    """Contents of folders and files, each read once. `texts` replace files on disk.
 
     What is sent to another process is looked at there again, unless it is not `on_disk`.
     """
@@ -105,7 +105,7 @@ class Sources:
         self._on_disk = on_disk
         self._run = run or os.urandom(8).hex()
         self.kin = _Kin() if kin is None else kin
-        """What those have in common that are looked at one after the other."""
+        """State shared by all `Sources` of one run."""
         self._names: dict[str, frozenset[str]] = {}
         self._files: dict[str, str | None] = {}
         self._read: dict[tuple[str, str], bytes | None] = {}
@@ -115,7 +115,7 @@ class Sources:
         self._found: dict[tuple[tuple[str, ...], str], tuple[str | None, tuple[str, ...]]] = {}
         self._imports: dict[tuple[str, str], list[Import]] = {}
         self.handing: dict[tuple[str, str, tuple[str, ...]], Handing] = {}
-        """What packages import, by path, `top` and the folders where modules are looked for first."""
+        """Imports of packages, by path, `top` and the folders to search first."""
         self._handed_on: dict[tuple[str, str], dict[str, list[str]]] = {}
         self._modules: dict[tuple[str, str], Module] = {}
         self._below: dict[str, tuple[str, ...]] = {}
@@ -160,7 +160,7 @@ class Sources:
         return f"{base}.py" if f"{name}.py" in self.names(folder) else None
 
     def kind(self, base: str) -> str:
-        """What there is under the name of a module."""
+        """The kind of entry under a module's name."""
         if self.file_of(base) is not None:
             return FILE
         folder, name = os.path.split(base)
@@ -271,14 +271,14 @@ class Sources:
             return None
 
     def imports(self, path: str, top: str) -> list[Import]:
-        """What is written in the imports of a module."""
+        """The imports of a module, as written."""
         known = self._imports.get((path, top))
         if known is None:
             known = self._imports[path, top] = list(imports_in(self.read(path, top) or b""))
         return known
 
     def handed_on(self, path: str, top: str) -> dict[str, list[str]]:
-        """What a module imports from others, as it is written there, by the name that it gives it."""
+        """The imports through which a module passes on names of other modules, by the name it gives them."""
         known = self._handed_on.get((path, top))
         if known is None:
             known = self._handed_on[path, top] = {}
@@ -291,7 +291,7 @@ class Sources:
     # -- what is remembered -------------------------------------------------------------------------
 
     def module(self, base: str, top: str) -> Module:
-        """What there is under the name of a module, to be compared with what there is later."""
+        """The entry under a module's name, to compare with a later one."""
         known = self._modules.get((base, top))
         if known is None:
             path = self.file_of(base)
@@ -341,7 +341,7 @@ class Sources:
         return digest_of(self.read(path, top) or b"")
 
     def _status(self, path: str) -> Status:
-        """What the system says of a file; nothing where that is not known."""
+        """The status of a file as the system reports it; None where it is unknown."""
         try:
             return () if path in self._texts else status_of(path)
         except (OSError, ValueError):
@@ -354,7 +354,7 @@ def _of_run(run: str, texts: tuple[tuple[str, bytes | None], ...], on_disk: bool
 
 
 def _entries(folder: str) -> list[os.DirEntry[str]]:
-    """What lies in a folder, in order; of a folder of data only some of it."""
+    """The entries of a folder, in order; only some of a folder of data."""
     try:
         with os.scandir(folder) as found:
             return sorted(islice(found, MAX_FOLDERS), key=lambda entry: entry.name)

@@ -20,5 +20,5 @@ def holds(data: bytes, words: Iterable[bytes]) -> bool:
 
 @lru_cache(maxsize=64)
 def _found_in(data: bytes) -> dict[bytes, bool]:
-    """What has been looked for in a file so far."""
+    """The words searched so far in a file."""
     return {}

@@ -1,4 +1,4 @@
-"""What jupyter-lsp is told of the language server, through the entry point `jupyter_lsp_spec_v1`."""
+"""The specification of the language server for jupyter-lsp, through the entry point `jupyter_lsp_spec_v1`."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ As a line magic (%torchlint) it lints PATH, or else the notebook as it was saved
 
 
 def load_ipython_extension(shell: Any) -> None:
-    """What `%load_ext torchlint` calls."""
+    """Called by `%load_ext torchlint`."""
     session = Session(shell)
     shell.events.register("pre_run_cell", session.before_cell)
     shell.events.register("post_run_cell", session.after_cell)
@@ -43,7 +43,7 @@ def load_ipython_extension(shell: Any) -> None:
 
 
 def unload_ipython_extension(shell: Any) -> None:
-    """What `%unload_ext torchlint` calls."""
+    """Called by `%unload_ext torchlint`."""
     session = vars(shell).pop(_LOADED)
     shell.events.unregister("pre_run_cell", session.before_cell)
     shell.events.unregister("post_run_cell", session.after_cell)
@@ -71,7 +71,7 @@ def _run_if_asked(shell: Any, session: Session, cell: str, wanted: bool) -> None
 
 
 def _lint_cell(session: Session, cell: str, options: Any) -> list[LintedFile]:
-    """What a cell does wrong, where those before it ran already: it holds the finding, or a place related to it."""
+    """Findings of a cell, after the cells before it ran: those inside it, or related to a place in it."""
     source, number = session.program_with(cell)
 
     def is_own(finding: Finding) -> bool:
@@ -144,7 +144,7 @@ def _options(line: str, *, is_cell: bool) -> Any:
 
 @contextmanager
 def _errors_of_the_user() -> Iterator[None]:
-    """What the user can set right is said in a line, without a traceback."""
+    """Report in one line, without a traceback, errors that the user can correct."""
     from IPython.core.error import UsageError
 
     from torchlint.engine.registry import RegistryError, UnknownRule

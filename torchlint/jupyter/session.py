@@ -12,7 +12,7 @@ from torchlint.files.notebook import SUFFIX
 from torchlint.files.source import SourceError, SourceFile
 
 NAME = f"session{SUFFIX}"
-"""What messages call the cells of a session; cell 3 is the one with the prompt `In [3]`."""
+"""The name of a session's cells in messages; cell 3 is the one with the prompt `In [3]`."""
 
 
 class Session:
@@ -57,7 +57,7 @@ class Session:
 
     @property
     def _texts(self) -> list[str]:
-        """What was typed, by prompt number from 1."""
+        """The typed texts, by prompt number from 1."""
         return list(self._shell.history_manager.input_hist_raw)[1:]
 
     @property

@@ -22,7 +22,7 @@ class Style:
     colour: bool = False
     summary: bool = True
     made: str = ""
-    """Of which commit, and when, for formats that are kept."""
+    """The commit and time of a report, for formats that people keep."""
 
 
 class _Format(Protocol):

@@ -9,9 +9,9 @@ from torchlint.lazy_pattern import LazyPattern
 
 _HASH = LazyPattern(r"#(?=#\w*\[)")
 _COLON = LazyPattern(r"^(\s*):(?=:)")
-"""What begins a command to GitHub, Azure and TeamCity: `##vso[` anywhere, `::error::` at the start of a line."""
+"""Starts of commands to GitHub, Azure and TeamCity: `##vso[` anywhere, `::error::` at the start of a line."""
 _HIDDEN = LazyPattern("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
-"""What HTML may not hold, and what makes readers see another text than there is."""
+"""Characters that HTML forbids, and those that make the text look different from what it is."""
 
 
 def printable(text: str, keep: str = "") -> str:

@@ -105,7 +105,7 @@ class _Line:
 
 
 def display_cells(text: str) -> list[tuple[str, int]]:
-    """What is displayed for each character, and how many columns it takes."""
+    """The displayed form of each character, and its width in columns."""
     cells = []
     column = 0
     for char in text:

@@ -23,7 +23,7 @@ _TAGS = {"+": "ins", "-": "del"}
 
 
 def fix_diff(source: SourceFile, fix: Fix) -> str:
-    """What the fix is called, and what it changes; only the first where the text cannot be read."""
+    """The title of a fix and its changes; only the title where the text cannot be decoded."""
     unsafe = "" if fix.safety is Safety.SAFE else ' <span class="dim">(unsafe: read it before you take it)</span>'
     title = f"<summary>fix: {prose(fix.message)}{unsafe}</summary>"
     lines = list(_lines(source, fix))

@@ -21,7 +21,7 @@ def folded(findings: Iterable[Finding]) -> list[list[Finding]]:
 
 
 def _key(finding: Finding) -> Finding:
-    """What repeats of a finding: all that is shown of it, but for its place."""
+    """The parts of a finding that repeat: everything shown except its place."""
     fix = finding.fix and replace(finding.fix, edits=())
     return replace(finding, span=_NOWHERE, fingerprint="", fix=fix)
 

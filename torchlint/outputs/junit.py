@@ -14,7 +14,7 @@ from torchlint.outputs.places import repository_path, shown_elsewhere, shown_pla
 from torchlint.results import LintedFile, Outcome
 
 _ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""What no XML document may hold, not even as a reference."""
+"""Characters that no XML document may hold, not even as a reference."""
 
 
 def render(outcome: Outcome, style: Style) -> str:

@@ -1,4 +1,4 @@
-"""What all HTML pages are: one file that fetches nothing, in one style."""
+"""The frame of all HTML pages: one file that fetches nothing, in one style."""
 
 from __future__ import annotations
 

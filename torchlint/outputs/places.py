@@ -94,7 +94,7 @@ def _path_inside(path: str) -> str:
 
 
 def _roots(folder: Path) -> Iterator[Path]:
-    """What may be the root of the repository of a file in `folder`, the most likely first."""
+    """Candidates for the repository's root of a file in `folder`, the most likely first."""
     yield from (Path(named) for name in _VARIABLES if (named := os.environ.get(name)))
     here = Path.cwd()
     yield from filter(None, (_top_of_git(here), _top_of_git(folder)))

@@ -10,7 +10,7 @@ from torchlint.results import Outcome
 
 
 class Row(NamedTuple):
-    """What one rule found: in how many files, and how many of its findings have a fix."""
+    """The findings of one rule: in how many files, and how many have a fix."""
 
     code: str
     name: str

@@ -88,6 +88,6 @@ def _fixable(found: Iterable[Finding]) -> Iterator[str]:
 
 
 def _unstable(outcome: Outcome) -> Iterator[str]:
-    """What --preview would add, where all findings count: of those that are left out nobody knows which are new."""
+    """The findings that --preview would add, if all findings count: a baseline does not list previews."""
     if outcome.unstable and not outcome.new_only:
         yield f"--preview shows at least {outcome.unstable:,} more."

@@ -1,4 +1,4 @@
-"""What a project says of itself: configuration, and which files are its own."""
+"""The project's own statements: configuration, and which files belong to it."""
 
 from __future__ import annotations
 

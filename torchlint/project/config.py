@@ -196,7 +196,7 @@ class _Reader:
         return replace(settings, files=(self.path, *below.files))
 
     def _layer(self, table: object) -> tuple[Layer, Path | None]:
-        """What the file sets, and which file it extends."""
+        """The settings of the file, and the file that it extends."""
         values = read_values(table, kinds.Place((), self._folder))
         values.pop("required-version", None)
         extended = values.pop("extend", None)
@@ -235,7 +235,7 @@ def read_values(table: object, place: kinds.Place) -> dict[str, Any]:
 
 
 def inline(text: str) -> Layer:
-    """What `--config KEY=VALUE` sets; a word needs no quotes. Raises `ConfigError`."""
+    """The setting of `--config KEY=VALUE`; a word needs no quotes. Raises `ConfigError`."""
     place = kinds.Place((), Path.cwd(), by_user=True)
     try:
         values = read_values(_parsed_inline(text), place)

@@ -1,4 +1,4 @@
-"""What Git would ignore: .gitignore files of every level, .git/info/exclude, and patterns of our own."""
+"""Files that Git would ignore: .gitignore of every level, .git/info/exclude, and torchlint's own patterns."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Folder:
     """A folder whose entries are asked about: all that is the same for each of them is found out once."""
 
     def __init__(self, path: Path, *sources: Sequence[Patterns]) -> None:
-        """Of the layers of a source, the last goes before the others; what one source ignores is ignored."""
+        """The last layer of a source overrides earlier ones; a path that one source ignores is ignored."""
         self._sources = [list(_seen_from(path, layers)) for layers in sources]
 
     def ignores(self, name: str, is_folder: bool) -> bool:

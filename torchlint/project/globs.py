@@ -30,11 +30,11 @@ _Token = str | _Class | None
 """A character, a class of them, or None for any; the empty text is a star."""
 _STAR = ""
 _Piece = str | tuple[_Token, ...]
-"""What stands between two stars, a token for each character; a text if all of them are plain."""
+"""The text between two stars, a token for each character; a string if all are plain."""
 _Segment = tuple[_Piece, ...]
 """The pattern of one name, cut at its stars."""
 _Run = tuple[_Segment, ...]
-"""What stands between two `**`, a segment for each name."""
+"""The part between two `**`, a segment for each name."""
 _Part = TypeVar("_Part", bound=Sized)
 
 

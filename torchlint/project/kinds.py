@@ -21,7 +21,7 @@ Where = tuple[str, ...]
 """A key, with those of the tables around it."""
 Schema = dict[str, Any]
 Hint = Callable[[str, Collection[str]], str]
-"""Of a key that is not known and those that are, what to add to the message."""
+"""A function that suggests, for an unknown key among the known ones, text for the message."""
 
 
 class WrongValue(Exception):
@@ -52,10 +52,10 @@ class Place:
 
 class Kind(Protocol):
     def read(self, value: object, place: Place) -> Any:
-        """What a value means; raises `WrongValue`."""
+        """The meaning of a value; raises `WrongValue`."""
 
     def schema(self) -> Schema:
-        """What values there are."""
+        """The possible values."""
 
 
 class Flag:
@@ -122,7 +122,7 @@ class Folders:
         return folders
 
     def _check_links(self, folder: str, place: Place) -> None:
-        """Of a pattern, what it matches and leads outside is left alone instead."""
+        """A pattern skips links that lead outside."""
         if any(char in folder for char in "*?["):
             return
         try:
@@ -306,7 +306,7 @@ def _hint_of_rule(key: str, known: Collection[str]) -> str:
 
 
 def kind_of(value: object) -> str:
-    """What a value is, in the words of TOML."""
+    """The type of a value, in TOML's words."""
     kinds = {bool: "a boolean", int: "an integer", float: "a number", str: "a string", dict: "a table"}
     if isinstance(value, list):
         return "a list of other things" if any(not isinstance(item, str) for item in value) else "a list"

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from torchlint.project.globs import Glob
 
 Origin = Callable[[int], str]
-"""What to call a pattern of a list, by its number from 0."""
+"""Names a pattern of a list, by its number from 0."""
 
 
 class _Rule(NamedTuple):

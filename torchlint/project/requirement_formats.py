@@ -24,14 +24,14 @@ _CONDA_VERSION = LazyPattern(r"([<>=!~]{0,3}\s*\d[\w.*]*)(?:[=\s][^,]*)?")
 
 
 def _of_list(text: str) -> Releases | None:
-    """Of a requirements.txt, also of one that `conda list --export` has written: `pytorch=1.7.0=py3_cuda`."""
+    """Reads a requirements.txt, also one by `conda list --export`: `pytorch=1.7.0=py3_cuda`."""
     lines = text.splitlines()[:_MAX_LINES]
     exported = (match[1] for match in map(_EXPORTED.match, lines) if match is not None)
     return required((*lines, *(f"torch=={version}" for version in exported)))
 
 
 def _of_conda(text: str) -> Releases | None:
-    """Of an environment.yml, whose entries stand on lines of their own: below `dependencies`, Conda's and pip's."""
+    """Reads an environment.yml, whose entries are on lines of their own: below `dependencies`, Conda's and pip's."""
     is_dependency, specifiers = False, []
     for line in text.splitlines()[:_MAX_LINES]:
         if line[:1] not in ("", " ", "\t", "-", "#"):
@@ -52,7 +52,7 @@ def _conda_clauses(text: str) -> Iterator[str]:
 
 
 def _of_project(text: str) -> Releases | None:
-    """Of a pyproject.toml: `[project]`, `[dependency-groups]`, or the tables of Poetry, PDM and uv."""
+    """Reads a pyproject.toml: `[project]`, `[dependency-groups]`, or the tables of Poetry, PDM and uv."""
     with suppress(ValueError, RecursionError):
         if not line_of_long_key(text):
             table = _toml.loads(text)
@@ -61,7 +61,7 @@ def _of_project(text: str) -> Releases | None:
 
 
 def _of_standard(table: object) -> Releases | None:
-    """What is needed in any case, or else in some."""
+    """The requirement that always holds, else an optional one."""
     project, tools = _get(table, "project"), _get(table, "tool")
     extras = (
         *_values(_get(project, "optional-dependencies")),
@@ -117,7 +117,7 @@ def _of_setup_py(text: str) -> Releases | None:
 
 
 Reader = Callable[[str], "Releases | None"]
-"""What reads the text of a file; None: it says nothing of torch."""
+"""Reads a file's text; None: the file does not mention torch."""
 READERS: Mapping[str, Reader] = {
     "pyproject.toml": _of_project,
     "setup.cfg": _of_setup_cfg,
@@ -126,13 +126,13 @@ READERS: Mapping[str, Reader] = {
     "environment.yml": _of_conda,
     "environment.yaml": _of_conda,
 }
-"""What reads each file, by its name; the first that says which `torch` decides in a folder."""
+"""The reader of each file, by its name; in a folder the first file that names a `torch` release decides."""
 _OTHERS = (
     (LazyPattern(r"(?:requirements?[\w.-]*|reqs?)\.(?:txt|in)$"), _of_list),
     (LazyPattern(r"(?i)[\w.-]*(?:env|conda)[\w.-]*\.ya?ml$"), _of_conda),
     (LazyPattern(r"[\w.-]+\.ya?ml$"), _of_conda),
 )
-"""What reads the files of other names: `requirements-gpu.txt`, `local_env.yml`, then `vision.yml`, if it is Conda's."""
+"""Readers for other names: `requirements-gpu.txt`, `local_env.yml`, then `vision.yml` if it is Conda's."""
 _MAX_OTHERS = 20
 """Files of each of these kinds of names that are read in a folder."""
 
@@ -155,6 +155,6 @@ def readers(names: Iterable[str]) -> Iterator[tuple[str, Reader]]:
 
 
 def readers_below(folder: str, names: Iterable[str]) -> Iterator[tuple[str, Reader]]:
-    """Those of a folder of `FOLDERS`, by the names of all that is in it."""
+    """The readers for a folder in `FOLDERS`, by the names of its entries."""
     pattern, reader = FOLDERS[folder]
     yield from ((name, reader) for name in sorted(names) if pattern.match(name))

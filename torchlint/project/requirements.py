@@ -25,7 +25,7 @@ _MAX_BYTES = 1_000_000
 
 
 class Requirements:
-    """What the folders of a run ask for, each file read once."""
+    """The PyTorch releases that the folders of a run require, each file read once."""
 
     def __init__(self, sources: Sources) -> None:
         """`sources` know where repositories end."""
@@ -45,7 +45,7 @@ class Requirements:
         return found
 
     def _asked_in(self, folder: Path) -> Releases | None:
-        """What the files right in a folder ask for: the first that says more than `torch`, else the first."""
+        """The requirement of the files directly in a folder: the first that says more than `torch`, else the first."""
         texts = ((_text(path), reader) for path, reader in self._files(folder))
         asked = (reader(text) for text, reader in texts if text is not None)
         found = [item for item in asked if item is not None]

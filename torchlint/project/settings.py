@@ -1,4 +1,4 @@
-"""What is to be looked for in which files: of a configuration file, and of the command line before it."""
+"""Settings for the files of a run: from a configuration file, overridden by the command line."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ROOTED = frozenset({"per_file_ignores", "exclude", "src"})
 
 @dataclass(frozen=True)
 class Layer:
-    """What one source says: a file, or the command line."""
+    """The settings of one source: a file, or the command line."""
 
     values: Mapping[str, Any]
     """By the names of the fields of `Settings`."""
@@ -42,7 +42,7 @@ class Layer:
 
 @dataclass(frozen=True, eq=False)
 class Settings:
-    """What is to be looked for, and in which files. Patterns are those of .gitignore, relative to `root`."""
+    """Which rules apply to which files. Patterns are those of .gitignore, relative to `root`."""
 
     root: Path
     select: tuple[str, ...] | None = None
@@ -99,7 +99,7 @@ class Settings:
         return self.roots.get(name, self.root)
 
     def selection(self, path: Path) -> Selection:
-        """What to look for in the file `path`; raises `registry.UnknownRule`."""
+        """The rules for the file `path`; raises `registry.UnknownRule`."""
         return self._selection(self._ignored(path))
 
     def choice(self, path: Path) -> str:
@@ -125,7 +125,7 @@ class Settings:
         return self._choices[ignored]
 
     def _ignored(self, path: Path) -> tuple[str, ...]:
-        """What is not to be looked for in this file only."""
+        """The rules that only this file ignores."""
         if not self.per_file_ignores:
             return ()
         inside = relative(path, self.root_of("per_file_ignores"))
@@ -195,7 +195,7 @@ def relative(path: Path, root: Path) -> str | None:
 
 @dataclass(frozen=True)
 class Overrides:
-    """What the command line says; it goes before every configuration file."""
+    """The settings of the command line; they override every configuration file."""
 
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
@@ -206,7 +206,7 @@ class Overrides:
     fixable: tuple[str, ...] = ()
     unfixable: tuple[str, ...] = ()
     layers: tuple[Layer, ...] = ()
-    """What `--config KEY=VALUE` says, each time; the options go before it."""
+    """The settings of each `--config KEY=VALUE`; the options override them."""
     said: Mapping[str, str] = field(default_factory=dict)
     """The option or variable by which a field was set, for whoever asks where it comes from."""
     per_file_ignores: tuple[tuple[str, tuple[str, ...]], ...] = ()

@@ -37,7 +37,7 @@ def _entries(value: str | None) -> list[str]:
 
 
 def of_setup_py(text: str) -> Releases | None:
-    """Of a setup.py that writes its requirements out, in the call or under a name."""
+    """Reads a setup.py that lists its requirements, in the call or under a name."""
     if may_be_too_deep(text.encode()):
         return None
     with suppress(*UNREADABLE):

@@ -1,4 +1,4 @@
-"""What the standard library's parser of TOML does not say: where a key stands, and that one is absurdly long."""
+"""Facts that the standard library's TOML parser does not report: the line of a key, and absurdly long keys."""
 
 from __future__ import annotations
 

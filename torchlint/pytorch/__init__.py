@@ -1,4 +1,4 @@
-"""What PyTorch does, as data, and how people name its things; each module is imported when it is first used."""
+"""PyTorch's behavior as data, and common names of its objects; each module is imported on first use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What PyTorch's callables mean, by qualified name or by method name; sources: the PyTorch 2.13 documentation."""
+"""Meaning of PyTorch's callables, by qualified name or method name; sources: the PyTorch 2.13 documentation."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ GRAD_MODES = {
 }
 """Context managers and decorators, with the mode that they switch to."""
 SET_GRAD_MODE = frozenset(functions_with(SwitchesGradMode)) - GRAD_MODES.keys()
-"""What switches to the mode that it is told."""
+"""Functions that set the grad mode from an argument."""
 SWITCHES_OFF = SET_GRAD_MODE | {name for name, mode in GRAD_MODES.items() if mode is GradMode.OFF}
 SWITCHES_ON = SET_GRAD_MODE | {name for name, mode in GRAD_MODES.items() if mode is GradMode.ON}
-"""What may switch gradients off, or on."""
+"""Functions that may switch gradients off, or on."""
 CHECKPOINTS = frozenset({"torch.utils.checkpoint.checkpoint"})
-"""What runs the function it is given a second time, in the backward pass."""
+"""Functions that run their function argument a second time, in the backward pass."""
 DROPPING = {
     name: effect.mode for name, effect in functions_with(DropsElements).items() if isinstance(effect, DropsElements)
 }
-"""What drops elements at random, with the parameter that may switch it off."""
+"""Functions that drop elements at random, with the parameter that may switch it off."""
 PARAMETERS = frozenset(name for entry in FUNCTIONS if entry.returns is Result.LEAF for name in entry.names)
-"""What makes a parameter of a module."""
+"""Callables that make a parameter of a module."""
 CLOCKS = frozenset(
     "time.time time.time_ns time.perf_counter time.perf_counter_ns time.monotonic time.process_time "
     "timeit.default_timer".split()
@@ -46,9 +46,9 @@ CREATORS = frozenset(
     ).split()
 )
 COPIERS = frozenset("tensor as_tensor from_numpy asarray FloatTensor DoubleTensor HalfTensor new_tensor".split())
-"""Those that make a tensor of data, which they are given first."""
+"""Functions that make a tensor of data, which is their first argument."""
 HANDING_ON = frozenset("Tensor FloatTensor as_tensor asarray".split())
-"""Those that make no new tensor of one that they are given: it keeps its graph."""
+"""Functions that return a tensor argument itself: it keeps its graph."""
 CREATOR_METHODS = frozenset(["new", "new_zeros", "new_ones", "new_empty", "new_full", "new_tensor"])
 
 # Methods of a tensor that give something without a graph, or no tensor at all.
@@ -57,7 +57,7 @@ GRADIENTS = ("grad", "_grad")
 ACCUMULATING = frozenset(
     "add sub mul div cat stack hstack vstack concat concatenate maximum minimum lerp append".split()
 )
-"""What makes a sum go on: `total = torch.lerp(total, loss, 0.1)`."""
+"""Functions that continue a sum: `total = torch.lerp(total, loss, 0.1)`."""
 ACCUMULATING_IN_PLACE = frozenset(["add_", "sub_", "lerp_"])
 """The same of what changes in place what it is called on."""
 PLAIN_METHODS = frozenset(
@@ -92,7 +92,7 @@ _OTHER_MODELS = (
     (re.compile(r"(convnext|swin|mvit)", re.IGNORECASE), DEPTH),
     (re.compile(r"vit_|VisionTransformer$", re.IGNORECASE), None),
 )
-"""Those that hold none: what they do in training only, by their defaults. From torchvision's own sources."""
+"""Models without them: their behavior in training only, by default. From torchvision's own sources."""
 PRETRAINED_DROPOUT = "dropout in its pretrained layers"
 _PRETRAINED_CLASS = re.compile(
     r"transformers\.(?:\w+\.)*(?:Bert|DistilBert|Roberta|XLMRoberta|Camembert|Electra|Deberta|DebertaV2|GPT2|M?T5|M?Bart"
@@ -104,7 +104,7 @@ _PRETRAINED_NAME = re.compile(
 )
 _AUTO_CLASS = re.compile(r"transformers\.(?:\w+\.)*AutoModel\w*\.from_pretrained$")
 MODELS_WITH_LOSSES = ("torchvision.models.detection.",)
-"""Those that give losses in training mode, results in evaluation mode: who wants a loss of validation data leaves them
+"""Models that return losses in training mode and results in evaluation mode: for a validation loss people keep them
 in training mode."""
 MODULE_EVIDENCE = (
     "parameters", "named_parameters", "modules", "named_modules", "children", "named_children", "eval",
@@ -113,7 +113,7 @@ MODULE_EVIDENCE = (
 OF_DISTRIBUTIONS = frozenset("log_prob entropy rsample cdf icdf perplexity".split())
 """Methods of distributions whose results have the graph of what the distribution was made of."""
 SHIFTED_DISTRIBUTIONS = frozenset("Normal MultivariateNormal LowRankMultivariateNormal Laplace Cauchy Gumbel".split())
-"""Those whose entropy does not depend on where they are, their first parameter: from the sources of PyTorch 2.13."""
+"""Distributions whose entropy does not depend on their first parameter: from the sources of PyTorch 2.13."""
 RECURRENT = frozenset("RNN LSTM GRU RNNCell LSTMCell GRUCell".split())
 """Modules that return an output and a state, each of them with a graph."""
 # Names that are a tensor's methods and also those of strings, lists, dictionaries and files.
@@ -208,7 +208,7 @@ WRAPPERS = re.compile(
     r"(DataParallel|DistributedDataParallel|DDP|FullyShardedDataParallel|FSDP|torch\.compile|torch\.jit\.script|"
     r"script_if_tracing|convert_sync_batchnorm|convert_syncbn_model)$"
 )
-"""What gives the module that it is given, wrapped, or with other layers in it."""
+"""Functions that return their module argument, wrapped or with other layers."""
 
 
 def operator_name(qualified: str) -> str | None:
@@ -232,7 +232,7 @@ def makes_scheduler(qualified: str) -> bool:
 
 
 def lost_by_model(qualified: str) -> str | None:
-    """What a ready-made model of this qualified name does in training only, as far as that is known."""
+    """The behavior of a ready-made model in training only, by qualified name, as far as it is known."""
     if not qualified.startswith(_MODE_DEPENDENT_MODELS) or qualified.startswith(MODELS_WITH_LOSSES):
         return None
     name = qualified.rpartition(".")[2]

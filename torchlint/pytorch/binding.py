@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 OTHER_NAMES = {"self": "input", "dim": "axis", "keepdim": "keepdims"}
-"""What functions of PyTorch call parameters besides, some of them since NumPy does."""
+"""Other names of parameters in PyTorch, some of them taken from NumPy."""
 
 
 class Parameters:

@@ -1,4 +1,4 @@
-"""What PyTorch has removed or deprecated, as data: `tests/probe_changes.py` compares it with the installed torch.
+"""Removed and deprecated API of PyTorch, as data: `tests/probe_changes.py` compares it with the installed torch.
 
 A status was seen on PyTorch 2.13: the symbol was used, or (`DOCUMENTED`) its documentation read. `since` is the first
 minor release that does so, as the wheels of all of them from 1.0 on show: docs/api-changes.md says where.
@@ -14,7 +14,7 @@ from torchlint.pytorch.releases import CURRENT, Release
 
 
 class Status(Enum):
-    """What using something does."""
+    """The effect of using a name."""
 
     MISSING = "no longer exists"
     RAISES = "raises an error"
@@ -55,7 +55,7 @@ class Change:
     """The qualified name; `<Class>` and `<function>` stand for all those of a module, `Tensor.add_` is a method."""
     status: Status
     instead: str
-    """What to write, for people."""
+    """The replacement, for people."""
     since: Release = CURRENT
     instead_since: Release = (1, 0)
     """The first release that has the replacement, or a later one."""
@@ -129,7 +129,7 @@ REMOVALS = (
     Change("Tensor.masked_select", _RAISES, "a mask of booleans", (2, 1), (1, 2)),
     Change("Tensor.__setitem__", _RAISES, "a mask of booleans", (2, 1), (1, 2)),
 )  # fmt: skip
-"""What raises, or does nothing."""
+"""API that raises, or does nothing."""
 
 _MODELS = "torchvision.models"
 _MODULES_OF_CLASSIFIERS = tuple(
@@ -254,4 +254,4 @@ DEPRECATIONS = (
     Change("torch.jit.script", _DOCUMENTED, "torch.compile or torch.export", (2, 10), (2, 1)),
     Change("torch.jit.trace", _DOCUMENTED, "torch.compile or torch.export", (2, 10), (2, 1)),
 )  # fmt: skip
-"""What still works."""
+"""API that still works."""

@@ -1,4 +1,4 @@
-"""What calling something can do to gradients, graphs, modes and memory, and what it can return."""
+"""Effects of calls on gradients, graphs, modes and memory, and their possible results."""
 
 from __future__ import annotations
 
@@ -129,11 +129,11 @@ Effect = (
     | ProbesMemory
     | DetectsAnomaly
 )
-"""What they name are parameters, `self` among them."""
+"""Effects that name parameters, `self` among them."""
 
 
 class Result(Enum):
-    """What a call returns."""
+    """The result of a call."""
 
     NOTHING = auto()
     PLAIN = auto()
@@ -149,7 +149,7 @@ class Result(Enum):
     COPY = auto()
     LEAF = auto()
     OPERATOR = auto()
-    """What the table of derivatives says: the result of an operator."""
+    """The result of an operator, as the table of derivatives describes it."""
     OBJECT = auto()
     """An object of which nothing else is known."""
     GRADIENTS = auto()

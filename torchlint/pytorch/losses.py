@@ -24,7 +24,7 @@ OLD = {
     "SoftMarginLoss": "soft_margin_loss",
     "TripletMarginLoss": "triplet_margin_loss",
 }
-"""Those that take `size_average` and `reduce`."""
+"""Losses that take `size_average` and `reduce`."""
 FUNCTIONS = {
     "NLLLoss2d": "nll_loss",
     **OLD,
@@ -35,12 +35,12 @@ FUNCTIONS = {
 }
 """The function that does what a module does."""
 OPERATORS = frozenset(FUNCTIONS.values())
-"""Those functions, as operators that make tensors."""
+"""The loss functions, as operators that make tensors."""
 AVERAGED = frozenset(
     "cross_entropy nll_loss binary_cross_entropy binary_cross_entropy_with_logits mse_loss l1_loss smooth_l1_loss "
     "huber_loss".split()
 )
-"""Those that by default give the mean of what each sample costs."""
+"""Losses whose default is the mean over samples."""
 REDUCING = frozenset({"reduction", "size_average", "reduce"})
 """The parameters that ask for something else."""
 POSITIONAL = {"cross_entropy": 1, "nll_loss": 1, "binary_cross_entropy": 1, "binary_cross_entropy_with_logits": 1}

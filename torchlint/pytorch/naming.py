@@ -1,4 +1,4 @@
-"""What names suggest where nothing is known: used to stay silent, and with other evidence to speak."""
+"""Meanings that names suggest where nothing is known: reasons for silence, and, with other evidence, for findings."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ BYSTANDER = _any_of(
     r"checkpoint saver wandb profil progress pbar bar$ stats history "
     r"tracker monitor early stopp summary board visuali vis$ plot buffer memory replay env"
 )
-"""What logs, measures, averages or schedules: its methods leave gradients alone."""
+"""Names of objects that log, measure, average or schedule: their methods leave gradients alone."""
 
 
 def is_harmless_to_optimizer(call: str) -> bool:
@@ -183,14 +183,14 @@ TELLS_RECOMPUTATION = _any_of("grad recomput checkpoint first (?:^|_)seen")
 DIFFERENTIATING = _any_of(
     "grad backward attack perturb adversar saliency attribut jacob hess(?:$|ian) derivative (?:^|_)shap(?:_|$)"
 )
-"""What takes gradients of a model's output, and what it gives."""
+"""Functions that take gradients of a model's output, and their results."""
 FORCES = _any_of("^derivatives?$ (?:^|_)forces$")
 """Names of gradients that a module computes itself, of an energy."""
 COUNTING = _any_of(
     r"accuracy(?!.*loss) accuracies (?:^|_)top_?[15](?:_|$) (?:^|_)roc_?auc (?:^|_)auroc f1_?score confusion_matrix "
     "(?:num|n|count|total)_correct"
 )
-"""What counts right answers: the result has no graph, whatever it is given."""
+"""Functions that count correct answers: the result has no graph, whatever the arguments."""
 SHOWING = _any_of("plot show view visuali display draw grid sample")
 """Names of functions that run a model for a picture."""
 PHASE = _any_of(r"phase (?:^|_)(?:split|stage|mode|subset|partition)$")
@@ -217,7 +217,7 @@ INFERENCE = _any_of("infer generat(?!ed|or)")
 SEARCHING = _any_of(r"recogni[sz]e (?:^|_)beam(?:_|$) beam_?search (?:^|_)greedy(?:_|$) stream(?!s?$) incremental")
 """Functions that decode step by step, what was trained before."""
 CACHE = _any_of(r"(?:^|_)cache past_key incremental_state streaming")
-"""What only inference goes on with from call to call."""
+"""State that only inference carries from call to call."""
 EVALUATING = _any_of(r"(?:^|_)(?:val|valid|vali|test|dev|eval)(?:_|$|[A-Z\d]) validat evaluat (?:^|_)held_?out")
 """Functions and data of evaluations: `validate`, `test_loader`."""
 STOCHASTIC = _any_of(
@@ -236,7 +236,7 @@ DEBUGGING = _any_of("debug anomal nan detect check verbose trace profil test ins
 # -- what an iteration is --------------------------------------------------------------------------------------
 
 LOADER = _any_of(r"loader dataset (?:^|_)data_?iter")
-"""What holds batches: who is handed it does a whole job."""
+"""Holders of batches: a function that receives one does a whole job."""
 LOADING = _any_of(r"load (?:^|im|_)read open fetch")
 """Calls that bring data of a file into memory, rather than change it."""
 COLLECTING = _any_of(

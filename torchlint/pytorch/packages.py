@@ -20,4 +20,4 @@ LIBRARIES = (HARMLESS_PACKAGES - {"datasets", "higher", "string"}) | frozenset(
     ).split()
 )
 OTHER_FRAMEWORKS = frozenset("jax flax objax haiku paddle mxnet mindspore chainer oneflow jittor".split())
-"""What a file trains with that imports one of these, and neither torch nor all that another file has."""
+"""Frameworks of files that train with neither torch nor the rest of a mixed file."""

@@ -11,13 +11,13 @@ SEEDING = frozenset(
         "torch.cuda.manual_seed_all torch.cuda.random.manual_seed torch.cuda.random.manual_seed_all"
     ).split()
 )
-"""What seeds a generator of the process, with its first argument."""
+"""Functions that seed a generator of the process with their first argument."""
 SEEDING_WITHOUT_RESULT = SEEDING - {"torch.manual_seed", "torch.random.manual_seed"}
-"""Those that return None; the others return a generator."""
+"""Seeding functions that return None; the others return a generator."""
 GENERATORS = frozenset(
     ("random.Random numpy.random.default_rng numpy.random.RandomState numpy.random.Generator torch.Generator").split()
 )
-"""What makes a generator of its own."""
+"""Functions that make a generator of their own."""
 DRAWING_FROM_PYTHON = frozenset(
     (
         "random randint randrange choice choices sample shuffle uniform gauss normalvariate triangular betavariate "

@@ -43,7 +43,7 @@ class Transfer:
     rest: str = ""
     """The parameter that takes all arguments that are left."""
     dimensions: int = 0
-    """Of a layer for images and their like: how many dimensions it goes over."""
+    """For a layer over images and the like: the number of dimensions it works on."""
 
     @property
     def parameters(self) -> Parameters:
@@ -224,4 +224,4 @@ TENSOR_TYPES = {
 INTEGRAL = frozenset({"int64", "int32", "int16", "int8", "uint8", "bool"})
 """Element types of tensors that have no gradients."""
 INTEGER_TYPES = frozenset(f"torch.{name}" for name, dtype in (DTYPES | TENSOR_TYPES).items() if dtype in INTEGRAL)
-"""What names one of them."""
+"""Names of integer types."""

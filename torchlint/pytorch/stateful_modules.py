@@ -15,11 +15,11 @@ WEIGHTED = frozenset(
         "RNNCell Transformer TransformerDecoderLayer TransformerEncoderLayer"
     ).split()
 )
-"""Those that always own weights."""
+"""Modules that always own weights."""
 
 
 class _Norm(NamedTuple):
-    """What a normalization may own: by a parameter, and whether it does where that is not given."""
+    """Possible state of a normalization: its parameter, and the default."""
 
     parameters: Parameters
     flags: dict[str, bool]
@@ -41,7 +41,7 @@ NORMS = {
     "LayerNorm": _norm("normalized_shape eps elementwise_affine", elementwise_affine=True),
     "RMSNorm": _norm("normalized_shape eps elementwise_affine", elementwise_affine=True),
 }
-"""Those that own weights or statistics unless they are told not to, or only if they are told to."""
+"""Modules that own weights or statistics by default, or only on request."""
 
 
 def may_own(qualified: str) -> bool:
@@ -51,7 +51,7 @@ def may_own(qualified: str) -> bool:
 
 
 def owned(name: str, call: ast.Call) -> str:
-    """What a module that is made by a call surely owns: "weights", "statistics", or nothing."""
+    """State that a module made by a call certainly owns: "weights", "statistics", or none."""
     if name in WEIGHTED:
         return "weights"
     norm = NORMS.get(name)

@@ -1,4 +1,4 @@
-"""What callables of PyTorch, and of packages around it, do and return; sources: the PyTorch 2.13 documentation."""
+"""Behavior and results of callables of PyTorch and related packages; sources: the PyTorch 2.13 documentation."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Api:
 
     @property
     def last_names(self) -> Iterable[str]:
-        """What calls are written with."""
+        """The last names of calls."""
         return (name.rpartition(".")[2] for name in self.names)
 
 
@@ -216,7 +216,7 @@ def function(name: str) -> Api | None:
 
 @lru_cache(maxsize=4096)
 def family(name: str) -> Api | None:
-    """What is common to all functions, or classes, of a module that a qualified name is in."""
+    """Facts common to all functions or classes of the module that contains a qualified name."""
     module, _, last = name.rpartition(".")
     while module:
         known = _BY_NAME.get(f"{module}.{_ANY}") or (last[:1].isupper() and _BY_NAME.get(f"{module}.{_CLASS}"))
@@ -253,7 +253,7 @@ def methods_with(*effects: type[Effect]) -> frozenset[str]:
 
 
 def last_names_with(*effects: type[Effect]) -> frozenset[str]:
-    """What calls with one of these effects are written with: `step`, `optimizer_step`."""
+    """The last names of calls with one of these effects: `step`, `optimizer_step`."""
     return methods_with(*effects) | {name.rpartition(".")[2] for name in functions_with(*effects)}
 
 
@@ -287,12 +287,12 @@ def words_for(result: Result) -> tuple[bytes, ...]:
 
 
 def _written(entry: Api) -> Iterable[str]:
-    """What a call is written with; of one that has its effect by a keyword, the keyword."""
+    """The name that a call is written with; for an effect of a keyword, the keyword."""
     return entry.parameters.by_keyword or entry.last_names
 
 
 def shortest(names: Iterable[str]) -> tuple[bytes, ...]:
-    """Those names that hold none of the others: what holds `manual_backward` holds `backward`."""
+    """The names that contain none of the others: a text with `manual_backward` contains `backward`."""
     known = set(names)
     found = (name for name in known if not any(other != name and other in name for other in known))
     return tuple(sorted(name.encode() for name in found))

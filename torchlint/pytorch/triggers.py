@@ -36,7 +36,7 @@ CLIP = words(Clips)
 EVAL = words(EvaluatesModule)
 KEEP = words(Keeps)
 SUM = shortest(ACCUMULATING_IN_PLACE | {"lerp"})
-"""What makes a sum go on without an operator."""
+"""Names that continue a sum without an operator."""
 ACTING = shortest(ACTING_METHODS | {name.rpartition(".")[2] for name in CONTEXTS})
 """Methods that act, and context managers, also where the brackets behind them are missing."""
 EMPTY_CACHE = words(FreesCache)

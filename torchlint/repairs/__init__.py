@@ -66,7 +66,7 @@ def out_of_place(model: Model, nodes: Nodes | None, mutate: Mutate) -> Change | 
 
 
 def without_activation(model: Model, nodes: Nodes | None, loss: Site, activation: Site) -> Change | None:
-    """What an activation in front of a loss is made of in its place; None where something else reads it."""
+    """The operand that replaces an activation in front of a loss; None if other code reads the activation."""
     from torchlint.repairs.activation import Activation
 
     return Activation(model, nodes, loss, activation).removal() if nodes is not None else None

@@ -20,7 +20,7 @@ class Activation:
         self._site = activation
 
     def removal(self) -> Change | None:
-        """What the activation is made of in its place, where the loss is all that reads it."""
+        """The operand in place of the activation, where only the loss reads the activation."""
         if self._site.inner is not None:
             return None
         node, written = self._model.tree.node(self._site), self._nodes.at(self._site)
@@ -42,7 +42,7 @@ class Activation:
 
 
 def first_argument(call: ast.AST) -> ast.expr | None:
-    """What a call is given as its input."""
+    """The first argument of a call."""
     if not isinstance(call, ast.Call):
         return None
     named = [item.value for item in call.keywords if item.arg == "input"]

@@ -23,7 +23,7 @@ _SHOWING = frozenset(
 
 
 class KeptTensor(Protocol):
-    """What a repair has to know of a tensor that is kept: the answer of a rule has it."""
+    """The facts that a repair needs about a kept tensor; a rule's answer provides them."""
 
     @property
     def keep(self) -> Keep:
@@ -178,7 +178,7 @@ def _detached(expression: cst.BaseExpression, kept: KeptTensor, *, is_tensor: bo
 
 
 def _kept(keep: cst.CSTNode) -> cst.BaseExpression | None:
-    """What a statement keeps, as it is written there."""
+    """The expression that a statement keeps, as written."""
     if isinstance(keep, cst.AugAssign):
         return _only_element(keep.value)
     if isinstance(keep, cst.Assign):
@@ -199,7 +199,7 @@ def _only_element(value: cst.BaseExpression) -> cst.BaseExpression | None:
 
 
 def _beside(source: cst.BaseExpression, target: str) -> cst.BaseExpression | None:
-    """What an expression puts beside the old value of its target: `total + loss`, `torch.cat([total, loss])`."""
+    """The expressions added to the old value of the target: `total + loss`, `torch.cat([total, loss])`."""
     parts: list[cst.BaseExpression] = []
     if isinstance(source, cst.BinaryOperation):
         parts = [source.left, source.right]

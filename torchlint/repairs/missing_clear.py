@@ -21,7 +21,7 @@ from torchlint.syntax.python_ast import FUNCTIONS, arguments, children, dotted, 
 
 
 class UnclearedStep(Protocol):
-    """What a repair has to know of gradients that are not cleared: the answer of a rule has it."""
+    """The facts that a repair needs about gradients that are not cleared; a rule's answer provides them."""
 
     @property
     def backward(self) -> Backward:
@@ -106,7 +106,7 @@ class MissingClear:
         return TriedClearing(self.ownership, self._items(stale), stale.loop, stale.step)
 
     def _items(self, stale: UnclearedStep) -> list[Item]:
-        """What happens to gradients in an iteration."""
+        """Changes of gradients in an iteration."""
         return self.ownership.touching(stale.loop or self._trace(stale))
 
     def _trace(self, stale: UnclearedStep) -> Trace:

@@ -157,7 +157,7 @@ class OutOfPlace:
         return None
 
     def _bound(self, call: cst.Call, target: str) -> Sequence[NodeEdit] | None:
-        """What binds the result of a call to the name whose value it changed; None if it is used otherwise."""
+        """The binding of a call's result to the name that the call changed; None if the result has another use."""
         parent = self.tree.parent(call)
         if self.tree.stands_alone(call):
             return [Prepend(call, f"{target} = ")] if target else None
@@ -202,7 +202,7 @@ def _bindings(scope: ast.AST) -> dict[str, list[ast.AST]]:
 
 
 def _sources(node: ast.AST, name: str, *, alone: bool) -> Iterator[ast.expr]:
-    """What a statement binds a name to, if something else has the same tensor; if it is `alone`, also a part of it."""
+    """The sources of a binding that share their tensor with the name; with `alone` also parts of a tensor."""
     same = (ast.Name, ast.Attribute, ast.Subscript)
     if isinstance(node, ast.Assign) and any(dotted_name(target) == name for target in node.targets):
         if isinstance(node.value, (*same, ast.Call, ast.Dict, ast.List, ast.Tuple) if alone else same):

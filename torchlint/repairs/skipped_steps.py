@@ -19,7 +19,7 @@ class Reason(Enum):
     ACCUMULATION = auto()
     """A number of iterations adds up: their gradients are to stay until the step."""
     REFUSAL = auto()
-    """What the iteration computed is refused, or an error ended it: its gradients are to go."""
+    """The iteration's result is refused, or an error ended it: its gradients must go."""
     CONSTANT = auto()
     """Something decides that is the same in all iterations, or in all but the first: they all step, or none does."""
     UNKNOWN = auto()

@@ -18,7 +18,7 @@ from torchlint.syntax.matching import Nodes
 from torchlint.syntax.python_ast import Site, dotted, site_of
 
 _ITERATIONS = 2
-"""What an iteration leaves is what the next one begins with."""
+"""Each iteration begins with the state that the previous one left."""
 Modes = frozenset[bool | None]
 """The modes in which the paths to a point may have left a module; None: as it was before the loop, or not known."""
 Arrivals = dict[Pass, Modes]
@@ -26,7 +26,7 @@ Arrivals = dict[Pass, Modes]
 
 
 class TrainedInEvaluation(Protocol):
-    """What a repair has to know of a module that is trained in evaluation mode: the answer of a rule has it."""
+    """The facts that a repair needs about a module trained in evaluation mode; a rule's answer provides them."""
 
     @property
     def forward(self) -> Pass:
@@ -38,7 +38,7 @@ class TrainedInEvaluation(Protocol):
 
     @property
     def name(self) -> str:
-        """What the module is called where it is switched."""
+        """The module's name where its mode is set."""
 
 
 class Place(NamedTuple):

@@ -18,7 +18,7 @@ State = TypeVar("State")
 
 
 class Gradients(NamedTuple):
-    """What one path has left in the gradients of an optimizer."""
+    """The gradients that one path leaves in an optimizer."""
 
     used: bool = False
     """Whether those are still there that the step in question has used."""
@@ -36,7 +36,7 @@ class Gradients(NamedTuple):
 
 @dataclass
 class Outcome:
-    """What happens on one path at least."""
+    """The outcome on at least one path."""
 
     takes_used: bool = False
     """A step takes gradients together with others that the step in question has used."""
@@ -65,7 +65,7 @@ class TriedClearing:
         self._used_by = used_by
 
     def outcome(self, optimizer: Value, place: Backward | Step | None) -> Outcome:
-        """What a clearing before a pass, or after a step, does to the gradients of an optimizer; None: no clearing."""
+        """The effect on an optimizer's gradients of clearing before a pass, or after a step; None: no clearing."""
         found = Outcome()
         after = partial(self._after, optimizer=optimizer, own=self._own_passes(optimizer), place=place, found=found)
         flow = Flow[Gradients](lambda event, states: frozenset(after(event, state) for state in states))

@@ -157,7 +157,7 @@ def may_fork() -> bool:
 
 @contextmanager
 def _interrupts_held() -> Iterator[None]:
-    """What is started here is never interrupted; this process is, a moment later."""
+    """Protect the processes started here from interrupts; this process handles them a moment later."""
     import signal
 
     if not hasattr(signal, "pthread_sigmask"):

@@ -35,7 +35,7 @@ _WINDOW_OF_OTHERS = 64
 
 @dataclass(frozen=True)
 class Means:
-    """What a run may use. None of it changes what is found."""
+    """Resources of a run. None of them changes its findings."""
 
     jobs: int | None = 1
     """Processes; None: as many as pay."""
@@ -73,7 +73,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What came of a job: None if there is nothing to tell, as with most files; and what was linted."""
+    """The result of a job: None if there is nothing to report, as for most files; and the linted file."""
 
     linted: LintedFile | None
     stamp: Stamp | None = None
@@ -134,7 +134,7 @@ class _Counter:
 
 
 def _known(target: Target, fixing: Fixing | None, means: Means) -> Done | None:
-    """What an earlier run has found; what may be fixed is looked at again."""
+    """The result of an earlier run; files that may be fixed are linted again."""
     known = means.cache.find(target) if means.cache else None
     if known is None or (fixing and known.findings):
         return None
@@ -335,7 +335,7 @@ def _lint_alone(tasks: Sequence[_Task]) -> list[Done]:
 
 
 def _lint_until_death(tasks: Sequence[_Task]) -> Iterator[Done]:
-    """What one process does of the tasks before one kills it; raises `NoProcesses`."""
+    """Lint tasks in one process until a task kills it; raises `NoProcesses`."""
     from concurrent.futures import BrokenExecutor
 
     from torchlint.run.process_pool import processes

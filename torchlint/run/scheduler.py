@@ -16,11 +16,11 @@ Result = TypeVar("Result")
 
 _LEAST = 16 * 1024
 _MOST = 4 * 1024 * 1024
-"""What a chunk weighs: less is not worth sending, and after more of it nobody sees that anything happens."""
+"""The weight of a chunk: a smaller one is not worth sending, a larger one stops visible progress."""
 _OWN_CHUNK = 128 * 1024
 """A task of this weight is not left for the end."""
 _EACH = 1_000
-"""What a task weighs beside its bytes."""
+"""The weight of a task besides its bytes."""
 _INTERVAL = 0.5
 """Seconds after which one who waits is told so."""
 
@@ -86,7 +86,7 @@ def dispatched(
 
 @dataclass
 class _Shift(Generic[Task, Result]):
-    """What one executor does before it has done all, or breaks."""
+    """The work of one executor until it has finished, or breaks."""
 
     crew: Crew[Task, Result]
     waiting: deque[Sequence[Task]]

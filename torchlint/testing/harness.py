@@ -260,7 +260,7 @@ class Case:
     check: str
 
     def problems(self, *, bless: bool = False) -> list[str]:
-        """What is wrong, each with file and line; empty when all is well.
+        """The problems, each with file and line; empty when there are none.
 
         To `bless` is to write what the fixes make of the fixture, before that is looked at.
         """
@@ -306,7 +306,7 @@ def known_limits(root: Path, rules: Rules | None = None) -> Counter[tuple[str, s
 
 
 def example_problems(rule: AnyRule, rules: Rules | None = None) -> list[str]:
-    """What is wrong with the examples in a rule's docstring: the first must fire, the second be silent."""
+    """Problems of the examples in a rule's docstring: the first must fire, the second be silent."""
     name = rule.rule_name()
     found = _EXAMPLES.search(rule.meta().documentation)
     if found is None:

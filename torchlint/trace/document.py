@@ -1,4 +1,4 @@
-"""What a trace holds, without a node of any parser, and its JSON with one row a line."""
+"""The contents of a trace, without nodes of any parser, and its JSON with one row a line."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torchlint.files.source import SourceFile
 from torchlint.finding import Span
 
 Facts = dict[str, Any]
-"""What is known of something, as JSON; what goes without saying is left out."""
+"""Facts about something, as JSON; defaults are left out."""
 Place = list[int]
 """Line and column in code points, both from 0; in a notebook those in the cell, whose number comes third."""
 
@@ -48,7 +48,7 @@ class Holding:
 
 @dataclass(frozen=True)
 class FunctionTrace:
-    """What happens in a function, or in the module's own statements (`name` is empty), with what they call."""
+    """The events of a function, or of the module's own statements (`name` is empty), with those of its callees."""
 
     name: str
     span: Span | None
@@ -60,7 +60,7 @@ class FunctionTrace:
 
 @dataclass(frozen=True)
 class Answered:
-    """What a relation, by its name, answers about the code of a span."""
+    """The answer of a relation, named by it, about the code of a span."""
 
     relation: str
     span: Span
@@ -89,7 +89,7 @@ class FileTrace:
     It is "" of those that are. None: imports of this file are not followed.
     """
     answers: tuple[Answered, ...] = ()
-    """What the relations of `torchlint.model.relations` answer about the file."""
+    """The answers of the relations of `torchlint.model.relations` about the file."""
 
     def json(self) -> str:
         """One JSON object, with a line for each row and each value."""

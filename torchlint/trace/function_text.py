@@ -1,4 +1,4 @@
-"""What happens in one function, for people: its optimizers, its events as an outline, and what is unknown."""
+"""The events of one function, for people: its optimizers, an outline of its events, and its unknowns."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _WORDS = {
 _HEADED = frozenset({"for", "while", "if", "match"})
 """Loops and branches that are shown as the first line of their source."""
 _OTHER_ARMS = {"conditional": "or", "callees": "or", "try": "except:"}
-"""What stands before the second arm of a branch and those after it."""
+"""Words before the second and later arms of a branch."""
 
 
 class FunctionText:
@@ -79,7 +79,7 @@ class FunctionText:
         return f"{paint(self._function.name, 'heading')} ({cell}line {place.line}{called})"
 
     def _role(self, value: str) -> str:
-        """What is cleared, but never steps, may be a module too."""
+        """An object that is cleared but never steps may also be a module."""
         return "optimizer" if value in self._stepping or not self._words.is_unknown(value) else "optimizer or module"
 
     # -- rows ---------------------------------------------------------------------------------------
@@ -116,7 +116,7 @@ class FunctionText:
         return word, self._code(row), self._words.note(row, self._callee(row), self._function.optimizers)
 
     def _arm(self, index: int, row: Row) -> str:
-        """What stands before an arm of a branch; mostly nothing before the first."""
+        """The words before an arm of a branch; mostly none before the first."""
         number, branch = row.facts["number"], self._outline.rows[self._outline.around[index]]
         form = branch.facts.get("form", branch.word)
         if form == "match":

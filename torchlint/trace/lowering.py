@@ -63,13 +63,13 @@ _FORMS: Mapping[str, str] = {
     "For": "for", "AsyncFor": "for", "While": "while", "ListComp": "comprehension", "SetComp": "comprehension",
     "DictComp": "comprehension", "GeneratorExp": "comprehension",
 }  # fmt: skip
-"""What branches and loops are in the source."""
+"""Branches and loops of the model, as constructs of the source."""
 _GENERATIONS = 8
 """So many owners of a value tell it from others of its name."""
 
 
 def trace(source: SourceFile, rules: Iterable[AnyRule] = (), following: Following | None = None) -> FileTrace:
-    """What the model sees in a file, and which of these rules look into it.
+    """The model's view of a file, and which of these rules analyze it.
 
     With `following` what it imports of its repository is seen, too.
 
@@ -112,7 +112,7 @@ class _Lowering:
         return FileTrace(self.source, names, is_test, functions, facts, skipped, cut_short, modules, answers)
 
     def _relations(self) -> Iterator[Answered]:
-        """What each relation answers about places in the file, each answer once."""
+        """The answers of each relation about places in the file, each answer once."""
         for name in NAMES:
             relation: Relation = getattr(self.model, name)
             given = {answer for answer in relation.answers() if self.tree.own_node(answer.site) is not None}
@@ -192,7 +192,7 @@ class _Lowering:
         return {**facts, **self._position(event), **self._answers(event, optimizers)}
 
     def _position(self, event: Event) -> Facts:
-        """What an event stands in, and what control has come past, as the rules are told it."""
+        """The position of an event: the structures around it, and the control flow before it, as rules see it."""
         places = {
             "loops": [self._place(loop.site) for loop in event.loops],
             "calls": [self._place(call) for call in event.calls],
@@ -213,7 +213,7 @@ class _Lowering:
     # -- answers ------------------------------------------------------------------------------------
 
     def _answers(self, event: Event, optimizers: list[Value]) -> Facts:
-        """What the model says of an event when it is asked; answers of no are left out."""
+        """The model's answers about an event; answers of no are left out."""
         if isinstance(event, Backward):
             return self._by_optimizer("reaches", {item: self._reaches(event, item) for item in optimizers})
         facts = self._by_optimizer("clears", {item: self._clears(event, item) for item in optimizers})
@@ -278,7 +278,7 @@ def _form(item: Branch | Try | Loop | Inlined) -> Facts:
 
 
 def _stated(event: Event) -> dict[str, object]:
-    """What an event says beside its place, as far as that is not the default."""
+    """The facts of an event besides its place, where they differ from the default."""
     own = [item for item in dataclasses.fields(event) if item.init and item.name not in ("site", "expression")]
     return {item.name: value for item in own if (value := getattr(event, item.name)) != item.default}
 

@@ -85,7 +85,7 @@ class Outline:
 
     @cached_property
     def _shown(self) -> set[int]:
-        """What is wanted, and the exits that change what a loop with such rows does next."""
+        """The requested rows, and exits that change the next step of a loop with such rows."""
         exits = (index for index, row in enumerate(self.rows) if row.kind is Exit and self._leaves_a_loop(index))
         return self._busy | self._with_surroundings(exits)
 

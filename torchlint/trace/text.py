@@ -45,7 +45,7 @@ def _about_rules(trace: FileTrace, off: Sequence[str]) -> Iterator[str]:
 
 
 def _about_relations(trace: FileTrace, paint: Paint) -> Iterator[str]:
-    """What each relation answers, by place."""
+    """The answers of each relation, by place."""
     for relation, answers in groupby(trace.answers, lambda answer: answer.relation):
         yield from ("", paint(f"relation `{relation}`", "heading"))
         yield from columns([_answer(trace, answer) for answer in answers], paint)
@@ -68,7 +68,7 @@ def _about_the_rest(trace: FileTrace, told: Sequence[FunctionText]) -> Iterator[
 
 
 def _about_modules(trace: FileTrace) -> Iterator[str]:
-    """What was followed of what the file imports, and what was not."""
+    """Which imports of the file were followed, and which were not."""
     modules = {printable(way): why for way, why in (trace.modules or {}).items()}
     yield from _named("Followed into", [way for way, why in modules.items() if not why])
     for reason in dict.fromkeys(filter(None, modules.values())):

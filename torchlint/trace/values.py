@@ -91,7 +91,7 @@ class Values:
 
 
 def _identity(value: Value) -> object:
-    """What makes a value the same: functions, classes and what is imported are met as several values."""
+    """The identity of a value: the model meets functions, classes and imports as several values."""
     if isinstance(value, (Function, Class)):
         return type(value), value.info
     return (External, value.name) if isinstance(value, External) else value
@@ -104,7 +104,7 @@ def _kind(value: Value) -> str:
 
 
 def _known(value: Value) -> dict[str, object]:
-    """What is known of a value beside its kind; of other values as values."""
+    """Facts about a value besides its kind; other values in them are values."""
     if isinstance(value, Unknown):
         owner = value.parents[:1] if isinstance(value, _PARTS) else ()
         origin = value.kind.value if isinstance(value, Utility) else value.origin

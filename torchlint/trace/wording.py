@@ -34,7 +34,7 @@ class Wording:
         return ", ".join(dict.fromkeys(map(self.name, values)))
 
     def nature(self, value: str, owners: int = _MAX_OWNERS) -> str:
-        """What a value is: "a parameter", "an attribute of `state`, a parameter"; so many owners are explained."""
+        """The nature of a value, with its owners: "a parameter", "an attribute of `state`, a parameter"."""
         facts: Facts = self.values.get(value, {"kind": "plain"})
         kind: str = facts["kind"]
         if kind == "unknown":
@@ -58,7 +58,7 @@ class Wording:
         return text.format(owner=name) + (f", {self.nature(owner, owners - 1)}" if owners and explained else "")
 
     def _alternatives(self, value: str) -> list[str]:
-        """What a value is one of."""
+        """The alternatives of a value."""
         found: dict[str, None] = {}
         stack = [value]
         while stack:
@@ -81,7 +81,7 @@ class Wording:
     # -- optimizers ---------------------------------------------------------------------------------
 
     def holding(self, holding: Holding) -> str:
-        """What an optimizer is and holds."""
+        """A description of an optimizer and its parameters."""
         start = f"{self.name(holding.value)}: {self.nature(holding.value)}"
         if self.values[holding.value]["kind"] == "tensor":
             return f"{start}, updated by hand"
@@ -103,7 +103,7 @@ class Wording:
     # -- events -------------------------------------------------------------------------------------
 
     def note(self, row: Row, callee: str, optimizers: Sequence[Holding]) -> str:
-        """What an event does, as far as its source does not say it. `callee` is what an unresolved call calls."""
+        """The effect of an event that its source does not show. `callee` is the callee of an unresolved call."""
         mode = {"off": "gradients off", "unknown": "gradients on or off"}.get(row.facts.get("mode", ""), "")
         say = _NOTES.get(row.kind)
         notes = [mode, say(self, row.facts) if say else "", self._effect(row, optimizers)]
@@ -114,7 +114,7 @@ class Wording:
         return "; ".join(note for note in notes if note)
 
     def _effect(self, row: Row, optimizers: Sequence[Holding]) -> str:
-        """What it means for the gradients of the optimizers."""
+        """The effect on the gradients of the optimizers."""
         if row.kind is events.Backward:
             nobody = "for none of the optimizers" if optimizers else ""
             return self._answered(row.facts.get("reaches", {}), "for") or nobody
@@ -184,7 +184,7 @@ _ORIGINS = {
     "expression": "an expression that torchlint does not read",
     "sent": "what a generator is sent",
 }
-"""What unknowns are, by where they come from."""
+"""Descriptions of unknowns, by their origin."""
 _KINDS = {
     "plain": "a number, text or None",
     "external": "from another file",
@@ -205,7 +205,7 @@ _NOTES: Mapping[type[object], Callable[[Wording, Facts], str]] = {
         facts["on"], "switched on or off"
     ),
 }
-"""What is said of an event beside what it means for optimizers."""
+"""Descriptions of events, apart from their meaning for optimizers."""
 
 
 def _line(facts: Facts) -> str:

@@ -1,4 +1,4 @@
-"""What was found in which content, kept in a folder of the user: what has not changed is not linted again."""
+"""Results by content, in a folder of the user: unchanged files are not linted again."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Cache:
         self._indices: dict[str, Index] = {}
 
     def find(self, target: Target) -> LintedFile | None:
-        """What is known of a file; None if it has to be linted. Without findings its text is not read."""
+        """The cached result of a file; None if it must be linted. A result without findings reads no text."""
         if target.problem:
             return None
         entry = self._index(target).get(self._name(target.path))
@@ -135,5 +135,5 @@ class Cache:
 
 
 def _without(entry: Entry) -> LintedFile:
-    """What is known of a file without findings."""
+    """The cached result of a file without its findings."""
     return LintedFile(_NO_SOURCE, (), tally=entry.tally)

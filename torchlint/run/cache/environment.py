@@ -1,4 +1,4 @@
-"""What a result depends on besides content: the sources of torchlint and of all plugins, and versions."""
+"""The inputs of a result besides content: sources of torchlint and all plugins, and versions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from torchlint.files.fingerprint import digest_of
 
 @cache
 def environment() -> dict[str, str]:
-    """What this process lints with, by name. Nothing is imported for that which is not already."""
+    """Everything this process lints with, by name. It imports no new module."""
     found = {
         "Python": f"{sys.implementation.name} {sys.version.partition(' ')[0]}",
         "libcst": version_of("libcst"),
@@ -35,7 +35,7 @@ def key_of(choice: str, root: str) -> str:
 
 
 def difference(here: Mapping[str, str], there: Mapping[str, str]) -> str:
-    """What differs between two environments, for the user; empty if nothing does."""
+    """The differences between two environments, as text for the user; empty if there are none."""
     for name in sorted({*here, *there}):
         if here.get(name) != there.get(name):
             return f"{name}: {there.get(name, 'none')} instead of {here.get(name, 'none')}"

@@ -18,7 +18,7 @@ from torchlint.run.cache.index import MAX_DAYS
 VARIABLE = "TORCHLINT_CACHE_DIR"
 MAX_INDICES = 100
 MAX_BYTES = 1_000_000_000
-"""Of so many projects and choices of rules the results are kept, as long as there is room."""
+"""The cache keeps results of this many projects and rule selections, as long as there is room."""
 
 _KEY = "key"
 _KEY_BYTES = 32

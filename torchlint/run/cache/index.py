@@ -48,7 +48,7 @@ class Index:
         self._key = key
         self._day = day
         self._ours: dict[str, Entry] = {}
-        """What this run has learned."""
+        """Entries that this run adds."""
         self._version = _version(path)
         self._entries = _read(path, key)
 
