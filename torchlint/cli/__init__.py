@@ -1,4 +1,4 @@
-"""The command line: parse, call, print, exit code. Imports what it needs when it needs it."""
+"""The command line: parse, call, print, exit code. Imports happen where they are needed."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ class _CheckByDefault(click.Group):
         return super().parse_args(ctx, args)
 
     def _check_path(self, word: str = "") -> None:
-        """Refuse a path that is none, but nearly a command; the commands are short, and names of files like them."""
+        """Refuse a word that is no path but resembles a command."""
         is_word = word[:1].isalpha() and word.replace("-", "").isalpha()
         if is_word and not os.path.lexists(word) and (meant := hint(word, self.commands, 0.7)):
             raise click.UsageError(f"there is neither a command nor a path `{word}`{meant}")
 
     def main(self, args: Sequence[str] | None = None, **extra: Any) -> Any:  # type: ignore[override]  # as ours is called
-        """Run the command; with `standalone_mode` the process ends, as Click's own runner of tests wants it."""
+        """Run the command; with `standalone_mode` the process ends, as Click's test runner expects."""
         if not extra.pop("standalone_mode", True):
             return super().main(args, standalone_mode=False, **extra)
         try:
@@ -60,32 +60,32 @@ class _CheckByDefault(click.Group):
 
 
 def _refuse_names_of_files(args: list[str]) -> None:
-    """In `torchlint *` the shell has written the names of files, and a checkout may hold one that is an option."""
+    """Refuse a file whose name is an option: the shell expands `torchlint *` to names of files."""
     for arg in takewhile(lambda arg: arg != "--", args):
         if arg.startswith("-") and arg != "-" and os.path.lexists(arg):
-            raise click.UsageError(f"`{arg}` is an option, and a file here: write `./{arg}` or `--`")
+            raise click.UsageError(f"`{arg}` is both an option and a file: write `./{arg}` or `--`")
 
 
 @click.group(cls=_CheckByDefault, context_settings=HELP, epilog=EXIT_CODES)
 @click.version_option(None, *_VERSION_OPTIONS, package_name="torchlint", message="torchlint %(version)s")
 def cli() -> None:
-    """Find what makes PyTorch training code train wrongly, leak memory or run slowly.
+    """Find bugs in PyTorch training code: wrong gradients, memory leaks, wasted time.
 
     `torchlint PATH` is short for `torchlint check PATH`; `torchlint check --help` lists all options.
-    The code is read, never imported or run.
+    torchlint never imports or runs your code.
 
     \b
     Examples:
-      torchlint                             everything below this folder
+      torchlint                             all files below this folder
       torchlint src/ train.py               some folders and files
       torchlint --select TL2,correctness .  rules by name, code, prefix or category
-      torchlint --output-format github .    for a workflow
-      torchlint rules                       what there is to be found
-      torchlint explain missing-zero-grad   what a rule finds, why, and what to do
-      torchlint trace train.py              what torchlint sees in a file, when it is silent
+      torchlint --output-format github .    annotations for a GitHub workflow
+      torchlint rules                       list all rules
+      torchlint explain missing-zero-grad   explain a rule
+      torchlint trace train.py              show why torchlint reports nothing
 
     \b
-    To excuse a line:   loss.backward()  # torchlint: ignore[missing-zero-grad]
+    To ignore a line:   loss.backward()  # torchlint: ignore[missing-zero-grad]
     To configure:       [tool.torchlint] in pyproject.toml, or torchlint.toml
     """
     for stream in (sys.stdout, sys.stderr):
@@ -98,7 +98,7 @@ for command in (cache, check, completion, explain, help, rules, server, trace, v
 
 
 def start() -> NoReturn:
-    """The process of the command line, which ends at once: to take apart what it holds costs more than a small file."""
+    """Run the command line and end the process at once: freeing its memory takes longer than linting a small file."""
     try:
         main()
     except SystemExit as end:
@@ -106,7 +106,7 @@ def start() -> NoReturn:
 
 
 def main() -> NoReturn:
-    """The entry point: never a traceback, and the code for findings only if there are some."""
+    """The entry point: no traceback, and exit code 1 only for findings."""
     streams.prepare()
     code = _exit_code()
     streams.abandon_output()
@@ -114,7 +114,7 @@ def main() -> NoReturn:
 
 
 def _exit_code() -> int:
-    """Run the command line, and say what kept it from its end."""
+    """Run the command line; print any error and return the exit code."""
     try:
         code: int | None = cli.main(
             prog_name="torchlint", complete_var=VARIABLE, standalone_mode=False, windows_expand_args=False
@@ -135,7 +135,7 @@ def _exit_code() -> int:
 
 
 def _described(error: Exception) -> str:
-    """What to say of an error that nobody has expected: of the system's what it says, of our own where it was."""
+    """The message for an unexpected error: the system's text, or the place of a crash of torchlint."""
     if isinstance(error, OSError) and error.strerror:
         return f"{error.strerror}: {error.filename}" if error.filename is not None else error.strerror
     import traceback

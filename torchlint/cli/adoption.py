@@ -1,4 +1,4 @@
-"""The options for code that has findings of old: --baseline, --since and --add-ignores."""
+"""The options for old code bases: --baseline, --since and --add-ignores."""
 
 from __future__ import annotations
 
@@ -41,33 +41,35 @@ _OPTIONS = (
         "--baseline",
         type=PathType(dir_okay=False),
         metavar="FILE",
-        help="Report only what this file does not hold; --update-baseline makes it.",
+        help="Report only findings that this file does not contain. --update-baseline creates it.",
         **variable("baseline"),
     ),
-    click.option("--no-baseline", is_flag=True, help="Report everything, whatever the configuration says."),
+    click.option(
+        "--no-baseline", is_flag=True, help="Report all findings, even if the configuration names a baseline."
+    ),
     click.option(
         "--update-baseline",
         is_flag=True,
-        help="Write the findings of this run into the file of --baseline, and report none. "
-        "Files that are not linted keep their entries.",
+        help="Write the findings of this run into the file of --baseline, and report none. Entries of "
+        "files that are not linted stay.",
     ),
     click.option(
         "--since",
         metavar="REV",
-        help="Report only what was done since this Git revision: findings on changed lines (also uncommitted ones, "
-        "and untracked files), and those that a change elsewhere in their file has made. main: what this branch did "
-        "since it left main; HEAD: what is not committed.",
+        help="Report only findings that are new since this Git revision: on changed lines, or caused by "
+        "a change elsewhere in the file. Uncommitted changes and untracked files count. main: the "
+        "changes since this branch left main; HEAD: uncommitted changes.",
     ),
     click.option(
         "--add-ignores",
         is_flag=True,
-        help="Add `# torchlint: ignore[...]` to the lines of all findings, so that the next run is silent.",
+        help="Suppress all findings: add `# torchlint: ignore[...]` to their lines.",
     ),
     click.option(
         "--reason",
         callback=_checked_reason,
         metavar="TEXT",
-        help="Why, behind each comment of --add-ignores: `# torchlint: ignore[...] TEXT`.",
+        help="The reason in the comments of --add-ignores: `# torchlint: ignore[...] TEXT`.",
     ),
 )
 
@@ -77,7 +79,7 @@ adoption_options = all_of(_OPTIONS)
 
 @dataclass(frozen=True)
 class Adoption:
-    """What of a run counts, and what is done about it."""
+    """Which findings count, and how torchlint records the old ones."""
 
     baseline: Path | None
     update_baseline: bool
@@ -92,19 +94,19 @@ class Adoption:
         return self.baseline is not None or self.since is not None
 
     def check_fixing(self) -> None:
-        """Refuse what is not to be done together with fixes."""
+        """Refuse options that contradict fixes."""
         for option, is_given in (("--add-ignores", self.add_ignores), ("--update-baseline", self.update_baseline)):
             if is_given:
-                raise click.UsageError(f"{option} writes what is left after fixes: fix first, and then run it alone")
+                raise click.UsageError(f"{option} stores the findings that fixes leave: run it alone, after the fixes")
 
     def check(self, stdin: bool, no_baseline: bool) -> None:
-        """Refuse what makes no sense together, before anything is read."""
+        """Refuse contradictory options, before torchlint reads any file."""
         if self.reason is not None and not self.add_ignores:
-            raise click.UsageError("--reason is for the comments of --add-ignores: add that, or leave it out")
+            raise click.UsageError("--reason needs --add-ignores: add it, or leave out --reason")
         if no_baseline and self.baseline is not None:
             raise click.UsageError("--no-baseline and --baseline exclude each other")
         if self.update_baseline and (self.since is not None or self.add_ignores):
-            raise click.UsageError("--update-baseline takes all findings: leave out --since and --add-ignores")
+            raise click.UsageError("--update-baseline stores all findings: leave out --since and --add-ignores")
         if not stdin:
             return
         for name in ("update_baseline", "since", "add_ignores"):
@@ -112,7 +114,7 @@ class Adoption:
                 raise click.UsageError(f"--{name.replace('_', '-')} needs files: it cannot be used with `-`")
 
     def check_baseline(self, origin: str) -> None:
-        """Refuse a baseline that is not there, or cannot be written; `origin` says who has named it."""
+        """Refuse a baseline that does not exist or cannot be written; `origin` is the option or key that names it."""
         if self.update_baseline and self.baseline is None:
             raise click.UsageError("--update-baseline needs --baseline FILE, the file to write")
         if self.update_baseline:
@@ -122,7 +124,7 @@ class Adoption:
             raise UserError(f"{origin}: there is no baseline {self.baseline}; {how}")
 
     def run(self, targets: list[Target], progress: Progress, means: Means, fixing: Fixing | None) -> Outcome:
-        """Lint the targets that count, and do what was asked for; what is still to be reported."""
+        """Lint the targets that count and apply the options; return the findings to report."""
         if fixing is not None and not self.narrows:
             from torchlint.run.runner import run
 
@@ -139,7 +141,7 @@ class Adoption:
         return reported
 
     def of_stdin(self, outcome: Outcome, targets: list[Target], fixing: Fixing | None) -> Outcome:
-        """What of the one file on standard input is new, or what fixing that makes of it."""
+        """The new findings in the file on standard input, or the result of fixing them."""
         baseline = self._read()
         if baseline is None:
             return outcome
@@ -203,7 +205,7 @@ class Adoption:
         return baseline.without_known(outcome)
 
     def _with_ignores(self, targets: list[Target], outcome: Outcome, means: Means) -> Outcome:
-        """Until there is no more to excuse: a line with a new comment has changed, for baseline and --since too."""
+        """Add comments until no finding is left: a line with a new comment counts as changed."""
         by_path = {str(target.path): target for target in targets}
         left = {file.source.path: file for file in outcome.files}
         noticed = {file.source.path: file for file in outcome.noticed}
@@ -244,7 +246,7 @@ class Adoption:
 def _fixed(
     outcome: Outcome, targets: list[Target], baseline: Baseline | None, changes: Changes | None, fixing: Fixing
 ) -> Outcome:
-    """The outcome with those findings fixed that count, each file in this process: there are few."""
+    """The outcome after fixing the findings that count, in this process."""
     by_path = {str(target.path): target for target in targets}
     files = [_fixed_file(file, by_path[file.source.path], baseline, changes, fixing) for file in outcome.files]
     return replace(outcome, files=tuple(files))
@@ -260,7 +262,7 @@ def _fixed_file(
         return file
 
     def counting(source: SourceFile, findings: Sequence[Finding]) -> tuple[Finding, ...]:
-        """Those that are new in a form of the file."""
+        """The findings that are new in a version of the file."""
         new = tuple(item for item in findings if baseline is None or not baseline.knows(item))
         if changes is None:
             return new

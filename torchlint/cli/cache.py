@@ -1,4 +1,4 @@
-"""`torchlint cache`: what earlier runs have found."""
+"""`torchlint cache`: clear the results of earlier runs."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from torchlint.cli.speed import cache_dir_option
 @click.group(context_settings=HELP, invoke_without_command=True, subcommand_metavar="COMMAND [ARGS]...")
 @click.pass_context
 def cache(ctx: click.Context) -> None:
-    """Clear the cache: it keeps what was found, so that unchanged files are not linted again.
+    """Clear the cache, which stores results so that unchanged files are not linted again.
 
-    The cache is in the user's folder for caches, or in the one that --cache-dir, the variable TORCHLINT_CACHE_DIR or
-    `cache-dir` in the configuration names.
+    The cache is in the user's cache folder. --cache-dir, the variable TORCHLINT_CACHE_DIR or `cache-dir` in the
+    configuration can name another folder.
     """
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help(), err=True)
@@ -27,7 +27,7 @@ def cache(ctx: click.Context) -> None:
 @cache.command(context_settings=HELP)
 @cache_dir_option
 def clear(cache_dir: Path | None) -> None:
-    """Delete what earlier runs have found, in all projects, or in the folder that a project has chosen."""
+    """Delete the results of earlier runs: of all projects, or in the folder of this project."""
     from torchlint.outputs import counted
     from torchlint.project.config import Configurations
     from torchlint.run.cache import folder

@@ -49,7 +49,7 @@ Exit codes:
   0  no findings, or --exit-zero
   1  findings
   2  wrong usage or configuration
-  3  a rule crashed, a file could not be opened or written, or the output: what was found is still printed
+  3  a rule crashed, or torchlint could not read or write a file; it still prints the findings
 """
 
 
@@ -87,7 +87,7 @@ class _Options:
     executor: str | None
 
     def configured(self, settings: Settings) -> _Options:
-        """With what the configuration of the working folder says where the command line says nothing."""
+        """The options, completed by the configuration of the working folder."""
         baseline = self.baseline or (None if self.no_baseline else settings.baseline)
         origin = "--baseline" if self.baseline else f"{settings.origins.get('baseline', '')}: baseline"
         found = replace(self, output_format=self.output_format or settings.output_format, baseline=baseline)
@@ -95,7 +95,7 @@ class _Options:
         return found
 
     def _writes(self, stdin: bool) -> str:
-        """What is to be done only once, if anything is."""
+        """The option that runs only once, if there is one."""
         once = {
             "`-`": stdin,
             "fixes": self.fixing,
@@ -108,7 +108,7 @@ class _Options:
 
     @property
     def fixing(self) -> Fixing | None:
-        """Which fixes are to be made, if any."""
+        """The fixes to make, if any."""
         if not (self.fix or self.fix_only or self.show_fixes or self.diff):
             return None
         from torchlint.engine.fixer import Fixing
@@ -124,14 +124,14 @@ class _Options:
         return Speed(self.jobs, self.no_cache, self.cache_dir, self.executor, self.quiet)
 
     def check(self, *, stdin: bool) -> None:
-        """Refuse what contradicts itself; raises `UsageError`."""
+        """Refuse contradictory options; raises `UsageError`."""
         self.choosing.check()
         if self.stdin_filename is not None and not stdin:
-            raise click.UsageError("--stdin-filename names what `-` reads: add `-`, or leave it out")
+            raise click.UsageError("--stdin-filename needs `-`: add it, or leave out --stdin-filename")
         if self.statistics and self.output_format not in (None, "text", "concise", "json"):
-            raise click.UsageError("--statistics is a table, or JSON: leave out --output-format")
+            raise click.UsageError("--statistics prints a table or JSON: leave out --output-format")
         if self.unsafe_fixes and self.fixing is None:
-            raise click.UsageError("--unsafe-fixes says which fixes: add --fix, --fix-only, --show-fixes or --diff")
+            raise click.UsageError("--unsafe-fixes needs --fix, --fix-only, --show-fixes or --diff")
         check_folder_of(self.output_file)
         self.adoption.check(stdin, self.no_baseline)
         self.speed.check()
@@ -140,15 +140,15 @@ class _Options:
         if self.quiet and self.verbose:
             raise click.UsageError("--quiet and --verbose exclude each other")
         if self.watch and (writes := self._writes(stdin)):
-            raise click.UsageError(f"--watch looks again and again: it cannot be used with {writes}")
+            raise click.UsageError(f"--watch cannot be used with {writes}")
         if stdin and (self.show_files or self.show_settings):
-            raise click.UsageError("--show-files and --show-settings are about files: leave out `-`")
+            raise click.UsageError("--show-files and --show-settings need files: leave out `-`")
         if self.fixing:
             self.adoption.check_fixing()
 
 
 VARIABLES = """\b
-Variables, instead of options that are not given:
+Environment variables, which options override:
   TORCHLINT_SELECT, _IGNORE, _EXTEND_SELECT, _FIXABLE, _UNFIXABLE, _EXCLUDE, _PER_FILE_IGNORES, _PREVIEW,
   _CONFIG, _ISOLATED, _BASELINE, _OUTPUT_FORMAT, _OUTPUT_FILE, _COLOR, _JOBS, _EXECUTOR, _NO_CACHE, _CACHE_DIR
 """
@@ -166,7 +166,7 @@ Variables, instead of options that are not given:
 @click.option(
     "--output-format",
     type=click.Choice(list(FORMATS)),
-    help="text by default. " + "; ".join(f"{name}: {meaning}" for name, meaning in FORMATS.items()),
+    help="The default is text. " + "; ".join(f"{name}: {meaning}" for name, meaning in FORMATS.items()),
     **variable("output-format"),
 )
 @click.option(
@@ -179,34 +179,39 @@ Variables, instead of options that are not given:
 @click.option(
     "--statistics",
     is_flag=True,
-    help="Count the findings of each rule instead of listing them; with --output-format json as JSON.",
+    help="Count the findings of each rule instead of listing them. With --output-format json, print JSON.",
 )
 @showing_options
 @color_option
 @click.option("-e", "--exit-zero", is_flag=True, help="Exit with 0 even if there are findings.")
-@click.option("-q", "--quiet", is_flag=True, help="Print findings only: no summary, warnings or progress.")
+@click.option("-q", "--quiet", is_flag=True, help="Print only findings: no summary, warnings or progress.")
 @click.option(
-    "--stdin-filename", type=PathType(), metavar="PATH", help="The name of what `-` reads, for its configuration."
+    "--stdin-filename",
+    type=PathType(),
+    metavar="PATH",
+    help="The file name of standard input, which selects its configuration.",
 )
-@click.option("--fix", is_flag=True, help="Write the fixes that are safe into the files, and list what is left.")
-@click.option("--unsafe-fixes", is_flag=True, help="Take fixes that may change numbers, memory or control flow too.")
-@click.option("--fix-only", is_flag=True, help="Like --fix, but list nothing.")
-@click.option("--show-fixes", is_flag=True, help="Like --fix, and list which findings it fixed in each file.")
-@click.option("--diff", is_flag=True, help="Show what --fix would change, and write nothing.")
+@click.option("--fix", is_flag=True, help="Apply the safe fixes, and list the remaining findings.")
+@click.option(
+    "--unsafe-fixes", is_flag=True, help="Also apply unsafe fixes. They may change results, which is often the point."
+)
+@click.option("--fix-only", is_flag=True, help="Like --fix, but list no findings.")
+@click.option("--show-fixes", is_flag=True, help="Like --fix, and also list the fixed findings of each file.")
+@click.option("--diff", is_flag=True, help="Show the changes of --fix, but write nothing.")
 @adoption_options
 @speed_options
 @click.pass_context
 def check(ctx: click.Context, /, paths: tuple[Path, ...], **values: Any) -> None:
-    """Lint files, and all .py and .ipynb files below folders that Git would not ignore.
+    """Lint files, and all .py and .ipynb files in folders that Git does not ignore.
 
-    PATH is a file or folder, by default this folder; `-` reads one file from standard input.
+    PATH is a file or folder. The default is the current folder. `-` reads one file from standard input.
 
     \b
-    On an old code base, one of these:
-      torchlint --baseline torchlint-baseline.json --update-baseline   writes down what there is
-      torchlint --baseline torchlint-baseline.json                     finds what is new
-      torchlint --since main                                           finds what this branch did
-      torchlint --add-ignores                                          excuses what there is, in the code
+    For an old code base, use one of these:
+      torchlint --baseline torchlint-baseline.json --update-baseline   store the existing findings
+      torchlint --baseline torchlint-baseline.json                     report new findings only
+      torchlint --since main                                           report what this branch added
+      torchlint --add-ignores                                          suppress existing findings in the code
     """
     chosen = {field.name: values.pop(field.name) for field in fields(Choosing) if field.name in values}
     options = _Options(Choosing(**chosen, said=origins(ctx)), **values)
@@ -216,7 +221,7 @@ def check(ctx: click.Context, /, paths: tuple[Path, ...], **values: Any) -> None
 
 
 def _run(paths: tuple[Path, ...], options: _Options) -> int:
-    """Lint once, and do what was asked for; the exit code."""
+    """Lint once, and report or fix the findings; return the exit code."""
     with errors_of_the_user(), collector_paused():
         configurations = options.choosing.configurations()
         if options.show_files or options.show_settings:
@@ -231,7 +236,7 @@ def _run(paths: tuple[Path, ...], options: _Options) -> int:
 
 
 def _show_outcome(outcome: Outcome, options: _Options, *, from_stdin: bool) -> int:
-    """Report the findings, or fix them; the exit code."""
+    """Report the findings, or fix them; return the exit code."""
     if options.fixing is not None:
         return _fix(outcome, options, from_stdin=from_stdin)
     _report(outcome, options)
@@ -239,7 +244,7 @@ def _show_outcome(outcome: Outcome, options: _Options, *, from_stdin: bool) -> i
 
 
 def _watch(paths: tuple[Path, ...], options: _Options) -> int:
-    """Lint whenever something changes that decides about what is found."""
+    """Lint after each change of a file, a configuration or the baseline."""
     from torchlint.cli.watching import state_of, watch
 
     named = [item for item in (options.baseline, *options.choosing.config) if isinstance(item, Path)]
@@ -258,7 +263,7 @@ def _report(outcome: Outcome, options: _Options, *, err: bool = False) -> None:
 
 
 def _made() -> str:
-    """Of which commit a report is, and when it is made; SOURCE_DATE_EPOCH stands in for the time."""
+    """The commit and the time of a report; SOURCE_DATE_EPOCH overrides the time."""
     from datetime import datetime, timezone
 
     from torchlint.adoption.repository import commit_of
@@ -271,7 +276,7 @@ def _made() -> str:
 
 
 def _fix(outcome: Outcome, options: _Options, *, from_stdin: bool) -> int:
-    """Write the fixes, or show them; what is left is reported. Standard input is fixed on its way to the output."""
+    """Write the fixes, or show them, and report the remaining findings. Fixed standard input goes to the output."""
     from torchlint.cli.fixing import diff, listing, summary, unsafe_fixes, write_fixes
 
     if options.diff:
@@ -357,7 +362,7 @@ def _outcome_of_stdin(options: _Options, configurations: Configurations) -> Outc
 
 
 def standard_input() -> bytes:
-    """All that is written there; raises `UsageError`."""
+    """The content of standard input; raises `UsageError`."""
     try:
         return sys.stdin.buffer.read()
     except OSError as error:

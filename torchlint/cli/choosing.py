@@ -1,4 +1,4 @@
-"""The options for what is looked for, and by which configuration: --select and its like, --config and --isolated."""
+"""The options that choose rules, files and configuration: --select, --exclude, --config and so on."""
 
 from __future__ import annotations
 
@@ -34,42 +34,43 @@ class ConfigType(PathType):
 
 
 _OPTIONS = (
-    list_option("--select", "Look for these only; rules by name, code, code prefix or category, or `all`."),
-    list_option("--ignore", "Do not look for these."),
-    list_option("--extend-select", "Look for these as well."),
-    list_option("--fixable", "Make and offer the fixes of these rules only."),
-    list_option("--unfixable", "Neither make nor offer the fixes of these rules."),
+    list_option("--select", "Use only these rules. Give names, codes, prefixes of codes, categories, or `all`."),
+    list_option("--ignore", "Do not use these rules."),
+    list_option("--extend-select", "Use these rules too."),
+    list_option("--fixable", "Fix only findings of these rules."),
+    list_option("--unfixable", "Do not fix findings of these rules."),
     list_option(
         "--exclude",
-        "Leave out files and folders that match, beside those that the configuration leaves out; patterns as in "
-        ".gitignore.",
+        "Skip files and folders that match, in addition to those that the configuration excludes. "
+        "Patterns as in .gitignore.",
         "PATTERNS",
         also="--extend-exclude",
     ),
     list_option(
         "--per-file-ignores",
-        "Do not look for a rule in files that match, as in 'tests/*:missing-zero-grad'; these replace the "
-        "configuration's. Patterns as in .gitignore.",
+        "Ignore a rule in files that match, as in 'tests/*:missing-zero-grad'. This replaces the "
+        "setting of the configuration. Patterns as in .gitignore.",
         "PATTERN:RULE",
     ),
-    click.option("--ignore-noqa", is_flag=True, help="Report findings that a comment in the code suppresses, too."),
+    click.option("--ignore-noqa", is_flag=True, help="Also report findings that comments in the code suppress."),
     click.option(
         "--preview",
         is_flag=True,
-        help="Take in rules that are not stable yet, and findings of low confidence.",
+        help="Turn on unstable rules and findings of low confidence.",
         **variable("preview"),
     ),
-    click.option("--force-exclude", is_flag=True, help="Leave out excluded files even if they are named here."),
+    click.option("--force-exclude", is_flag=True, help="Skip excluded files even if the command line names them."),
     click.option(
         "--config",
         type=ConfigType(),
         multiple=True,
         metavar="FILE|KEY=VALUE",
-        help="Use this configuration file for all files; or set one of its keys, as in --config preview=true or "
-        "--config severity.performance=hint. It goes before files, and options go before it.",
+        help="Use this configuration file for all files, or set one key: --config preview=true or "
+        "--config severity.performance=hint. A key overrides configuration files, and options "
+        "override the key.",
         **variable("config"),
     ),
-    click.option("--no-follow", is_flag=True, help="Look at each file alone, whatever it imports of the repository."),
+    click.option("--no-follow", is_flag=True, help="Do not follow imports to other files of the repository."),
     click.option("--isolated", is_flag=True, help="Use no configuration file.", **variable("isolated")),
 )
 
@@ -78,7 +79,7 @@ choosing_options = all_of(_OPTIONS)
 
 @dataclass(frozen=True)
 class Choosing:
-    """What is looked for, as the command line says."""
+    """The selection of rules and files on the command line."""
 
     select: tuple[str, ...]
     ignore: tuple[str, ...]
@@ -93,12 +94,12 @@ class Choosing:
     per_file_ignores: tuple[str, ...]
     ignore_noqa: bool
     said: Mapping[str, str] = field(default_factory=dict)
-    """The option or variable that each was given by."""
+    """The option or variable that set each value."""
 
     def check(self) -> None:
-        """Refuse what contradicts itself."""
+        """Refuse contradictory options."""
         if self.isolated and self._files:
-            raise click.UsageError("--isolated means no configuration file, and --config names one: leave one out")
+            raise click.UsageError("--isolated uses no configuration file, but --config names one: leave one out")
         if len(self._files) > 1:
             raise click.UsageError("--config names two files: leave one out, or let one extend the other")
 
@@ -142,7 +143,7 @@ def _by_pattern(pairs: Iterable[str]) -> tuple[tuple[str, tuple[str, ...]], ...]
 
 
 def origins(ctx: click.Context) -> dict[str, str]:
-    """Where the values of options come from that are not as by default: `--select`, or `TORCHLINT_SELECT`."""
+    """The origin of each value that is not the default: `--select`, or `TORCHLINT_SELECT`."""
     found = {}
     for param in ctx.command.params:
         source = ctx.get_parameter_source(param.name or "")

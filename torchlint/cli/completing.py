@@ -1,4 +1,4 @@
-"""Words that a shell completes: names of rules, commands, and `torchlint completion`, which sets a shell up."""
+"""Shell completion: names of rules, commands, and `torchlint completion`, which prints the script."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from torchlint.cli.options import HELP, write
 
 _SHELLS = ("bash", "zsh", "fish")
 VARIABLE = "_TORCHLINT_COMPLETE"
-"""By which a shell asks."""
+"""The variable through which a shell requests completions."""
 
 
 def complete_rules(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Names and codes of rules, categories and `all`; of a list with commas its last part."""
+    """Names and codes of rules, categories and `all`, for the last part of a list with commas."""
     from torchlint.engine import registry
     from torchlint.finding import Category
 
@@ -40,7 +40,7 @@ def complete_paths(ctx: click.Context, param: click.Parameter, incomplete: str) 
 @click.command(context_settings=HELP)
 @click.argument("shell", type=click.Choice(_SHELLS))
 def completion(shell: str) -> None:
-    """Print what makes a shell complete commands, options and names of rules.
+    """Print a script that makes a shell complete commands, options and names of rules.
 
     \b
     Write it where your shell finds it:

@@ -1,4 +1,4 @@
-"""What goes wrong, in one voice: `error: ...` on standard error, and an exit code; usage lines for wrong usage only."""
+"""Errors in one form: `error: ...` on standard error, an exit code, and usage lines for wrong usage only."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ INTERRUPTED = 130
 
 
 class UserError(click.ClickException):
-    """Something that the user can set right, other than how torchlint was called."""
+    """An error that the user can repair, apart from wrong usage."""
 
     exit_code = USAGE_ERROR
 
 
 class Unwritten(click.ClickException):
-    """Something that was asked for could not be written."""
+    """torchlint could not write an output."""
 
     exit_code = FAILURE
 
 
 def show(error: click.ClickException) -> None:
-    """Print an error; it may name files and keys, which send the terminal no commands."""
+    """Print an error without terminal commands from the names of files and keys in it."""
     complain(_plain(error.format_message()) + _of_variable(error))
     if isinstance(error, click.UsageError) and error.ctx is not None:
         command = error.ctx
@@ -49,7 +49,7 @@ def _of_variable(error: click.ClickException) -> str:
 
 
 def _plain(message: str) -> str:
-    """A message of Click's as ours are: lower case, no full stop."""
+    """A message of Click in the form of ours: lower case, no full stop."""
     is_sentence = message[:1].isupper() and message[1:2].islower()
     text = message[:1].lower() + message[1:] if is_sentence else message
     return text.removesuffix(".") if is_sentence else text
@@ -57,7 +57,7 @@ def _plain(message: str) -> str:
 
 @contextmanager
 def errors_of_the_user() -> Iterator[None]:
-    """What the user can set right becomes a message and exit code 2, what cannot be written one and code 3."""
+    """Turn errors that the user can repair into exit code 2, and failed writes into exit code 3."""
     try:
         yield
     except click.ClickException:
@@ -73,7 +73,7 @@ def errors_of_the_user() -> Iterator[None]:
 
 
 def _is_of_the_user(error: Exception) -> bool:
-    """Asked only when something went wrong, since the linter may not have been imported."""
+    """The error classes of the linter, imported only after an error."""
     from torchlint.adoption.baseline import BaselineError
     from torchlint.adoption.git import GitError
     from torchlint.engine.registry import RegistryError, UnknownRule
@@ -86,6 +86,6 @@ def _is_of_the_user(error: Exception) -> bool:
 
 
 def _said(error: Exception) -> str:
-    """The message of an error; the system's own of a working folder that is gone names nothing."""
+    """The message of an error; for a missing working folder the system's own text is empty."""
     is_of_getcwd = isinstance(error, FileNotFoundError) and error.errno and error.filename is None
     return "the working folder does not exist any more" if is_of_getcwd else str(error)

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 @click.option("--markdown", is_flag=True, help="Print Markdown.")
 @color_option
 def explain(rules: tuple[str, ...], everything: bool, markdown: bool, color: str) -> None:
-    """What a rule finds, why it is bad, and what to do about it.
+    """Explain a rule: what it finds, why that is bad, and the repair.
 
-    RULE is a name, code, code prefix or category; without one, all rules are listed.
+    RULE is a name, code, prefix of a code, or category. Without one, the command lists all rules.
     """
     from torchlint.colours import painter
     from torchlint.engine import documentation, registry

@@ -1,4 +1,4 @@
-"""What `check` does with fixes: it writes them, or shows them as a diff."""
+"""The fixes of `check`: write them, or show them as a diff."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ROLES = {"---": "title", "+++": "title", "@@": "dim", "-": "removed", "+": "add
 
 
 def write_fixes(outcome: Outcome) -> Outcome:
-    """Write the files that fixes have changed. One that cannot be written is named, and keeps its findings."""
+    """Write the fixed files. A file that cannot be written is reported and keeps its findings."""
     from torchlint.files.atomic_write import WriteError, write
 
     files, unwritten = [], []
@@ -37,9 +37,9 @@ def write_fixes(outcome: Outcome) -> Outcome:
 
 
 def diff(outcome: Outcome, colour: bool, *, exact: bool = True) -> str:
-    """What the fixes change, as a unified diff that `patch` and Git understand.
+    """The changes of the fixes, as a unified diff for `patch` and Git.
 
-    People are shown what it says, without what their terminal would obey; `exact` is for programs.
+    For people, the diff contains no terminal commands; `exact` is for programs.
     """
     paint = painter(colour)
     lines = (line for file in outcome.files if file.before for line in _changes(file.before.source, file.source))
@@ -55,7 +55,7 @@ def _changes(before: SourceFile, after: SourceFile) -> Iterator[str]:
 
 
 def _lines(source: SourceFile) -> list[str]:
-    """The lines of the file; a last one that no newline ends is marked by a NUL, which no source contains."""
+    """The lines of the file. A NUL, which no source contains, marks a last line without a newline."""
     *lines, last = source.data.decode(source.encoding.removesuffix("-sig")).split("\n")
     return [*lines, f"{last}\0"] if last else lines
 

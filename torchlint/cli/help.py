@@ -20,7 +20,7 @@ def _complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> li
 @click.argument("words", nargs=-1, metavar="[COMMAND]...", shell_complete=_complete)
 @click.pass_context
 def help(ctx: click.Context, words: tuple[str, ...]) -> None:
-    """Show the help of a command, as `torchlint COMMAND --help` does; without one, that of torchlint."""
+    """Show the help of a command, like `torchlint COMMAND --help`. Without a command, show the help of torchlint."""
     shown = ctx.find_root()
     for word in words:
         commands = _commands(shown)

@@ -1,4 +1,4 @@
-"""Notices of a run, on standard error: remarks on files that are no findings."""
+"""Notices on standard error: remarks on files that are not findings."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _MOST = 20
 
 
 def show_notices(files: Iterable[LintedFile]) -> None:
-    """Print `notice: path:line:column: message` for the first notices, and how many there are beside them."""
+    """Print `notice: path:line:column: message` for the first notices, and the number of the others."""
     notices = [(file.source, notice) for file in files for notice in file.notices]
     if not notices:
         return

@@ -1,4 +1,4 @@
-"""What the commands share: options, colours, and where output goes."""
+"""Shared by the commands: options, colours and output."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from torchlint.cli.errors import Unwritten, UserError
 from torchlint.outputs.escaping import printable
 
 _SERVICES = ("CI", "GITHUB_ACTIONS", "TF_BUILD", "TEAMCITY_VERSION")
-"""Variables that are set where a service keeps the output as a log, in which it looks for commands."""
+"""Variables of services that store the output as a log and execute commands in it."""
 
 RULES = "RULES"
-"""What stands for names of rules in the help."""
+"""The placeholder for names of rules in the help."""
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -27,12 +27,12 @@ HELP: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_widt
 
 
 class PathType(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # generic since Click 8.4
-    """A path; an empty one, as of a variable of the shell that is not set, is refused."""
+    """A path. An empty one, such as an unset shell variable, is refused."""
 
     name = "path"
 
     def __init__(self, **demands: bool) -> None:
-        """What `click.Path` takes."""
+        """Accept the arguments of `click.Path`."""
         self._type = click.Path(path_type=Path, **demands)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
@@ -45,7 +45,7 @@ class PathType(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # gene
 
 
 def check_folder_of(file: Path | None) -> None:
-    """Refuse a file that cannot come to be, before anything else is done."""
+    """Refuse a file whose folder does not exist, before any work."""
     if file is not None and not os.path.isdir(file.parent):
         raise UserError(f"cannot write {file}: there is no folder {file.parent}")
 
@@ -53,7 +53,7 @@ def check_folder_of(file: Path | None) -> None:
 def _comma_list(ctx: click.Context, option: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
     items = tuple(item.strip() for value in values for item in value.split(","))
     if not all(items):
-        raise click.BadParameter("one of the list is empty")
+        raise click.BadParameter("the list has an empty item")
     return items
 
 
@@ -69,12 +69,12 @@ def all_of(options: Sequence[Callable[[Command], Command]]) -> Callable[[Command
 
 
 def variable(name: str) -> dict[str, Any]:
-    """The variable that an option has, for whoever cannot write the command line: TORCHLINT_OUTPUT_FORMAT."""
+    """The environment variable of an option, such as TORCHLINT_OUTPUT_FORMAT."""
     return {"envvar": f"TORCHLINT_{name.upper().replace('-', '_')}"}
 
 
 class _ListType(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # generic since Click 8.4
-    """Names with commas between them; in a variable, too."""
+    """Names separated by commas, also in a variable."""
 
     name = "list"
 
@@ -106,7 +106,7 @@ color_option = click.option(
     "--color",
     type=click.Choice(["auto", "always", "never"]),
     default="auto",
-    help="Colour the output; auto: on a terminal, unless NO_COLOR is set, or if FORCE_COLOR is.",
+    help="Color the output. auto: on a terminal unless NO_COLOR is set, and always if FORCE_COLOR is set.",
     **variable("color"),
 )
 
@@ -114,7 +114,7 @@ color_option = click.option(
 def write(output: str | bytes, file: Path | None, colour: bool, *, err: bool = False) -> None:
     """Write to a file, or else to standard output; raises `Unwritten`.
 
-    Without `colour` no escape sequence of the text is left in it. What cannot be written is printed where it can be.
+    Without `colour` the text keeps no escape sequence. If a write fails, the text goes to the next stream that works.
     """
     if file is not None:
         _write_file(output, file)
@@ -142,7 +142,7 @@ def _write_file(output: str | bytes, file: Path) -> None:
 
 
 def say(text: str) -> None:
-    """A line for the user, beside the output."""
+    """Print a line for the user on standard error."""
     click.echo(printable(text), err=True)
 
 

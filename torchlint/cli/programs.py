@@ -1,4 +1,4 @@
-"""Running a program of the user's: its budget, its project, the consent to run it, and the page about it."""
+"""Run a program of the user: its budget, its project, the user's consent, and the report page."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def budget_options(command: Command) -> Command:
         default=40,
         show_default=True,
         metavar="N",
-        help="Stop the program after N optimizer steps, or backwards if it has no optimizer; 0: no limit.",
+        help="Stop the program after N optimizer steps, or N backward passes if it has no optimizer. 0: no limit.",
     )
     seconds = click.option(
         "--max-seconds",
@@ -38,26 +38,26 @@ def budget_options(command: Command) -> Command:
         default=120.0,
         show_default=True,
         metavar="S",
-        help="Stop the program after S seconds; 0: no limit.",
+        help="Stop the program after S seconds. 0: no limit.",
     )
     stop = click.option(
         "--stop",
         type=click.Choice(["soft", "hard"]),
         default="soft",
         show_default=True,
-        help="soft: by an exception, so that the program cleans up (and may save a checkpoint of a truncated "
-        "run); hard: at once.",
+        help="soft: raise an exception, so that the program cleans up (it may save a checkpoint of the "
+        "short run). hard: stop at once.",
     )
     return steps(seconds(stop(command)))
 
 
 def announce(text: str) -> None:
-    """Tell the user, beside the report."""
+    """Print a message on standard error, beside the report."""
     say(f"torchlint: {text}")
 
 
 def check_command(command: tuple[str, ...]) -> None:
-    """What can be known to go wrong before anything is run."""
+    """Refuse a command that cannot work, before anything runs."""
     from shutil import which
 
     program = which(command[0])
@@ -82,7 +82,7 @@ def check_report(report: Path | None) -> None:
 
 
 def root_of(command: tuple[str, ...]) -> Path:
-    """The project of the program: the nearest folder above its script that looks like one, or the script's own."""
+    """The project of the program: the nearest folder above its script with a project file, or the script's folder."""
     script = next((Path(word) for word in command[1:] if word.endswith(".py") and Path(word).is_file()), None)
     start = Path.cwd() if script is None else script.resolve().parent
     marks = ("pyproject.toml", "torchlint.toml", "setup.py", "setup.cfg", ".git")
@@ -93,7 +93,7 @@ def root_of(command: tuple[str, ...]) -> Path:
 
 
 def ask(command: tuple[str, ...], limits: Limits, purpose: str, yes: bool, often: str = "") -> None:
-    """Show exactly what will be run; without a terminal only `--yes` is a consent."""
+    """Show the exact command and ask for consent; without a terminal only `--yes` counts."""
     from shlex import join
 
     steps, seconds = limits.max_steps, limits.max_seconds
@@ -103,7 +103,7 @@ def ask(command: tuple[str, ...], limits: Limits, purpose: str, yes: bool, often
     if yes:
         return
     if not sys.stdin.isatty():
-        raise UserError("without a terminal to ask on, --yes is needed: it runs the program with your rights")
+        raise UserError("add --yes, because there is no terminal to ask on: the program runs with your rights")
     click.confirm("torchlint: run it?", abort=True, err=True)
 
 

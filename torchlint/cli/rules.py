@@ -1,4 +1,4 @@
-"""`torchlint rules`: what there is to be found, for people and for programs."""
+"""`torchlint rules`: list all rules, for people and for programs."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from torchlint.finding import Meta
     type=click.Choice(["table", "json"]),
     default="table",
     show_default=True,
-    help="table: a line for each rule; json: all that is known of it, options with their defaults included.",
+    help="table: one line per rule. json: all facts, including options and their defaults.",
 )
 @color_option
 def rules(rules: tuple[str, ...], output_format: str, color: str) -> None:
-    """List rules, those of plugins included: by name, code, code prefix or category, or all.
+    """List rules, including those of plugins: all, or by name, code, prefix of a code, or category.
 
     \b
-    The columns are code, name, category, whether it is on, and what it finds:
-      on        by default
-      off       unless it is selected
-      preview   on with --preview, or when it is selected by its name or code
+    The columns are code, name, category, default, and defect. The default is one of:
+      on        on by default
+      off       off unless selected
+      preview   off unless selected by name or code, or with --preview
 
-    `torchlint explain RULE` says the rest; `torchlint --show-settings` which rules your configuration selects.
+    `torchlint explain RULE` describes a rule. `torchlint --show-settings` lists the rules that you have selected.
     """
     from torchlint.colours import painter
     from torchlint.engine import documentation, registry

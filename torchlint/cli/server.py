@@ -1,4 +1,4 @@
-"""`torchlint server`: findings and fixes in an editor, while the code is written."""
+"""`torchlint server`: findings and fixes in an editor, while you type."""
 
 from __future__ import annotations
 
@@ -19,16 +19,13 @@ def _address(ctx: click.Context, option: click.Parameter, value: str | None) -> 
     return host, int(port)
 
 
-@click.command(context_settings=HELP, epilog=f"What to tell your editor: {SITE}/guides/editors/")
-@click.option("--stdio", is_flag=True, help="Speak on standard input and output; the default.")
+@click.command(context_settings=HELP, epilog=f"Set up your editor: {SITE}/guides/editors/")
+@click.option("--stdio", is_flag=True, help="Use standard input and output. This is the default.")
 @click.option(
     "--tcp", callback=_address, metavar="HOST:PORT", help="Wait for one client at this address instead of --stdio."
 )
 def server(stdio: bool, tcp: tuple[str, int] | None) -> None:
-    """Serve an editor by the Language Server Protocol.
-
-    The editor starts it.
-    """
+    """Run the language server, which an editor starts."""
     if stdio and tcp:
         raise click.UsageError("--stdio and --tcp exclude each other")
     from torchlint.server.installation import MISSING, is_installed

@@ -1,4 +1,4 @@
-"""What `check` shows instead of findings: the files that it would lint (--show-files), and the settings of one."""
+"""The options that show files and settings instead of findings: --show-files, --show-settings."""
 
 from __future__ import annotations
 
@@ -18,21 +18,24 @@ if TYPE_CHECKING:
 
 _WIDTH = 100
 _OPTIONS = (
-    click.option("--show-files", is_flag=True, help="List the files that would be linted, and lint none."),
+    click.option("--show-files", is_flag=True, help="List the files to lint, but do not lint them."),
     click.option(
         "--show-settings",
         is_flag=True,
-        help="Show the settings of PATH, where each comes from, and which rules that makes; lint nothing.",
+        help="Show the settings of PATH, their origins and the active rules, but lint nothing.",
     ),
     click.option(
         "-w",
         "--watch",
         is_flag=True,
-        help="Lint again whenever a file or a configuration changes, until Ctrl-C; the exit code is that of the last "
-        "run.",
+        help="Lint again after each change of a file or a configuration, until Ctrl-C. The exit code is "
+        "that of the last run.",
     ),
     click.option(
-        "-v", "--verbose", is_flag=True, help="Say which configuration is used, and why files and folders are skipped."
+        "-v",
+        "--verbose",
+        is_flag=True,
+        help="Show which configuration applies, and why torchlint skips files and folders.",
     ),
 )
 
@@ -40,12 +43,12 @@ showing_options = all_of(_OPTIONS)
 
 
 def files(targets: Iterable[Target]) -> str:
-    """One path a line; what cannot be linted is not among them."""
+    """The paths of files that can be linted, one per line."""
     return "".join(f"{printable(str(target.path))}\n" for target in targets if not target.problem)
 
 
 def settings(path: Path, discovery: Discovery) -> str:
-    """The settings of a path as TOML, with comments that say where each was set."""
+    """The settings of a path as TOML, with the origin of each in a comment."""
     found = discovery.configuration_of(path)
     lines = [f"# Settings of {path}", *_sources(path, found), ""]
     lines += [f"{line:<40}  # {origin}" for line, origin in _values(found)]
@@ -53,7 +56,7 @@ def settings(path: Path, discovery: Discovery) -> str:
 
 
 def _sources(path: Path, found: Settings) -> Iterator[str]:
-    """The files that the settings come from, and the next one that would apply without them."""
+    """The files with the settings, and the next file that would apply without them."""
     from torchlint.project.config import next_above, shown_path
 
     if not found.files:
@@ -63,7 +66,7 @@ def _sources(path: Path, found: Settings) -> Iterator[str]:
     yield f"# by {first}" + "".join(f", which extends {name}" for name in extended)
     above = next_above(found.files[0])
     if above is not None and above not in found.files:
-        yield f"# Nothing is inherited from {shown_path(above)}: `extend` would do that"
+        yield f"# Inherits nothing from {shown_path(above)}: add `extend` for that"
 
 
 def _values(found: Settings) -> Iterator[tuple[str, str]]:
@@ -78,7 +81,7 @@ def _values(found: Settings) -> Iterator[tuple[str, str]]:
 
 
 def _toml(value: Any, field: str = "") -> str:
-    """A value as one writes it."""
+    """A value in TOML."""
     from torchlint.project.config import shown_path
 
     if isinstance(value, Path):

@@ -1,4 +1,4 @@
-"""The options for how a run is done, none of which changes what it finds: --jobs, --no-cache and --executor."""
+"""The options that change the speed but not the findings: --jobs, --no-cache and --executor."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ cache_dir_option = click.option(
     "--cache-dir",
     type=PathType(file_okay=False),
     metavar="FOLDER",
-    help="Keep what was found in this folder. The variable TORCHLINT_CACHE_DIR names one by its full path.",
+    help="The folder of the cache. The variable TORCHLINT_CACHE_DIR sets it too, with a full path.",
 )
 
 _OPTIONS = (
@@ -32,21 +32,21 @@ _OPTIONS = (
         "--jobs",
         type=click.IntRange(min=1),
         metavar="N",
-        help="Lint in so many processes; by default as many as pay.",
+        help="The number of processes. The default is as many as help.",
         **variable("jobs"),
     ),
     click.option(
         "-n",
         "--no-cache",
         is_flag=True,
-        help="Neither use nor write what earlier runs have found.",
+        help="Do not use the cache.",
         **variable("no-cache"),
     ),
     cache_dir_option,
     click.option(
         "--executor",
         metavar="dask://HOST:PORT",
-        help="Lint on the workers of this Dask scheduler. They get the content of the files, and need no disk.",
+        help="Lint on the workers of this Dask scheduler. They receive the files, and need no shared disk.",
         **variable("executor"),
     ),
 )
@@ -57,7 +57,7 @@ speed_options = all_of(_OPTIONS)
 
 @dataclass(frozen=True)
 class Speed:
-    """With what a run is done."""
+    """Processes, cache and executor of a run."""
 
     jobs: int | None
     no_cache: bool
@@ -66,15 +66,15 @@ class Speed:
     quiet: bool
 
     def check(self) -> None:
-        """Refuse what makes no sense together."""
+        """Refuse contradictory options."""
         if self.jobs is not None and self.executor is not None:
-            raise click.UsageError("--jobs is for this machine, --executor for others: leave one out")
+            raise click.UsageError("--jobs is for this machine, and --executor for others: leave one out")
         if self.no_cache and self.cache_dir is not None:
-            raise click.UsageError("--no-cache uses no cache, and --cache-dir names one: leave one out")
+            raise click.UsageError("--no-cache uses no cache, but --cache-dir names one: leave one out")
 
     @contextmanager
     def means(self, configurations: Configurations) -> Iterator[Means]:
-        """The means; what the run has learned is kept, even if it was interrupted. Raises `remote.Unreachable`."""
+        """The means of a run; the cache is saved even after an interrupt. Raises `remote.Unreachable`."""
         from torchlint.run.runner import Means
 
         with self._connection() as executor, self._cache(configurations) as cache:
@@ -89,7 +89,7 @@ class Speed:
 
     @contextmanager
     def _cache(self, configurations: Configurations) -> Iterator[Cache | None]:
-        """The cache, if there can be one, which is written at the end. That it cannot be used is said, and no more."""
+        """The cache, saved at the end; None with a warning if the folder cannot be used."""
         if self.no_cache:
             yield None
             return

@@ -1,4 +1,4 @@
-"""The standard streams, any of which may be closed or full, or have a reader that has gone."""
+"""The standard streams, which may be closed, full, or without a reader."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, Literal, NoReturn, TextIO
 
 
 class _Messages:
-    """Standard error that loses what cannot be written to it: the exit code says all that matters."""
+    """Standard error that drops text it cannot write: the exit code is enough."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -30,9 +30,9 @@ class _Messages:
 
 
 def prepare() -> None:
-    """Make up for closed streams: no file may get their numbers, and whoever uses one gets an `OSError`.
+    """Replace closed streams, so that no file gets their numbers and every use raises `OSError`.
 
-    Only messages are lost without one.
+    Only messages are lost.
     """
     sys.stdin = sys.stdin or _in_place_of_closed(os.O_WRONLY, "r")
     sys.stdout = sys.stdout or _in_place_of_closed(os.O_RDONLY, "w")
@@ -40,14 +40,14 @@ def prepare() -> None:
 
 
 def _in_place_of_closed(flags: int, mode: Literal["r", "w"]) -> TextIO:
-    """A stream with the lowest free number, which is that of the closed one."""
+    """A stream with the lowest free number, which is the number of the closed one."""
     descriptor = os.open(os.devnull, flags)
     os.set_inheritable(descriptor, True)
     return open(descriptor, mode, encoding="utf-8", closefd=False)
 
 
 def abandon_output() -> None:
-    """Let go of output that cannot be written, or Python would try again at its end, and complain."""
+    """Drop output that cannot be written. Otherwise Python tries again at exit and prints an error."""
     try:
         sys.stdout.flush()
     except OSError:
@@ -55,7 +55,7 @@ def abandon_output() -> None:
 
 
 def leave(code: Any) -> NoReturn:
-    """End the process as `sys.exit` does, but take nothing apart that is in memory only."""
+    """End the process like `sys.exit`, but do not free memory."""
     if threading.active_count() > 1:
         sys.exit(code)
     atexit._run_exitfuncs()

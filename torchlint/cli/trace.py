@@ -1,4 +1,4 @@
-"""`torchlint trace`: what the model saw in files."""
+"""`torchlint trace`: show the model of files."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _EXIT_CODES = """\b
 Exit codes:
   0  every file was traced
-  2  wrong usage or configuration, or a file that cannot be read; the others are traced
+  2  wrong usage or configuration, or an unreadable file; the others are traced
 """
 
 
@@ -32,43 +32,48 @@ Exit codes:
     type=click.Choice(["text", "json"]),
     default="text",
     show_default=True,
-    help="text: for people; json: all there is, for machines, with lines and columns from 0.",
+    help="text: for people. json: everything, for programs, with lines and columns from 0.",
 )
-@click.option("--all", "everything", is_flag=True, help="Show operators, calls and reads too that decide nothing.")
+@click.option(
+    "--all", "everything", is_flag=True, help="Also show operators, calls and reads without effect on any answer."
+)
 @color_option
 @click.pass_context
 def trace(ctx: click.Context, files: tuple[Path, ...], output_format: str, everything: bool, color: str) -> None:
-    """Show what torchlint sees in files: to find out why it is silent, or why it is not.
+    """Show the model of files: why torchlint reports a finding, or why it does not.
 
-    FILE is a .py file or a notebook; `-` reads standard input. Calls of functions of the same file, and of modules of
-    the repository that it imports, are followed with the caller's values, and what they do stands below the call. Which
-    modules were followed, and which were not and why, stands at the end.
+    FILE is a .py file or a notebook; `-` reads standard input. torchlint follows calls of functions of the same file,
+    and of modules of the repository, with the caller's values. Their events are indented below the call. The end lists
+    the followed modules, and the reasons for those that were not.
 
     \b
-    A line has its place, what happens there, the source, and what that means:
-      forward    a module, or what is called like one, runs
-      backward   gradients are computed for the optimizers named, or perhaps for them
-      clear      gradients of the optimizers named are cleared
-      step       an optimizer updates what it holds
+    A line shows the place, the event, the source, and the meaning:
+      forward    a module, or a value used like one, runs
+      backward   gradients are computed for these optimizers, or perhaps for them
+      clear      gradients of these optimizers are cleared
+      step       an optimizer updates its parameters
       call       an unknown function: it may clear gradients, or go backward
       keep       a value outlives its statement, with its graph or without
       change     a tensor is changed in place
       gradients  gradients are read or changed
       yield      a generator hands control to its consumer
-      make       an optimizer, a module or a leaf is made
-      follow     a function of this file is called; what it does stands below
-      repeat     a comprehension, or a closure that its optimizer calls again and again
-      either, one of, perhaps   parts of an expression, of which one or none runs
+      make       an optimizer, a module or a leaf is created
+      follow     a function of this file is called; its events are below
+      repeat     a comprehension, or a closure that its optimizer calls again
+      either, one of, perhaps   parts of an expression; one of them or none runs
       autograd   `torch.autograd.grad`
       clip, cache, memory, anomaly   gradients are clipped, the cache is emptied, ...
 
-    Below the functions stand the answers of relations, such as which gradients a step uses, by place.
+    Optimizers and their parameters are above a function. Unknown values that affect its events are below. Answers of
+    relations come last, for example which gradients a step uses.
 
-    Optimizers stand above a function with what they hold, unknown values on which its events depend below it.
-
-    Silence mostly has one of these causes: a call `may clear` between two steps, or does the work out of sight; a loss
-    has `no graph`, or perhaps none; what an optimizer holds is not known; a branch leaves before the step; a step is
-    `not taken for the step of an optimizer`.
+    \b
+    Common reasons for no finding:
+      a call `may clear` between two steps, or does the work elsewhere
+      a loss has `no graph`, or perhaps none
+      the parameters of an optimizer are unknown
+      a branch leaves before the step
+      a step is `not taken for the step of an optimizer`
     """
     from torchlint.colours import painter
     from torchlint.trace import text
@@ -89,7 +94,7 @@ def trace(ctx: click.Context, files: tuple[Path, ...], output_format: str, every
 
 
 def _traces(files: Iterable[Path], problems: list[str]) -> Iterator[tuple[FileTrace, list[str]]]:
-    """The trace of each file that can be read, with the rules that its configuration leaves out."""
+    """The trace of each readable file, with the rules that its configuration disables."""
     from torchlint.engine import registry
     from torchlint.project.config import Configurations
 
@@ -123,7 +128,7 @@ def _source(file: Path, problems: list[str]) -> SourceFile | None:
 
 
 def _traced(source: SourceFile, selection: Selection, problems: list[str]) -> FileTrace | None:
-    """The trace of a file; of a notebook with cells that are not Python that of the others."""
+    """The trace of a file, or of the valid cells of a notebook."""
     from torchlint.engine.diagnostics import problem_finding
     from torchlint.engine.examination import without_broken_cells
     from torchlint.files.source import SourceError, SyntaxProblem

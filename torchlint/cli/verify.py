@@ -24,8 +24,8 @@ Exit codes:
   0    nothing confirmed
   1    at least one finding confirmed
   2    wrong usage
-  3    the probe never loaded, or a report could not be written
-  4    the program failed before anything could be seen
+  3    the probe did not load, or a report could not be written
+  4    the program failed before the run showed anything
   130  interrupted (128 and the number of the signal)
 """
 
@@ -33,20 +33,20 @@ Exit codes:
 @click.command(context_settings={**HELP, "ignore_unknown_options": False}, epilog=_EXIT_CODES)
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="-- COMMAND...")
 @budget_options
-@list_option("--select", "Verify findings of these rules only.")
-@click.option("--preview", is_flag=True, help="Take in rules that are not stable yet, and findings of low confidence.")
+@list_option("--select", "Verify only findings of these rules.")
+@click.option("--preview", is_flag=True, help="Turn on unstable rules and findings of low confidence.")
 @click.option(
     "--findings",
     type=PathType(exists=True, dir_okay=False),
     metavar="FILE",
-    help="Verify the findings of this file, as `torchlint --output-format json` wrote it, "
-    "instead of linting the program's project first.",
+    help="Verify the findings in this output of `torchlint --output-format json`. By default "
+    "torchlint lints the program's project first.",
 )
 @click.option(
     "--evidence",
     type=PathType(exists=True, file_okay=False),
     metavar="FOLDER",
-    help="Run nothing, and judge by the evidence that a verification left behind when it was killed.",
+    help="Run nothing, and judge the evidence of a verification that was killed.",
 )
 @click.option(
     "--format",
@@ -54,7 +54,7 @@ Exit codes:
     type=click.Choice(["text", "json", "sarif"]),
     default="text",
     show_default=True,
-    help="The form of the report on standard output.",
+    help="The format of the report on standard output.",
 )
 @click.option(
     "--report",
@@ -65,8 +65,8 @@ Exit codes:
 @click.option(
     "--fixed",
     is_flag=True,
-    help="Run the program again with the fixes made, safe and unsafe ones, which are put in place of the "
-    "sources in memory only, and say which of them are proven to help, and what they change.",
+    help="Run the program again with all fixes, safe and unsafe, applied in memory only. Show which "
+    "fixes are proven to help, and the changes they cause.",
 )
 @click.option(
     "--pairs",
@@ -74,7 +74,7 @@ Exit codes:
     default=1,
     show_default=True,
     metavar="N",
-    help="With --fixed, run both forms of the program N times, in alternating order.",
+    help="With --fixed, run both versions of the program N times, in alternating order.",
 )
 @color_option
 @click.option("-y", "--yes", is_flag=True, help="Run the program without asking.")
@@ -96,10 +96,10 @@ def verify(
     color: str,
     yes: bool,
 ) -> None:
-    """Run a program for a few steps, and say of each finding whether it is true.
+    """Run a program for a few steps, and check whether each finding is true.
 
-    The program runs with your rights, as it is: this is no sandbox. Its files are not changed, what it prints goes
-    to standard error, and it is stopped when enough has been seen. Notebooks are left out.
+    The program runs with your rights and without a sandbox. torchlint changes none of its files. The program's output
+    goes to standard error. The program stops when the run has shown enough. Notebooks are skipped.
 
     \b
     Examples:
@@ -112,17 +112,17 @@ def verify(
 
     \b
     Verdicts:
-      confirmed     the defect was seen, with numbers
-      refuted       the opposite was seen, in two independent ways
-      not-reached   the flagged code did not run
-      inconclusive  it ran, but nothing decides; with the reason
+      confirmed     the run showed the defect, with numbers
+      refuted       the run showed the opposite, in two independent ways
+      not-reached   the line did not run
+      inconclusive  the line ran, but the run does not decide; the report says why
 
-    With --fixed the program runs twice, with the same seed: as it is, and with the fixes. What it writes, it writes
-    twice. The verdicts and the exit code are those of the program as it is; a fix is
+    With --fixed the program runs twice with the same seed: as it is, and with the fixes. It also writes its files
+    twice. The verdicts and the exit code are those of the original program. A fix is one of:
 
     \b
       proven            the finding is confirmed, and with the fix its evidence is gone
-      not-proven        the finding is confirmed, and the fix does not show that it helps
+      not-proven        the finding is confirmed, but the run does not show that the fix helps
       nothing-to-prove  the finding is not confirmed
     """
     from torchlint.verify.fixed import verify_fixed
@@ -133,7 +133,7 @@ def verify(
     from torchlint.verify.session import verify as run
 
     if fixed and (findings or evidence):
-        raise click.UsageError("--fixed makes fixes by linting the project: leave out --findings and --evidence")
+        raise click.UsageError("--fixed lints the project to make fixes: leave out --findings and --evidence")
     if bool(command) == bool(evidence):
         raise click.UsageError("give either the program to run, after `--`, or --evidence")
     check_report(report)
@@ -174,7 +174,7 @@ def _given(path: Path, select: tuple[str, ...]) -> list[Subject]:
 
 
 def _names(select: tuple[str, ...]) -> set[str]:
-    """The rules that are selected; raises `UnknownRule`. Without any, the linter is not even imported."""
+    """The selected rules; raises `UnknownRule`. Without a selection, the linter is not imported."""
     if not select:
         return set()
     from torchlint.engine import registry
@@ -201,10 +201,9 @@ def _linted(root: Path, select: tuple[str, ...], preview: bool, fixed: bool) -> 
 
 
 def _subjects(file: LintedFile) -> Iterator[Subject]:
-    """The findings of a file as it is on disk; those that fixes were made for, with the fixed file.
+    """The findings of a file on disk, and the fixed file for findings with a fix.
 
-    A fix that was made after another one was for a line that may be another by then, so the line decides only between
-    findings of one message.
+    An earlier fix may have moved a line, so lines only distinguish findings with the same message.
     """
     from torchlint.verify.session import Subject
 

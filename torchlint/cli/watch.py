@@ -1,4 +1,4 @@
-"""`torchlint watch`: run a program and say what it does wrong."""
+"""`torchlint watch`: run a program and report problems."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ _STEPS_OF_ONE_BATCH = 200
 
 _EXIT_CODES = """\b
 Exit codes:
-  0    nothing seen that is wrong
-  1    at least one thing seen, or no step in the last half of the time
+  0    no problem found
+  1    a problem found, or no step in the second half of the time
   2    wrong usage
-  3    the probe never loaded, or a report could not be written
-  4    the program failed, and its cause was not seen
+  3    the probe did not load, or a report could not be written
+  4    the program failed, and the run did not show why
   130  interrupted (128 and the number of the signal)
 """
 
@@ -46,44 +46,44 @@ Exit codes:
 @click.command(context_settings={**HELP, "ignore_unknown_options": False}, epilog=_EXIT_CODES)
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="-- COMMAND...")
 @budget_options
-@list_option("--select", "Look for these only: names or codes of checks and rules, also of checks that are off.")
-@click.option("--list", "is_list", is_flag=True, help="Say which checks there are, and when they answer yes.")
+@list_option("--select", "Use only these checks and rules, by name or code. This also turns on checks that are off.")
+@click.option("--list", "is_list", is_flag=True, help="List the checks, and when they answer yes.")
 @click.option(
     "--format",
     "output_format",
     type=click.Choice(["text", "json", "sarif"]),
     default="text",
     show_default=True,
-    help="The form of the report on standard output.",
+    help="The format of the report on standard output.",
 )
 @click.option(
     "--report",
     type=PathType(dir_okay=False),
     metavar="FILE.html",
-    help="Write a page with code, what was seen, and plots.",
+    help="Write a page with code, problems and plots.",
 )
 @click.option(
     "--trace",
     type=PathType(dir_okay=False),
     metavar="FILE.json",
-    help="Write a trace of data, forward passes, backwards and steps, for ui.perfetto.dev, with findings as marks.",
+    help="Write a trace for ui.perfetto.dev: data, forward and backward passes, steps, and findings as marks.",
 )
 @click.option(
     "--one-batch",
     is_flag=True,
-    help="Let each DataLoader give its first batch again and again, for 200 steps, and say whether it is learned.",
+    help="Repeat the first batch of each DataLoader for 200 steps, and report whether the model learns it.",
 )
 @click.option(
     "--twice",
     "is_twice",
     is_flag=True,
-    help="Run the program twice with the same seed, and say where the two runs part.",
+    help="Run the program twice with the same seed, and report where the two runs start to differ.",
 )
 @click.option(
     "--compare",
     type=PathType(exists=True, dir_okay=False),
     metavar="FILE",
-    help="Report what an earlier report, made with --format json, does not name.",
+    help="Report only problems that are not in this earlier report (made with --format json).",
 )
 @color_option
 @click.option("-y", "--yes", is_flag=True, help="Run the program without asking.")
@@ -105,12 +105,11 @@ def watch(
     color: str,
     yes: bool,
 ) -> None:
-    """Run a program for a few steps, and say what it does wrong, at which lines.
+    """Run a program for a few steps, and report the lines that harm training.
 
-    No finding is needed: the run itself is looked at. Beside what it shows stands what the linter says of the same
-    line, if it says anything. The program runs with your rights, as it is: this is no sandbox. Its files are not
-    changed, what it prints goes to standard error, and it is stopped when enough has been seen. Lines of notebooks
-    are not named.
+    No finding is needed. If the linter reports the same line, the report shows that too. The program runs with your
+    rights and without a sandbox. torchlint changes none of its files. The program's output goes to standard error. The
+    program stops when the run has shown enough. Reports do not name lines of notebooks.
 
     \b
     Examples:
@@ -175,7 +174,7 @@ def _listed() -> str:
 
     parts = []
     for check in checks():
-        state = "" if check.is_on else " (off: name it in --select)"
+        state = "" if check.is_on else " (off; turn on with --select)"
         parts.append(f"{check.code} {check.name}{state}\n{_indented(check.documentation)}\n")
     return "\n".join(parts)
 
@@ -185,7 +184,7 @@ def _indented(text: str) -> str:
 
 
 def _selected(select: Sequence[str]) -> tuple[list[CheckInfo], set[str]]:
-    """The checks to be made, and the rules to be reported; raises `UsageError`."""
+    """The selected checks and rules; raises `UsageError`."""
     from torchlint.engine import registry
     from torchlint.verify.watch.catalogue import checks
 
@@ -204,7 +203,7 @@ def _selected(select: Sequence[str]) -> tuple[list[CheckInfo], set[str]]:
 
 
 def _static(root: Path) -> Static:
-    """The project's files, and what the linter finds in them."""
+    """The files of the project, and the linter's findings in them."""
     from torchlint.engine import registry
     from torchlint.project.config import Configurations
     from torchlint.project.discovery import Discovery
@@ -228,7 +227,7 @@ def _static(root: Path) -> Static:
 
 
 def _sources(paths: Iterable[Path]) -> Iterator[SourceFile]:
-    """The files that can be read; what cannot be read is said by the linter."""
+    """The readable files; the linter reports the others."""
     from torchlint.files.source import SourceFile
 
     for path in paths:

@@ -1,4 +1,4 @@
-"""`check --watch`: lint again whenever a file, a configuration or a baseline changes, until Ctrl-C."""
+"""`check --watch`: lint again after each change, until Ctrl-C."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
     from torchlint.project.config import Configurations
 
 _PAUSE = 0.5
-"""Seconds between two looks, at least."""
+"""Minimum number of seconds between two checks for changes."""
 _SHARE = 10
-"""A look may take one part of so many of the time."""
+"""A check may use one part in this many of the time."""
 
 State = frozenset[tuple[str, int, int]]
-"""What changes when a file does, comes or goes: path, time and size of each."""
+"""The state of the files: path, time and size of each."""
 
 
 def watch(run: Callable[[], int], state: Callable[[], State], say: Callable[[str], None]) -> int:
-    """Run, and again after each change; the exit code of the last run, once somebody interrupts."""
+    """Run, and run again after each change; return the exit code of the last run after an interrupt."""
     code = CLEAN
     try:
         while True:
@@ -40,7 +40,7 @@ def watch(run: Callable[[], int], state: Callable[[], State], say: Callable[[str
 
 
 def _code(run: Callable[[], int]) -> int:
-    """The exit code of a run; what the user has to set right is said, and may be right the next time."""
+    """The exit code of a run; errors that the user can repair are printed and do not end the loop."""
     try:
         return run()
     except click.ClickException as error:
@@ -59,7 +59,7 @@ def _wait(before: State, state: Callable[[], State]) -> None:
 
 
 def state_of(paths: Iterable[Path], configurations: Callable[[], Configurations], others: Iterable[Path]) -> State:
-    """The state of all that decides about the paths: of the working folder too, from which modules are imported."""
+    """The state of every file that affects the result, including the working folder, which imports start from."""
     from torchlint.project.config import ConfigError
     from torchlint.project.discovery import Discovery
 

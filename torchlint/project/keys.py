@@ -1,4 +1,4 @@
-"""The keys of the configuration: the one definition, by which files are read and their JSON Schema is made."""
+"""The keys of the configuration: the one definition for reading files and for the JSON Schema."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Key:
     kind: Kind
     meaning: str
     of_this_file: bool = False
-    """Whether it speaks of its file, and is no setting."""
+    """Whether it describes its file and is not a setting."""
 
 
 def _version() -> str:
@@ -38,33 +38,31 @@ def _version() -> str:
 KEYS: dict[str, Key] = {
     "required-version": Key(
         Requirement(_version),
-        "The releases of torchlint that this file is written for, as `>=0.2,<0.4`; another one stops.",
+        "The releases of torchlint that this file works with, such as `>=0.2,<0.4`. Others stop with an error.",
         of_this_file=True,
     ),
     "extend": Key(
         InsidePath(),
-        "A configuration file whose settings this one inherits; what is set here goes before it.",
+        "A configuration file to inherit settings from. Settings in this file override it.",
         of_this_file=True,
     ),
-    "select": Key(Selectors(), "Look for these rules only; by name, code, beginning of a code or category, or `all`."),
-    "ignore": Key(Selectors(), "Do not look for these rules."),
-    "extend-select": Key(Selectors(), "Look for these rules as well."),
-    "fixable": Key(Selectors(), "Make and offer the fixes of these rules only."),
-    "unfixable": Key(Selectors(), "Neither make nor offer the fixes of these rules."),
+    "select": Key(Selectors(), "Use only these rules: names, codes, prefixes of codes, categories, or `all`."),
+    "ignore": Key(Selectors(), "Do not use these rules."),
+    "extend-select": Key(Selectors(), "Use these rules too."),
+    "fixable": Key(Selectors(), "Fix only findings of these rules."),
+    "unfixable": Key(Selectors(), "Do not fix findings of these rules."),
     "severity": Key(Severities(), "Report these rules as error, warning, information or hint."),
-    "per-file-ignores": Key(
-        PerFileIgnores(), "Patterns of files as in .gitignore, each with rules that are not looked for there."
-    ),
-    "exclude": Key(Strings(), "Leave out files and folders; patterns as in .gitignore, from the folder of this file."),
-    "preview": Key(Flag(), "Take in rules that are not stable yet, and findings of low confidence."),
-    "force-exclude": Key(Flag(), "Leave out excluded files even if they are named on the command line."),
-    "follow": Key(Flag(), "Follow imports that lead to files of the same repository."),
-    "src": Key(Folders(), "Folders that imports start from, where torchlint does not guess them; `*` is any name."),
-    "output-format": Key(Choice(list(FORMATS)), "The format of the findings, unless --output-format names one."),
-    "baseline": Key(InsidePath(), "Report only what this file does not hold, unless --baseline names another."),
-    "cache-dir": Key(InsidePath(), "The folder of the cache, unless --cache-dir or TORCHLINT_CACHE_DIR names one."),
-    "rules": Key(RuleOptions(), "Options of rules, in a table for each."),
+    "per-file-ignores": Key(PerFileIgnores(), "Rules to ignore in files that match a pattern (as in .gitignore)."),
+    "exclude": Key(Strings(), "Files and folders to skip: patterns as in .gitignore, relative to this file."),
+    "preview": Key(Flag(), "Turn on unstable rules and findings of low confidence."),
+    "force-exclude": Key(Flag(), "Skip excluded files even if the command line names them."),
+    "follow": Key(Flag(), "Follow imports to other files of the repository."),
+    "src": Key(Folders(), "Folders that imports start from, if torchlint does not find them. `*` matches any name."),
+    "output-format": Key(Choice(list(FORMATS)), "The format of the findings, unless --output-format is given."),
+    "baseline": Key(InsidePath(), "Report only findings that this baseline does not contain. --baseline overrides it."),
+    "cache-dir": Key(InsidePath(), "The folder of the cache. --cache-dir and TORCHLINT_CACHE_DIR override it."),
+    "rules": Key(RuleOptions(), "Options of rules, in one table per rule."),
 }
 
 PER_RUN = ("output-format", "baseline", "cache-dir")
-"""Keys that are taken from the configuration of the working folder, for all files of a run."""
+"""Keys of a whole run: they come from the configuration of the working folder."""
