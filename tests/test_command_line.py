@@ -174,9 +174,9 @@ def test_a_nested_file_says_what_it_does_not_inherit(folder: Path) -> None:
     (folder / "sub").mkdir()
     (folder / "sub" / "torchlint.toml").write_text("")
     said = torchlint("--show-settings", "sub").stdout
-    assert "# by sub/torchlint.toml\n# Nothing is inherited from pyproject.toml: `extend` would do that\n" in said
+    assert "# by sub/torchlint.toml\n# Inherits nothing from pyproject.toml: add `extend` for that\n" in said
     (folder / "pyproject.toml").write_text("[project]\nname = 'torchlint'\n")
-    assert "Nothing is inherited" not in torchlint("--show-settings", "sub").stdout
+    assert "Inherits nothing" not in torchlint("--show-settings", "sub").stdout
 
 
 def test_show_settings_without_a_file(folder: Path) -> None:

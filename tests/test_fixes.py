@@ -364,4 +364,4 @@ def test_standard_input_with_a_baseline(folder: Path) -> None:
 @pytest.mark.parametrize("option", ["--add-ignores", "--update-baseline"])
 def test_what_is_written_after_fixes(folder: Path, option: str) -> None:
     result = torchlint("--fix", option, "--baseline", "known.json")
-    assert result.exit_code == 2 and f"{option} writes what is left after fixes" in result.stderr
+    assert result.exit_code == 2 and f"{option} stores the findings that fixes leave" in result.stderr
