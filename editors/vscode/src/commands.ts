@@ -48,7 +48,7 @@ function activeCell(): vscode.TextDocument | undefined {
 
 async function menu(): Promise<void> {
   const entries = [
-    { label: "$(wand) Fix All That Is Safe to Fix", command: "torchlint.fixAll" },
+    { label: "$(wand) Apply All Safe Fixes", command: "torchlint.fixAll" },
     { label: "$(output) Show Log", command: "torchlint.showLog" },
     { label: "$(debug-restart) Restart Server", command: "torchlint.restart" },
     { label: "$(gear) Settings", command: "torchlint.openSettings" },
