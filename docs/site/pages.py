@@ -183,7 +183,7 @@ def _decisions() -> str:
     lines = ["# Decisions", "", "Choices that would be hard to undo, and why they were made.", ""]
     for path in sorted((DOCS / "decisions").glob("[0-9]*.md")):
         title = path.read_text("utf-8").splitlines()[0].lstrip("# ")
-        lines.append(f"- [{re.sub(r'^[0-9]+: ', '', title)}]({path.name}) ({path.name[:4]})")
+        lines.append(f"- [{re.sub(r'^[0-9]+:? ', '', title)}]({path.name}) ({path.name[:4]})")
     return "\n".join([*lines, ""])
 
 
