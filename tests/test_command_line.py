@@ -358,8 +358,10 @@ def test_a_broken_key_is_said(folder: Path, home: Path, content: bytes) -> None:
 
 
 def test_the_table_of_ruff_names_options_that_there_are() -> None:
-    text = (Path(__file__).parent.parent / "docs" / "compared-with-ruff.md").read_text("utf-8")
-    commands, formats = text.partition("## Formats")[0], text.partition("## Formats")[2].partition("## ")[0]
+    text = (Path(__file__).parent.parent / "docs" / "compared.md").read_text("utf-8")
+    text = text.partition("\n### Command line\n")[2]
+    commands, _, formats = text.partition("\n### Output formats\n")
+    formats = formats.partition("\n### ")[0]
     known = {name for param in check.params for name in param.opts}
     rows = [row.split(" | ") for row in commands.splitlines() if row.startswith("| ") and "---" not in row][1:]
     for ruff, ours, *_ in rows:

@@ -11,7 +11,8 @@ from torchlint import SourceFile
 from torchlint.engine import registry
 from torchlint.engine.examination import lint
 
-PAGE = (Path(__file__).parent.parent / "docs" / "from-torchfix.md").read_text("utf-8")
+COMPARED = (Path(__file__).parent.parent / "docs" / "compared.md").read_text("utf-8")
+PAGE = COMPARED.partition("\n## TorchFix\n")[2].partition("\n## ")[0]
 CODES = sorted(set(re.findall(r"TOR\d{3}", PAGE)))
 ALIASES = {alias for meta in registry.metas() for alias in meta.aliases}
 

@@ -27,7 +27,7 @@ FROM_ABOVE = {
 }
 """Pages that are files at the top of the repository."""
 FROM_ABOVE_BY_NAME = {name: page for page, name in FROM_ABOVE.items()}
-WITH_LINKED_RULES = {"recipes.md", "from-torchfix.md", "from-other-linters.md", "changelog.md"}
+WITH_LINKED_RULES = {"recipes.md", "compared.md", "changelog.md"}
 """Pages in which each name of a rule leads to its page."""
 EXAMPLES = {"bad.py": "What is found", "good.py": "What is not"}
 _MARKER = re.compile(r"  # (expect|ok|todo-expect|todo-ok): (?P<rules>[^ @\n]+(?:@\d+)?)(?P<text>.*)$")

@@ -68,7 +68,7 @@ class UnknownRule(Exception):
         """`known` are the rules that could have been meant."""
         unknown = f"unknown rule or category `{selector}`{hint_of_selector(selector, known)}"
         if _CODE_OF_TORCHFIX.fullmatch(selector.strip()):
-            unknown = f"no rule stands for `{selector}` of TorchFix: {SITE}/from-torchfix/ says why"
+            unknown = f"no rule stands for `{selector}` of TorchFix: see {SITE}/compared/#torchfix"
         super().__init__(unknown if selector.strip() else "the name of a rule is empty")
 
 
