@@ -1,8 +1,11 @@
-"""The documentation site: built strictly, with a page for each rule, and nothing that is fetched from elsewhere."""
+"""The documentation site: a strict build with a page for each rule, a useful search, and no requests to other hosts."""
 
 from __future__ import annotations
 
+import json
 import re
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -12,6 +15,32 @@ from torchlint.engine import registry
 
 ROOT = Path(__file__).parent.parent
 PAGES = {path.stem.replace("_", "-") for path in (ROOT / "rules").glob("[!_]*.py")}
+
+SEARCHES = {
+    "noqa": "guides/configuration/",
+    "disable": "guides/configuration/",
+    "out of memory": "recipes/",
+    "loss not decreasing": "recipes/",
+    "pre-commit": "guides/ci/",
+    "nan loss": "recipes/",
+    "cuda out of memory": "recipes/",
+    "memory leak": "recipes/",
+    "ignore a line": "guides/configuration/",
+    "baseline": "guides/old-code/",
+    "github actions": "guides/ci/",
+    "vscode": "guides/editors/",
+    "jupyter": "guides/notebooks/",
+    "zero_grad": "rules/missing-zero-grad/",
+    "retain_graph": "rules/retain-graph-in-loop/",
+    "reproducible": "recipes/",
+    "speed": "guides/speed/",
+    "own rule": "write-a-rule/",
+    "false positive": "contributing/",
+    "fix automatically": "guides/fixes/",
+}
+"""Words that people type, and the page that must come first."""
+UNSEARCHED = ("decisions/", "changelog/", "precision/", "verify-on-public-scripts/")
+DRIVER = Path(__file__).with_name("site_search.js")
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs("mkdocs", "material")]
 
@@ -54,12 +83,42 @@ def test_symptoms_lead_to_rules(site: Path) -> None:
     assert 'href="../rules/log-of-softmax/"' in text(site / "recipes" / "index.html")
 
 
+@pytest.mark.skipif(not shutil.which("node"), reason="needs Node.js")
+def test_search_ranks_the_right_page_first(site: Path) -> None:
+    """With the theme's own search."""
+    command = ["node", str(DRIVER), str(site), *SEARCHES]
+    done = subprocess.run(command, capture_output=True, encoding="utf-8", timeout=120)
+    assert not done.returncode, done.stderr
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    first = {query: answer[0].partition("#")[0] for query, answer in zip(SEARCHES, answers, strict=True)}
+    assert first == SEARCHES
+
+
+def test_search_leaves_out_what_users_do_not_need(site: Path) -> None:
+    index = json.loads(text(site / "search" / "search_index.json"))
+    found = {entry["location"] for entry in index["docs"]}
+    assert {"recipes/", "guides/fixes/", "rules/missing-zero-grad/"} <= found
+    assert not [location for location in found if location.startswith(UNSEARCHED)]
+
+
+def test_the_table_of_rules_has_columns_and_a_filter(site: Path) -> None:
+    page = text(site / "rules" / "index.html")
+    head = re.search(r"<thead>(.*?)</thead>", page, re.S)
+    assert head and re.findall(r"<th>(.*?)</th>", head[1]) == [
+        "Code", "Rule", "Default", "Preview", "Fix", "Category", "Defect",
+    ]  # fmt: skip
+    row = re.search(r"<tr>\s*<td>TL101</td>(.*?)</tr>", page, re.S)
+    assert row and re.findall(r"<td>([^<]*)</td>", row[1])[:4] == ["on", "", "fix", "correctness"]
+    assert 'id="rule-filter"' in page
+
+
 def test_pages_fetch_nothing_from_elsewhere(site: Path) -> None:
     loaded = (
         r"<(?:script|img|iframe|source)[^>]*\bsrc=\"(https?:[^\"]+)\"|<link[^>]*stylesheet[^>]*href=\"(https?:[^\"]+)\""
     )
     for page in ("index.html", "rules/missing-zero-grad/index.html", "recipes/index.html"):
         assert re.findall(loaded, text(site / page)) == []
+        assert 'data-md-component="source"' not in text(site / page), "the theme fetches the stars of the repository"
     start = text(site / "index.html")
     assert f"{addresses.SITE}/rules/" not in re.sub(r'<link rel="canonical"[^>]*>', "", start)
     assert "finding-dark.svg#only-dark" in start

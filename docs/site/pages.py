@@ -1,9 +1,10 @@
-"""A hook of MkDocs: pages that are made when the site is built, of the rules and of files above `docs/`."""
+"""A hook of MkDocs: pages made from rules and from files above `docs/`, and the weights of the search."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +29,42 @@ FROM_ABOVE = {
 """Pages that are files at the top of the repository."""
 FROM_ABOVE_BY_NAME = {name: page for page, name in FROM_ABOVE.items()}
 WITH_LINKED_RULES = {"recipes.md", "compared.md", "changelog.md"}
-"""Pages in which each name of a rule leads to its page."""
-EXAMPLES = {"bad.py": "What is found", "good.py": "What is not"}
+"""Pages on which each name of a rule links to its page."""
+BOOSTS = {"recipes.md": 4, "guides/": 2, "rules/": 2}
+"""Pages that the search ranks higher, by the start of their paths."""
+UNSEARCHED = (
+    "decisions/",
+    "changelog.md",
+    "precision.md",
+    "verify-on-public-scripts.md",
+    "contents.md",
+    "code-of-conduct.md",
+)
+"""Pages that the search leaves out."""
+SEARCH_WORDS = {
+    "recipes.md": [
+        "out of memory",
+        "oom",
+        "cuda",
+        "memory leak",
+        "loss not decreasing",
+        "nan loss",
+        "inf",
+        "reproducible",
+        "slow",
+    ],
+    "guides/configuration.md": ["noqa", "disable", "ignore", "ignore a line", "suppress", "pyproject.toml", "exclude"],
+    "guides/ci.md": ["github actions", "gitlab", "pre-commit", "hook", "sarif"],
+    "guides/editors.md": ["vscode", "vs code", "pycharm", "vim", "neovim", "emacs"],
+    "guides/notebooks.md": ["jupyter", "ipynb", "colab", "ipython"],
+    "guides/old-code.md": ["baseline", "legacy"],
+    "guides/speed.md": ["speed", "cache", "performance"],
+    "guides/first-steps.md": ["install", "quick start", "exit code"],
+    "write-a-rule.md": ["own rule", "custom rule", "plugin"],
+    "contributing.md": ["false positive", "false negative", "bug report"],
+}
+"""Words that people type, by the page that answers them."""
+EXAMPLES = {"bad.py": "Reported", "good.py": "Not reported"}
 _MARKER = re.compile(r"  # (expect|ok|todo-expect|todo-ok): (?P<rules>[^ @\n]+(?:@\d+)?)(?P<text>.*)$")
 _PICTURE = re.compile(
     r'<picture>.*?srcset="(?P<dark>[^"]+)".*?alt="(?P<alt>[^"]+)" src="(?P<light>[^"]+)".*?</picture>', re.S
@@ -66,12 +101,25 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
-    """Links out of `docs/` lead to the repository; names of rules become links where a page is an index of them."""
+    """Set the weight in the search; link to the repository, and to rules on the pages that list them."""
+    _weight(page)
     markdown = _OUTSIDE.sub(_in_repository, markdown)
     if page.file.src_uri not in WITH_LINKED_RULES:
         return markdown
     names = {meta.name for meta in _own()}
     return _NAME.sub(lambda match: f"[`{match[1]}`](rules/{match[1]}.md)" if match[1] in names else match[0], markdown)
+
+
+def _weight(page: Page) -> None:
+    source = page.file.src_uri
+    page.meta["search"] = {"exclude": True} if source.startswith(UNSEARCHED) else {}
+    for start, boost in BOOSTS.items():
+        if source.startswith(start):
+            page.meta["search"]["boost"] = boost
+    page.meta["tags"] = list(SEARCH_WORDS.get(source, ()))
+    if source.startswith("rules/"):
+        words = Path(source).stem.split("-")
+        page.meta["tags"] += [f"{first}_{second}" for first, second in pairwise(words)]
 
 
 def on_page_context(context: dict[str, Any], page: Page, **_: Any) -> dict[str, Any]:
@@ -104,16 +152,30 @@ def _by_topic(entry: Callable[[Meta], str]) -> list[tuple[str, list[str]]]:
 
 
 def _index() -> str:
-    lines = ["# Rules", "", "By topic. `torchlint explain RULE` prints the page of a rule.", ""]
-    lines += ["Looking for what goes wrong in a run? Start from [the symptom](../recipes.md).", ""]
+    lines = ["# Rules", "", "You know the symptom but not the rule? Start from [the symptoms](../recipes.md).", ""]
+    lines += ["A rule is on or off by default. *Preview* rules are off because they are not stable yet.", ""]
+    lines += [(DOCS / "site" / "filter.html").read_text("utf-8"), ""]
+    head = [
+        "| Code | Rule | Default | Preview | Fix | Category | Defect |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
+    ]
     for title, rows in _by_topic(_row):
-        lines += [f"## {title}", "", "| Code | Rule | Category | Defect |", "| --- | --- | --- | --- |", *rows, ""]
+        lines += [f"## {title}", "", *head, *rows, ""]
     return "\n".join(lines)
 
 
 def _row(meta: Meta) -> str:
-    category = meta.category.value + ", preview" * meta.preview
-    return f"| {meta.code} | [`{meta.name}`]({meta.name}.md) | {category} | {meta.summary} |"
+    cells = [meta.code, f"[`{meta.name}`]({meta.name}.md)", _default(meta), "preview" * meta.preview]
+    cells += ["fix" * _has_fix(meta), meta.category.value, meta.summary]
+    return f"| {' | '.join(cells)} |"
+
+
+def _default(meta: Meta) -> str:
+    return "on" if meta.category.on_by_default and not meta.preview else "off"
+
+
+def _has_fix(meta: Meta) -> bool:
+    return "\n## Fix safety" in meta.documentation
 
 
 def _rule(meta: Meta) -> str:
@@ -121,7 +183,7 @@ def _rule(meta: Meta) -> str:
     summary, _, body = meta.documentation.strip().partition("\n")
     sections = [
         f"---\ndescription: {summary!r}\n---\n# {meta.name}",
-        f"**{meta.code}** · {standing(meta)}" + " · has a fix" * ("\n## Fix safety" in body),
+        f"**{meta.code}** · {standing(meta)}" + " · has a fix" * _has_fix(meta),
         f"**{summary}**",
         body.strip(),
         _symptoms(meta),
@@ -132,7 +194,7 @@ def _rule(meta: Meta) -> str:
 
 
 def _symptoms(meta: Meta) -> str:
-    """What happens in a run that this rule explains."""
+    """The symptoms in a run that this rule explains."""
     rows = _ROW.findall((DOCS / "recipes.md").read_text("utf-8"))
     found = [f"- {symptom}" for symptom, rules in rows if f"`{meta.name}`" in rules]
     return (
@@ -168,19 +230,19 @@ def _example(text: str, rule: str) -> tuple[str, list[int]]:
 
 
 def _switches(meta: Meta) -> str:
-    """How to have the rule, or not to have it."""
+    """How to turn the rule on or off."""
     if meta.name in registry.ABOUT_FILES:
         return ""
     select = f"```sh\ntorchlint --extend-select {meta.name} .\n```"
-    on = f"It is off by default. To take it in:\n\n{select}\n\n" if meta.preview or "off" in standing(meta) else ""
+    on = f"It is off by default. Turn it on:\n\n{select}\n\n" if meta.preview or "off" in standing(meta) else ""
     return (
-        f"## Switch it on or off\n\n{on}To excuse one line: `# torchlint: ignore[{meta.name}]`. To leave it out:"
+        f"## Turn it on or off\n\n{on}Ignore one line: `# torchlint: ignore[{meta.name}]`. Turn the rule off:"
         f' `ignore = ["{meta.name}"]` in the [configuration](../guides/configuration.md).'
     )
 
 
 def _decisions() -> str:
-    lines = ["# Decisions", "", "Choices that would be hard to undo, and why they were made.", ""]
+    lines = ["# Decisions", "", "Choices that are hard to undo, and their reasons.", ""]
     for path in sorted((DOCS / "decisions").glob("[0-9]*.md")):
         title = path.read_text("utf-8").splitlines()[0].lstrip("# ")
         lines.append(f"- [{re.sub(r'^[0-9]+:? ', '', title)}]({path.name}) ({path.name[:4]})")
