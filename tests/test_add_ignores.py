@@ -212,7 +212,7 @@ def test_a_file_that_was_saved_meanwhile_is_left_alone(
     monkeypatch.setattr(SourceFile, "edited", saved_meanwhile)
     result = torchlint("--add-ignores")
     assert result.exit_code == 3
-    assert result.stderr.startswith("error: a.py has changed since it was read")
+    assert result.stderr.startswith("error: a.py has changed in the meantime")
     assert result.stderr.endswith("Added 1 ignore in 1 file.\n")
     assert (folder / "a.py").read_text() == "better()\n"
 

@@ -37,7 +37,7 @@ def test_what_somebody_else_has_saved_or_deleted_stays(tmp_path: Path, now: byte
     path = tmp_path / "a.py"
     if now is not None:
         path.write_bytes(now)
-    with pytest.raises(WriteError, match=r"a\.py has changed since it was read, so it was left alone"):
+    with pytest.raises(WriteError, match=r"a\.py has changed in the meantime, so torchlint did not write it"):
         write(path, b"old", b"new")
     assert (path.read_bytes() if path.exists() else None) == now
     assert len(os.listdir(tmp_path)) == (now is not None)

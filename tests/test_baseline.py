@@ -160,9 +160,9 @@ def test_a_missing_file_says_how_to_make_it(folder: Path) -> None:
         ('{\n  "version": 1,\n<<<<<<< HEAD\n', 3, "invalid JSON"),
         ("[]", 1, "there is no `version`"),
         ("{}", 1, "there is no `version`"),
-        ('{\n"version": 2, "findings": []}', 2, "version 2 is not known here"),
-        ('{\n"version": 1,\n"findings": {}}', 3, "`findings` is no list"),
-        ('{\n"version": 1}', 1, "`findings` is no list"),
+        ('{\n"version": 2, "findings": []}', 2, "version 2 is unknown"),
+        ('{\n"version": 1,\n"findings": {}}', 3, "`findings` is not a list"),
+        ('{\n"version": 1}', 1, "`findings` is not a list"),
         (
             '{"version": 1, "findings": [\n{"path": "a", "rule": "b", "fingerprint": "c"},\n{"path": "a"}\n]}',
             3,
@@ -179,13 +179,13 @@ def test_broken_files_are_named_with_their_line(
     (folder / "known.json").write_text(text)
     result = torchlint("--baseline", "known.json", *options)
     assert result.exit_code == 2
-    assert f"known.json:{line}: is no baseline: " in result.stderr and reason in result.stderr
+    assert f"known.json:{line}: is not a baseline: " in result.stderr and reason in result.stderr
     assert (folder / "known.json").read_text() == text
 
 
 def test_bytes_that_are_no_text(folder: Path) -> None:
     (folder / "known.json").write_bytes(b"{\n\n\xff")
-    assert "known.json:3: is no baseline: not UTF-8" in torchlint("--baseline", "known.json").stderr
+    assert "known.json:3: is not a baseline: not UTF-8" in torchlint("--baseline", "known.json").stderr
 
 
 @pytest.mark.parametrize(

@@ -23,10 +23,10 @@ class Seed(Rule):
 '''
 BROKEN = {
     "import torchlint_no_such_module": "ModuleNotFoundError: No module named 'torchlint_no_such_module'",
-    "from torchlint import triage": "after torchlint 0.1 that is `torchlint.index` (https://",
-    "import torchlint.hints": "after torchlint 0.1 that is `torchlint.pytorch.naming`",
-    "from torchlint.model import upkeep": "after torchlint 0.1 that is asked by the rule that needs it (https://",
-    "from torchlint.model.events import Flow": "after torchlint 0.1 that is `torchlint.model.dataflow.Flow` (https://",
+    "from torchlint import triage": "since torchlint 0.1 this is `torchlint.index` (https://",
+    "import torchlint.hints": "since torchlint 0.1 this is `torchlint.pytorch.naming`",
+    "from torchlint.model import upkeep": "since torchlint 0.1 this is asked by the rule that needs it (https://",
+    "from torchlint.model.events import Flow": "since torchlint 0.1 this is `torchlint.model.dataflow.Flow` (https://",
     "1 / 0": "ZeroDivisionError: division by zero",
     "import sys\nsys.exit(0)": "SystemExit: 0",
     "x = (": "SyntaxError: '(' was never closed",
@@ -93,7 +93,7 @@ def test_a_rule_that_asks_as_it_did_in_0_1() -> None:
     exec(OLD_RULE, names)
     (finding,) = lint(SourceFile("a.py", b"loss.backward()\n"), Selection((names["Seed"],)))
     assert finding.name == "internal-error"
-    assert "after torchlint 0.1 that is `site`; `self.written(site)` gives LibCST's node" in finding.message
+    assert "since torchlint 0.1 this is `site`; `self.written(site)` gives LibCST's node" in finding.message
 
 
 WRONG = {

@@ -106,7 +106,7 @@ def test_reasons_for_what_is_skipped(folder: Path) -> None:
     (folder / "torchlint.toml").write_text("\nexclude = ['third_party/']\n")
     result = torchlint("-v", "--show-files", "--exclude", "good.py")
     assert result.stdout.splitlines() == ["bad.py", "real/a.py"]
-    by_default = 'left out by default; `exclude = ["!{}"]` brings it back'
+    by_default = 'excluded by default; `exclude = ["!{}"]` includes it'
     assert set(result.stderr.splitlines()) == {
         f"skipped .git/: {by_default.format('.git/')}",
         f"skipped .venv/: {by_default.format('.venv/')}",

@@ -155,7 +155,7 @@ def test_the_notebook_is_linted_as_it_was_saved(
     printed = cell("%torchlint")
     assert found(printed) == ["train.ipynb:cell 2:1:8"]
     assert "save it" not in printed
-    assert cell("%torchlint --ignore TL5").startswith("train.ipynb is linted as it was saved, and has changed since")
+    assert cell("%torchlint --ignore TL5").startswith("train.ipynb has changed since it was saved: save it first.")
     file.unlink()
     assert cell("%torchlint") == "No findings.\n"
 

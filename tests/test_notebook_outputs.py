@@ -94,7 +94,7 @@ def test_services_are_shown_lines_of_the_file(bad_call: type[Rule]) -> None:
 @pytest.mark.parametrize("form", ["text", "concise", "json", "sarif", "github", "gitlab", "junit", "html"])
 def test_a_broken_notebook_has_no_cells(bad_call: type[Rule], form: str) -> None:
     text = render(form, outcome('{"cells": [\n\n}', bad_call), Style())
-    assert "is no notebook: invalid JSON" in text
+    assert "is not a notebook: invalid JSON" in text
     assert not re.search(r"cell ?\d", text)
     assert {"text": "a.ipynb:3:1:", "concise": "a.ipynb:3:1:", "github": "line=3::"}.get(form, "3") in text
 

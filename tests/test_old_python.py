@@ -57,7 +57,7 @@ def test_signs(bad_call: type[Rule], before: str, text: str) -> None:
     (finding,) = findings(SourceFile("a.py", f"{before}{text}\nprint y\n".encode()), bad_call)
     column, what = SIGNS[text]
     assert finding.name == "syntax-error"
-    assert finding.message == f"this is Python 2 ({what}), which torchlint does not read"
+    assert finding.message == f"this is Python 2 ({what}), which torchlint does not support"
     line = before.count("\n") + 1 + text.partition("except")[0].count("\n")
     assert (finding.span.start.line, finding.span.start.column) == (line, column)
 
@@ -77,7 +77,7 @@ def test_mistakes_in_python_3_are_no_signs(bad_call: type[Rule], text: str) -> N
 def test_async_was_a_name_once(bad_call: type[Rule], text: str) -> None:
     """As in `tensor.cuda(async=True)` of the first years of PyTorch."""
     (finding,) = findings(SourceFile("a.py", text.encode()), bad_call)
-    assert finding.message == "this is Python 3.6 or older (`async` as a name), which torchlint does not read"
+    assert finding.message == "this is Python 3.6 or older (`async` as a name), which torchlint does not support"
     assert text[finding.span.start.column :].startswith("async")
 
 
@@ -97,7 +97,7 @@ def test_a_notebook_of_python_2_is_one_finding(bad_call: type[Rule]) -> None:
     text = notebook("import os", "print 'a'\nprint 'b'", "bad()", "x = 1\nprint x", "raise E, 'x'", "y z")
     source = SourceFile("a.ipynb", text.encode())
     old, call = findings(source, bad_call)
-    assert old.message == "this is Python 2 (`print` without parentheses), which torchlint does not read"
+    assert old.message == "this is Python 2 (`print` without parentheses), which torchlint does not support"
     assert [source.place(found.span.start).cell for found in (old, call)] == [2, 3]
     assert call.name == "bad-call", "what is Python in it is linted"
 

@@ -11,7 +11,19 @@ from typing import NamedTuple
 import pytest
 
 ROOT = Path(__file__).parents[1]
-CODE = ("torchlint/cli", "torchlint/project/keys.py", "torchlint/project/formats.py")
+CODE = (
+    "torchlint/adoption",
+    "torchlint/cli",
+    "torchlint/colours.py",
+    "torchlint/finding.py",
+    "torchlint/jupyter",
+    "torchlint/outputs",
+    "torchlint/project",
+    "torchlint/results.py",
+    "torchlint/run",
+    "torchlint/suggest.py",
+    "torchlint/trace",
+)
 """Folders and files whose docstrings, messages and help texts are covered. Add a folder once its texts are plain."""
 PAGES = (
     "README.md",
@@ -46,6 +58,8 @@ RIDDLE = re.compile(r"(What|Those|Of)\b(?![^.\n]*\?)")
 """A start that postpones the subject; a question may begin with "What"."""
 PART = re.compile(r"(?:\A|\n\n|\| |^ *[-*] |^ *\d+\. )(?=\w)", re.M)
 """The start of a paragraph, of an item in a list, or of a cell in a table."""
+GRAMMAR = re.compile(r"\b(?:a|the|is|are|of|to|in|it|and|or|not)\b")
+"""Words that a sentence has, and a list of names has not."""
 MOST_WORDS = 20
 """In a sentence of a message."""
 
@@ -71,7 +85,7 @@ def _texts(path: Path) -> Iterator[Text]:
     inner = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
     for node in ast.walk(tree):
         if isinstance(node, ast.JoinedStr):
-            words = "".join(part.value if isinstance(part, ast.Constant) else "X" for part in node.values)
+            words = "".join(str(part.value) if isinstance(part, ast.Constant) else "X" for part in node.values)
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in inner:
             words = node.value
         else:
@@ -138,7 +152,7 @@ def test_messages_have_short_sentences() -> None:
         for text in TEXTS
         if not text.is_docstring
         for sentence in sentences(text.words)
-        if len(sentence.split()) > MOST_WORDS
+        if len(sentence.split()) > MOST_WORDS and GRAMMAR.search(sentence)
     }
     assert long == {}
 

@@ -192,7 +192,7 @@ def test_the_page_sums_up(bad_call: type[Rule]) -> None:
 
 def test_the_page_shows_a_fix_as_a_diff() -> None:
     page = _Page(render("html", Outcome((fixable(),), 1), Style()))
-    assert "fix: call good (unsafe: read it before you take it)" in page.text
+    assert "fix: call good (unsafe: it may change results, so review it)" in page.text
     assert " x\n-'🙂', bad()\n+y\n+'🙂', good()\n" in page.text
     assert [tag for tag, _ in page.tags if tag in ("ins", "del")] == ["del", "ins", "ins"]
 

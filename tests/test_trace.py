@@ -84,7 +84,7 @@ def test_a_call_into_another_file_is_named_where_it_may_clear() -> None:
         "relation `mode`",
         "  8:45  model(x)  unknown: line 11 may switch the mode",
         "",
-        "Not shown, for they decide nothing: 1 event. --all shows them.",
+        "Not shown, because they decide nothing: 1 event. --all shows them.",
     ]
 
 
@@ -154,7 +154,7 @@ def train(model, opt):
     assert "   15:9    follow    clear(opt)" in text
     assert any(line.startswith("    4:5      clear     opt.zero_grad()") for line in text)
     assert "`deep` is not followed here: it calls itself" in " ".join(" ".join(text).split())
-    assert text[-1] == "Not interpreted, for no rule could find anything there: unused."
+    assert text[-1] == "Not interpreted, because no rule could find anything there: unused."
 
 
 def test_a_file_that_no_rule_looks_into_says_so_and_is_traced(tmp_path: Path) -> None:
@@ -162,7 +162,7 @@ def test_a_file_that_no_rule_looks_into_says_so_and_is_traced(tmp_path: Path) ->
     path.write_text("def f(model, x):\n    x += 1\n    return model(x)\n", "utf-8")
     result = torchlint(path)
     assert result.exit_code == 0
-    assert "No rule looks into it: there is nothing that one could find." in result.stdout
+    assert "No rule analyzes it, because none could find anything here." in result.stdout
     assert "forward   model(x)" in result.stdout
 
 
@@ -171,8 +171,8 @@ def test_what_makes_rules_silent_is_named(tmp_path: Path) -> None:
     (tmp_path / "torchlint.toml").write_text("ignore = ['missing-zero-grad']\n", "utf-8")
     result = torchlint(tmp_path / "test_train.py")
     head = " ".join(result.stdout.partition("\n\n")[0].split())
-    assert "Rules that look into it: step-without-backward" in head
-    assert head.endswith("It is a test, of which some rules expect less. Rules that are off here: missing-zero-grad.")
+    assert "Rules that analyze it: step-without-backward" in head
+    assert head.endswith("It is a test, where some rules report less. Rules that are off here: missing-zero-grad.")
 
 
 def test_source_is_cut_and_cannot_command_a_terminal() -> None:

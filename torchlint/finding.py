@@ -17,9 +17,9 @@ class Severity(str, Enum):
 
 
 class Confidence(str, Enum):
-    """How sure the model is of a finding.
+    """The certainty of a finding.
 
-    What is low is a preview, as a rule may be one: of findings like it, too few on public code were right and wanted.
+    A finding of low confidence is a preview: too few of its kind were true and useful on public code.
     """
 
     HIGH = "high"
@@ -79,7 +79,7 @@ class Related(NamedTuple):
 
 
 HAPPENS_HERE = "it happens here"
-"""What is said of the place in another file that a finding is about."""
+"""The message at the place in another file that a finding is about."""
 
 
 class Elsewhere(NamedTuple):
@@ -152,7 +152,7 @@ class Finding:
 
 
 def fingerprint(name: str, line: str, number: int) -> str:
-    """What stays the same of a finding that only moves: its rule, its line, and which of several like it, from 1."""
+    """The identity of a finding that only moves: its rule, its line, and its number among equal ones, from 1."""
     import hashlib  # not worth its time in a run that finds nothing
 
     return hashlib.sha256(f"{name}\0{line.strip()}\0{number}".encode("utf-8", "surrogatepass")).hexdigest()[:32]
@@ -160,7 +160,7 @@ def fingerprint(name: str, line: str, number: int) -> str:
 
 @dataclass(frozen=True)
 class Meta:
-    """What is known of a rule, or of a check of the engine itself, without running it.
+    """The facts about a rule, or about a check of the engine, that are known without running it.
 
     `documentation` is Markdown whose first line states the defect.
     """
@@ -177,7 +177,7 @@ class Meta:
 
     @property
     def selectors(self) -> tuple[str, ...]:
-        """What means this rule and no other, in lower case; an alias may stand for several."""
+        """The names that mean only this rule, in lower case; an alias may mean several."""
         return (self.name, *(code.lower() for code in (self.code, *self.aliases)))
 
     def is_meant_by(self, selector: str) -> bool:

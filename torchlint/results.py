@@ -31,7 +31,7 @@ class LintedFile:
     before: LintedFile | None = None
     """The file on disk and what was found in it, if `source` is what fixes made of that."""
     applied: tuple[Finding, ...] = ()
-    """What the fixes were for."""
+    """The findings that were fixed."""
     tally: Tally = NO_TALLY
     imports: tuple[Module, ...] = ()
     """The modules of the repository that were looked for, there or not, if that is of interest."""
@@ -41,12 +41,12 @@ class LintedFile:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a run found: the files with findings in path order, and of how many files in all."""
+    """The result of a run: the files with findings in path order, and the number of all files."""
 
     files: tuple[LintedFile, ...]
     total: int
     rules: tuple[Meta, ...] = ()
-    """What could have been found, by code."""
+    """The rules that ran, by code."""
     users: int | None = None
     """How many of all files use PyTorch; None if that is unknown."""
     unstable: int = 0

@@ -18,7 +18,7 @@ def nearest(word: str, names: Collection[str], cutoff: float = 0.6) -> str:
 
 
 def hint(word: str, names: Collection[str], cutoff: float = 0.6) -> str:
-    """What to add to a message that says that there is no such name."""
+    """The hint for a message about an unknown name."""
     name = nearest(word, names, cutoff)
     return f"; did you mean `{name}`?" if name else ""
 
@@ -32,7 +32,7 @@ def hint_of_rule(word: str, rules: Collection[Meta]) -> str:
     """The same where a rule has to be named, and neither a category nor the beginning of some codes will do."""
     is_beginning = word.isalnum() and any(rule.code.startswith(word.upper()) for rule in rules)
     if is_beginning or word.lower() in ("all", *(category.value for category in Category)):
-        return ": it stands for several, of which each has to be named"
+        return ": it matches several rules; name each of them"
     return hint(word, [rule.name for rule in rules] + [rule.code for rule in rules])
 
 

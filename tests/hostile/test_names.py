@@ -20,7 +20,7 @@ def test_a_file_that_is_called_like_an_option(checkout: Path, name: str) -> None
     (checkout / name).write_text("# not an option")
     names = sorted(path.name for path in checkout.iterdir() if path.is_file())
     result = CliRunner().invoke(command_line.cli, names)
-    assert result.exit_code == 2 and f"`{name}` is an option, and a file here: write `./{name}`" in result.stderr
+    assert result.exit_code == 2 and f"`{name}` is both an option and a file: write `./{name}`" in result.stderr
     assert (checkout / "bad.py").read_text() == "bad()\n"
     result = CliRunner().invoke(command_line.cli, ["--no-cache", "--statistics", "--", *names])
     assert result.exit_code == 1 and "1  XX001" in result.stdout

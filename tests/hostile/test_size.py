@@ -92,14 +92,14 @@ def test_an_encoding_that_takes_the_square(checkout: Path, torchlint: Torchlint,
 def test_a_notebook_with_a_number_of_many_digits(checkout: Path, torchlint: Torchlint, text: str) -> None:
     (checkout / "a.ipynb").write_text(text % ("9" * 5_000))
     result = torchlint("--output-format", "concise")
-    assert "a.ipynb:1:1: TL002 unreadable-file: is no notebook" in result.stdout and "bad.py:1:1" in result.stdout
+    assert "a.ipynb:1:1: TL002 unreadable-file: is not a notebook" in result.stdout and "bad.py:1:1" in result.stdout
 
 
 @pytest.mark.parametrize("text", ['{"version": %s}', '{"version": 1, "findings": [%s]}', '{\n"version": 1,\n%s}'])
 def test_a_baseline_with_a_number_of_many_digits(checkout: Path, torchlint: Torchlint, text: str) -> None:
     (checkout / "known.json").write_text(text % ("9" * 5_000))
     result = torchlint("--baseline", "known.json")
-    assert result.exit_code == 2 and "known.json:" in result.stderr and "is no baseline" in result.stderr
+    assert result.exit_code == 2 and "known.json:" in result.stderr and "is not a baseline" in result.stderr
 
 
 def test_a_notebook_of_many_cells(bad_call: type[Rule]) -> None:
@@ -125,7 +125,7 @@ def test_a_notebook_that_unfolds_in_memory(checkout: Path, torchlint: Torchlint)
     (checkout / "a.ipynb").write_text('{"cells": [' + "[]," * 5_000_001 + "]}")
     with at_most(5):
         result = torchlint("--output-format", "concise")
-    assert "a.ipynb:1:1: TL002 unreadable-file: is no notebook: JSON of more than 5,000,000 lists" in result.stdout
+    assert "a.ipynb:1:1: TL002 unreadable-file: is not a notebook: JSON of more than 5,000,000 lists" in result.stdout
 
 
 @pytest.mark.parametrize("form", ["text", "html"])

@@ -1,4 +1,4 @@
-"""Comments that excuse findings, put where they are obeyed and nothing else is changed by them."""
+"""Comments that suppress findings, added where they work and change nothing else."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ def check_reason(reason: str) -> None:
     if not reason.strip() or not reason.isprintable():
         raise ValueError("a reason is one line of text")
     if _OTHER_COMMENT.search(reason):
-        raise ValueError("a reason holds no `#`, but before a number: it would begin another comment")
+        raise ValueError("a reason must not contain `#`, except before a number")
 
 
 def add(file: LintedFile, selection: Selection, reason: str = "") -> int:
-    """Excuse the findings of a file by comments in it; how many names were added. Raises `WriteError`."""
+    """Suppress the findings of a file by comments; return the number of added names. Raises `WriteError`."""
     added, edited = excused(file.source, file.findings, selection, reason)
     if added:
         write(Path(file.source.path), file.source.data, edited.data)

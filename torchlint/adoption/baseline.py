@@ -42,7 +42,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Baseline:
-    """The findings of a file. Equal findings are told apart by their fingerprints, which count them."""
+    """The findings of a file. Equal findings differ in their fingerprints, which number them."""
 
     file: Path
     entries: tuple[Entry, ...] = ()
@@ -59,7 +59,7 @@ class Baseline:
             raise
         except UnicodeDecodeError as error:
             line = data.count(b"\n", 0, error.start) + 1
-            raise BaselineError(f"{file}:{line}: is no baseline: not UTF-8") from None
+            raise BaselineError(f"{file}:{line}: is not a baseline: not UTF-8") from None
         except OSError as error:
             raise BaselineError(f"{file}: cannot be read: {error.strerror}") from None
 
@@ -182,10 +182,10 @@ class _Reader:
         if not isinstance(value, dict) or "version" not in value:
             raise self._error(1, "there is no `version`")
         if value["version"] != VERSION:
-            raise self._error(self._line_of('"version"'), f"version {value['version']!r} is not known here")
+            raise self._error(self._line_of('"version"'), f"version {value['version']!r} is unknown")
         findings = value.get("findings")
         if not isinstance(findings, list):
-            raise self._error(self._line_of('"findings"'), "`findings` is no list")
+            raise self._error(self._line_of('"findings"'), "`findings` is not a list")
         for item in findings:
             yield self._entry(item)
 
@@ -196,7 +196,7 @@ class _Reader:
         return Entry(item["path"], item["rule"], item["fingerprint"], str(item.get("message", "")))
 
     def _error(self, line: int, reason: str) -> BaselineError:
-        return BaselineError(f"{self.file}:{line}: is no baseline: {reason}")
+        return BaselineError(f"{self.file}:{line}: is not a baseline: {reason}")
 
     def _line_of(self, words: str) -> int:
         return self.text[: max(self.text.find(words), 0)].count("\n") + 1

@@ -99,7 +99,7 @@ class Repository:
 
     def _incomparable(self, reason: str) -> GitError:
         if reason.startswith("unable to read"):
-            reason += ", which is not here, and torchlint fetches nothing: is this a partial clone?"
+            reason += ", which is missing, and torchlint does not fetch it: is this a partial clone?"
         return GitError(f"cannot compare with `{self._revision}` in {self._top}: {reason}")
 
 

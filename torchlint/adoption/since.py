@@ -124,7 +124,7 @@ def _imported(path: Path, following: Following | None) -> set[str]:
 
 
 class _Before:
-    """A file as it was, looked at only if it is asked about."""
+    """An old version of a file, loaded on demand."""
 
     def __init__(self, changes: Changes, target: Target, now: SourceFile) -> None:
         self._changes = changes

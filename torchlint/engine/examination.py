@@ -89,7 +89,7 @@ def examine(
     except SourceError as error:
         findings = [problem_finding(source, error)]
     except (RecursionError, MemoryError):
-        findings = [file_finding(UNREADABLE_FILE, source, "code is nested too deeply to be read", 1)]
+        findings = [file_finding(UNREADABLE_FILE, source, "code is nested too deeply to parse", 1)]
     except Exception as error:
         findings = [internal_finding(source, "torchlint", error)]
     is_user = is_user or any(finding.name not in _OWN_CHECKS for finding in findings)
@@ -189,7 +189,7 @@ def _problem_of_old_python(source: SourceFile) -> SyntaxProblem | None:
     sign = first_sign(source.text)
     if sign is None:
         return None
-    message = f"this is {sign.version} ({sign.what}), which torchlint does not read"
+    message = f"this is {sign.version} ({sign.what}), which torchlint does not support"
     return SyntaxProblem(message, source.position(sign.offset))
 
 

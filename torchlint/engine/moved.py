@@ -73,10 +73,10 @@ def hint(error: BaseException) -> str:
     """What to add to an error of a rule that was written for torchlint 0.1; empty for all others."""
     if isinstance(error, AttributeError) and type(error.obj).__module__.startswith("torchlint."):
         new = _ATTRIBUTES.get(error.name or "")
-        return f"; after torchlint 0.1 that is {new} ({_PAGE})" if new else ""
+        return f"; since torchlint 0.1 this is {new} ({_PAGE})" if new else ""
     old = _imported(error) if isinstance(error, ImportError) else ""
     new = _OWN_QUESTION if old in _OWN_QUESTIONS else f"`torchlint.{_MODULES[old]}`" if old in _MODULES else ""
-    return f"; after torchlint 0.1 that is {new} ({_PAGE})" if new else ""
+    return f"; since torchlint 0.1 this is {new} ({_PAGE})" if new else ""
 
 
 def _imported(error: ImportError) -> str:

@@ -31,7 +31,7 @@ def write(path: Path, before: bytes | None, after: bytes) -> None:
     try:
         target = Path(real_path(path))
         if _content(target) != before:
-            raise WriteError(f"{path} has changed since it was read, so it was left alone")
+            raise WriteError(f"{path} has changed in the meantime, so torchlint did not write it")
         if before is not None and not os.access(target, os.W_OK):
             raise WriteError(f"cannot write {path}: it is read-only")
         _replace(target, after, new=before is None)

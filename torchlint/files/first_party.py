@@ -106,7 +106,7 @@ class Search:
     # -- one module ---------------------------------------------------------------------------------
 
     def base_of(self, name: str, importer: str) -> str | None:
-        """The base of a module by its dotted name, as a file imports it; None if it is none of the repository's."""
+        """The base of a module by its dotted name, as a file imports it; None if it is not one of the repository's."""
         base, parts = self.start(name, importer)
         for part in parts:
             base = self.inside(base, part) if base is not None else None

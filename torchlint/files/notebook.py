@@ -70,7 +70,7 @@ class Notebook:
     def _cells(self) -> Iterator[Cell]:
         for number, cell in enumerate(_all_cells(self._value), 1):
             if not isinstance(cell, dict):
-                raise NotebookError(f"cell {number} is no JSON object")
+                raise NotebookError(f"cell {number} is not a JSON object")
             if cell.get("cell_type") != "code" or cell.get("language", "python") != "python":
                 continue
             source = cell.get("source", cell.get("input", ""))
@@ -146,17 +146,17 @@ def _loaded(text: str) -> dict[str, Any]:
     if not text.strip():
         return {"cells": []}  # a place holder, which editors open as a new notebook
     if text.count("[") + text.count("{") > _MAX_VALUES:
-        raise NotebookError(f"is no notebook: JSON of more than {_MAX_VALUES:,} lists and objects")
+        raise NotebookError(f"is not a notebook: JSON of more than {_MAX_VALUES:,} lists and objects")
     try:
         value = _DECODER.decode(text)
     except json.JSONDecodeError as error:
-        raise NotebookError(f"is no notebook: invalid JSON: {error.msg}", error.lineno) from None
+        raise NotebookError(f"is not a notebook: invalid JSON: {error.msg}", error.lineno) from None
     except RecursionError:
-        raise NotebookError("is no notebook: JSON that is nested too deeply") from None
+        raise NotebookError("is not a notebook: JSON that is nested too deeply") from None
     except ValueError:
-        raise NotebookError("is no notebook: JSON with a number of thousands of digits") from None
+        raise NotebookError("is not a notebook: JSON with a number of thousands of digits") from None
     if not isinstance(value, dict) or not ("cells" in value or "worksheets" in value):
-        raise NotebookError("is no notebook: JSON without `cells`")
+        raise NotebookError("is not a notebook: JSON without `cells`")
     return value
 
 
@@ -169,10 +169,10 @@ def _all_cells(value: dict[str, Any]) -> list[Any]:
     lists = [value["cells"]] if "cells" in value else []
     sheets = value.get("worksheets", [])
     if not isinstance(sheets, list) or not all(isinstance(sheet, dict) for sheet in sheets):
-        raise NotebookError("is no notebook: its `worksheets` are no list of objects")
+        raise NotebookError("is not a notebook: its `worksheets` are not a list of objects")
     lists += [sheet.get("cells", []) for sheet in sheets]
     if not all(isinstance(cells, list) for cells in lists):
-        raise NotebookError("is no notebook: its `cells` are no list")
+        raise NotebookError("is not a notebook: its `cells` are not a list")
     return [cell for cells in lists for cell in cells]
 
 

@@ -1,1 +1,1 @@
-"""Findings in notebooks: the language server for JupyterLab, and magics where no server is wanted."""
+"""Findings in notebooks: the language server for JupyterLab, and magics that need no server."""

@@ -24,10 +24,10 @@ from torchlint.run.runner import outcome_of, run
 
 _MAGIC = "torchlint"
 _LOADED = "_torchlint_session"
-_DESCRIPTION = """Say where PyTorch code would train wrongly, leak memory or run slowly. The code is not run.
+_DESCRIPTION = """Find bugs in PyTorch training code. The code does not run.
 
-As a cell magic (%%torchlint) it lints the cell, together with the cells that have run in this session.
-As a line magic (%torchlint) it lints PATH, or else the notebook as it was saved, or else the cells that have run.
+%%torchlint lints its cell, together with the cells that have run in this session. %torchlint lints PATH. Without a
+PATH it lints the saved notebook, or else the cells that have run.
 """
 
 
@@ -90,7 +90,7 @@ def _lint_notebook(session: Session, options: Any) -> list[LintedFile]:
         return [_lint_session(session.program(), options)]
     shown = Path(os.path.relpath(file)) if file.is_relative_to(Path.cwd()) else file
     if not session.is_saved(SourceFile.read(file)):
-        print(f"{shown} is linted as it was saved, and has changed since: save it first.\n")
+        print(f"{shown} has changed since it was saved: save it first. These findings are about the saved file.\n")
     return _lint_files(shown, options)
 
 
@@ -99,7 +99,7 @@ def _lint_files(path: Path, options: Any) -> list[LintedFile]:
 
 
 def _lint_session(source: SourceFile, options: Any) -> LintedFile:
-    """All of it is parsed, so that a cell that is no Python is a finding, as it is in an editor."""
+    """Parse all of it, so that a cell that is not Python is a finding, as in an editor."""
     settings = Discovery(Configurations(_overrides(options))).settings_of(Path(NAME))
     assert settings is not None, "what is named is linted"
     found = examine(source, settings.selection(Path(NAME)), always_parse=True)
@@ -122,12 +122,12 @@ def _parser() -> Any:
 
     parser: Any = MagicArgumentParser(f"%{_MAGIC}", description=_DESCRIPTION)
     add: Callable[..., object] = parser.add_argument
-    rules = "rules by name, code, code prefix or category, parted by commas"
-    add("path", nargs="?", default="", metavar="PATH", help="The file or folder to lint; for a cell there is none.")
-    add("--select", action="append", default=[], metavar="RULES", help=f"Look for these only: {rules}.")
-    add("--ignore", action="append", default=[], metavar="RULES", help="Do not look for these.")
-    add("--preview", action="store_true", help="Take in rules that are not stable yet, and findings of low confidence.")
-    add("--run", action="store_true", help="Run the cell if nothing is found in it.")
+    rules = "names, codes, prefixes of codes or categories, separated by commas"
+    add("path", nargs="?", default="", metavar="PATH", help="The file or folder to lint; not for a cell.")
+    add("--select", action="append", default=[], metavar="RULES", help=f"Use only these rules: {rules}.")
+    add("--ignore", action="append", default=[], metavar="RULES", help="Do not use these rules.")
+    add("--preview", action="store_true", help="Turn on unstable rules and findings of low confidence.")
+    add("--run", action="store_true", help="Run the cell if it has no findings.")
     return parser
 
 

@@ -15,7 +15,7 @@ _HIDDEN = LazyPattern("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200b\u200e\u2
 
 
 def printable(text: str, keep: str = "") -> str:
-    """Text that stays on its line and commands nobody; characters of `keep` stay as they are."""
+    """Text on one line without terminal commands; characters of `keep` stay."""
     text = "".join(char if char.isprintable() or char in keep else _escaped(char) for char in text)
     return _COLON.sub(r"\1\\x3a", _HASH.sub(r"\\x23", text))
 

@@ -75,7 +75,7 @@ class _Line:
 
     def __init__(self, text: str, focus: int) -> None:
         self._skipped = max(0, focus - _FAR)
-        """Characters that are not even looked at, of a line without end."""
+        """The number of characters after which a very long line is cut."""
         is_cut = len(text) > focus + _FAR
         text = without_commands(text[self._skipped : focus + _FAR].rstrip())
         focus -= self._skipped

@@ -24,7 +24,9 @@ _TAGS = {"+": "ins", "-": "del"}
 
 def fix_diff(source: SourceFile, fix: Fix) -> str:
     """The title of a fix and its changes; only the title where the text cannot be decoded."""
-    unsafe = "" if fix.safety is Safety.SAFE else ' <span class="dim">(unsafe: read it before you take it)</span>'
+    unsafe = (
+        "" if fix.safety is Safety.SAFE else ' <span class="dim">(unsafe: it may change results, so review it)</span>'
+    )
     title = f"<summary>fix: {prose(fix.message)}{unsafe}</summary>"
     lines = list(_lines(source, fix))
     if not lines:

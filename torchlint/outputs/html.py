@@ -49,16 +49,16 @@ function matches(article, {name, value}) {
   return article.dataset[name] === value
 }
 function show() {
-  const wanted = new URLSearchParams(location.hash.slice(1))
+  const chosen = new URLSearchParams(location.hash.slice(1))
   for (const field of fields) {
     if (field === document.activeElement && field.name === 'text') continue
-    field.value = wanted.get(field.name) ?? ''
+    field.value = chosen.get(field.name) ?? ''
     if (field.selectedIndex < 0) field.value = ''
   }
   for (const article of articles) article.hidden = !fields.every(field => matches(article, field))
   const shown = articles.filter(article => !article.hidden).length
   form.elements.count.value = shown < articles.length ? `${shown} of ${articles.length} shown` : ''
-  document.getElementById('finding=' + wanted.get('finding'))?.scrollIntoView()
+  document.getElementById('finding=' + chosen.get('finding'))?.scrollIntoView()
 }
 form.oninput = () => {
   const chosen = new URLSearchParams([...new FormData(form)].filter(([, value]) => value))

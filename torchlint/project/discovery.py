@@ -42,9 +42,9 @@ class Discovery:
     def __init__(
         self, configurations: Configurations, exclude: Sequence[str] = (), tell: Callable[[str], None] | None = None
     ) -> None:
-        """`exclude` are patterns relative to the working folder, beside those of the configuration.
+        """`exclude` are patterns relative to the working folder, in addition to those of the configuration.
 
-        `tell` is told which configuration is used, and what is skipped and why.
+        `tell` receives messages: which configuration applies, and what is skipped and why.
         """
         self._configurations = configurations
         self._exclude = Patterns(Path.cwd(), exclude, lambda number: f"--exclude {exclude[number]}")
@@ -169,7 +169,7 @@ class Discovery:
 
 
 def _default_origin(number: int) -> str:
-    return f'left out by default; `exclude = ["!{DEFAULT_EXCLUDES[number]}"]` brings it back'
+    return f'excluded by default; `exclude = ["!{DEFAULT_EXCLUDES[number]}"]` includes it'
 
 
 def _exclude_origin(settings: Settings, number: int) -> str:

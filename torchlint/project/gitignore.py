@@ -14,7 +14,7 @@ MAX_BYTES = 10_000_000
 """A larger file is no ignore file."""
 
 Warn = Callable[[str], None]
-"""Told of each ignore file that is not what it should be, and is left out."""
+"""A callback for each ignore file that cannot be used and is skipped."""
 
 
 class Folder:

@@ -219,7 +219,7 @@ def _char(text: str, position: int) -> str:
 
 @cache
 def _characters() -> dict[str, str]:
-    """The characters of `[:alnum:]` and its like."""
+    """The characters of classes such as `[:alnum:]`."""
     import string  # compiles a pattern; few globs name a class
 
     return {

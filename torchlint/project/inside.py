@@ -21,7 +21,7 @@ def path_inside(folder: Path, text: str) -> Path:
     if not text or not text.isprintable():
         raise LeadsOutside("must be a path" if not text else "must be a path without control characters")
     if PurePosixPath(text).is_absolute() or PureWindowsPath(text).anchor:
-        raise LeadsOutside(f"must be a path from the folder of this file, not `{text}`")
+        raise LeadsOutside(f"must be relative to the folder of this file, not `{text}`")
     top = top_around(folder) or os.path.realpath(folder)
     if not is_within(os.path.normpath(os.path.join(os.path.realpath(folder), text)), top):
         raise LeadsOutside(f"`{text}` leads out of {top}")

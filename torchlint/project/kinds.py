@@ -91,7 +91,7 @@ class Choice:
     def read(self, value: object, place: Place) -> str:
         text = Text().read(value, place)
         if text not in self.names:
-            raise place.wrong(f"`{text}` is none of {', '.join(self.names)}{hint(text, self.names)}")
+            raise place.wrong(f"`{text}` is not one of {', '.join(self.names)}{hint(text, self.names)}")
         return text
 
     def schema(self) -> Schema:

@@ -20,7 +20,7 @@ _PATIENCE = 5
 
 @contextmanager
 def connected(address: str) -> Iterator[Executor]:
-    """An executor for `dask://HOST:PORT`; raises `Refused` if nobody is there who can do this work."""
+    """An executor for `dask://HOST:PORT`; raises `Refused` if no scheduler or worker can lint."""
     if not address.startswith(_SCHEME):
         raise Refused(f"unknown executor `{address}`: it has the form {_SCHEME}HOST:PORT")
     with _client(address) as client:

@@ -147,7 +147,7 @@ def _context() -> BaseContext:
 
 
 def may_fork() -> bool:
-    """Where that is safe and nobody has chosen otherwise."""
+    """If that is safe and the user has not chosen another method."""
     import multiprocessing
     import threading
 
@@ -182,7 +182,7 @@ def _prepare() -> None:
 
 
 def _end_with_parent() -> None:
-    """If the parent is killed, nobody else would end this process."""
+    """If the parent is killed, this process must end itself."""
     from multiprocessing import parent_process
 
     parent = parent_process()

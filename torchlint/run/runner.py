@@ -38,7 +38,7 @@ class Means:
     """Resources of a run. None of them changes its findings."""
 
     jobs: int | None = 1
-    """Processes; None: as many as pay."""
+    """The number of processes; None: as many as help."""
     executor: Executor | None = None
     """Lints instead of processes of our own. It is sent the content of files, and needs no disk."""
     cache: Cache | None = None

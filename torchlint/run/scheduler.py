@@ -22,7 +22,7 @@ _OWN_CHUNK = 128 * 1024
 _EACH = 1_000
 """The weight of a task besides its bytes."""
 _INTERVAL = 0.5
-"""Seconds after which one who waits is told so."""
+"""Seconds until the user sees that a run waits."""
 
 
 class Refused(Exception):

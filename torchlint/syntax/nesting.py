@@ -66,7 +66,7 @@ def first_excess(text: str) -> Excess | None:
         elif kind in ("link", "open"):
             links[-1] += 1
             if links[-1] > MAX_LINKS:
-                message = f"an expression of more than {MAX_LINKS:,} operators and calls is not read"
+                message = f"an expression of more than {MAX_LINKS:,} operators and calls is too long"
                 return Excess(token.start(), False, message)
             if kind == "open":
                 links.append(0)

@@ -8,7 +8,7 @@ from torchlint.finding import Span
 
 _LINES = 20
 _CHARACTERS = 200
-"""So much of a piece of source is looked at, for a line of the output holds less."""
+"""The number of characters of a source line to use; a line of output is shorter."""
 _OPEN = ("(", "[", "{")
 _CLOSING = (")", "]", "}")
 

@@ -85,7 +85,7 @@ def trace(source: SourceFile, rules: Iterable[AnyRule] = (), following: Followin
             imports = Imports(search) if search is not None and imported is not None else None
             return with_deep_stack(lambda: _Lowering(read(source), active, imports).file())
     except (RecursionError, MemoryError):
-        raise SourceError("code is nested too deeply to be read") from None
+        raise SourceError("code is nested too deeply to parse") from None
 
 
 class _Lowering:

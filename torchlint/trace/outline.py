@@ -46,7 +46,7 @@ def _without_unmade(row: Row, index: int, made: Mapping[str, int]) -> Row:
 
 
 class Outline:
-    """The rows of a function, of which those are shown that are wanted, and what those stand in."""
+    """The rows of a function; only the selected ones and their surroundings are shown."""
 
     def __init__(
         self, rows: Sequence[Row], is_wanted: Callable[[Row], bool], is_continued: Callable[[Row], bool]

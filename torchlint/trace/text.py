@@ -1,4 +1,4 @@
-"""Traces for people: each function with its optimizers and events, and what was not looked at."""
+"""Traces for people: each function with its optimizers and events, and the parts that were not analyzed."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ def render(trace: FileTrace, paint: Paint, *, everything: bool = False, off: Seq
 
 def _about_rules(trace: FileTrace, off: Sequence[str]) -> Iterator[str]:
     if trace.rules:
-        yield from wrapped(f"Rules that look into it: {', '.join(trace.rules)}.")
+        yield from wrapped(f"Rules that analyze it: {', '.join(trace.rules)}.")
     else:
-        yield from wrapped("No rule looks into it: there is nothing that one could find.")
+        yield from wrapped("No rule analyzes it, because none could find anything here.")
     if trace.is_test:
-        yield "It is a test, of which some rules expect less."
+        yield "It is a test, where some rules report less."
     if off:
         yield from wrapped(f"Rules that are off here: {', '.join(off)}.")
 
@@ -58,12 +58,12 @@ def _answer(trace: FileTrace, answer: Answered) -> Line:
 
 def _about_the_rest(trace: FileTrace, told: Sequence[FunctionText]) -> Iterator[str]:
     functions = zip(trace.functions, told, strict=True)
-    yield from _named("Nothing to tell of", [function.name for function, text in functions if text.is_empty])
-    yield from _named("Not interpreted, for no rule could find anything there", [name for name, _ in trace.skipped])
+    yield from _named("No events in", [function.name for function, text in functions if text.is_empty])
+    yield from _named("Not interpreted, because no rule could find anything there", [name for name, _ in trace.skipped])
     if hidden := sum(text.hidden for text in told):
-        yield from wrapped(f"Not shown, for they decide nothing: {counted(hidden, 'event')}. --all shows them.")
+        yield from wrapped(f"Not shown, because they decide nothing: {counted(hidden, 'event')}. --all shows them.")
     if trace.cut_short:
-        yield from wrapped("There is more to follow than torchlint takes on: some calls are unknown.")
+        yield from wrapped("torchlint reached its limits here: some calls are unknown.")
     yield from _about_modules(trace)
 
 

@@ -109,7 +109,7 @@ def _default() -> Path | None:
 def _made(folder: Path) -> Path:
     """The real folder; raises `OSError` unless it is one, and the user's own."""
     if not folder.is_absolute():
-        raise OSError(errno.EINVAL, "is no absolute path")
+        raise OSError(errno.EINVAL, "is not an absolute path")
     real = Path(real_path(folder))
     real.mkdir(mode=0o700, parents=True, exist_ok=True)
     if not regular.is_own(os.stat(real)):
