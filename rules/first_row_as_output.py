@@ -22,6 +22,7 @@ _SAME = frozenset(
     "round compare gt ge lt le".split()
 )
 """Operators that compute a prediction or a target sample by sample."""
+_LOSSES = functions.AVERAGED.union(name for name, same in functions.FUNCTIONS.items() if same in functions.AVERAGED)
 _MOST_STEPS = 12
 
 
@@ -82,7 +83,10 @@ class FirstRowAsOutput(Rule):
 
     @classmethod
     def concerns(cls, index: FileIndex) -> bool:
-        named = (*functions.AVERAGED, *(name for name, same in functions.FUNCTIONS.items() if same in functions.AVERAGED))
+        named = (
+            *functions.AVERAGED,
+            *(name for name, same in functions.FUNCTIONS.items() if same in functions.AVERAGED),
+        )
         return index.names_one(named) or compared.may_average(index) or compared.may_count(index)
 
     def ask(self) -> Iterator[Row]:

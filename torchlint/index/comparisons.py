@@ -18,7 +18,9 @@ def of_values(tree: PythonTree) -> Iterator[ast.Compare]:
 def _is_condition(tree: PythonTree, node: ast.AST) -> bool:
     """Whether a comparison is all that a statement asks, or a part of it: `if x > 0 and y:`."""
     for parent in tree.ancestors(node):
-        if not isinstance(parent, ast.BoolOp) and not (isinstance(parent, ast.UnaryOp) and isinstance(parent.op, ast.Not)):
+        if not isinstance(parent, ast.BoolOp) and not (
+            isinstance(parent, ast.UnaryOp) and isinstance(parent.op, ast.Not)
+        ):
             return isinstance(parent, _CONDITIONED) and parent.test is node
         node = parent
     return False

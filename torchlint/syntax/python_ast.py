@@ -174,7 +174,7 @@ def list_children(node: ast.AST) -> Sequence[ast.AST]:
         if kind is list:
             for item in value:
                 if counts[item.__class__]:
-                    found.append(item)  # noqa: PERF401 - most lists are empty or short
+                    found.append(item)
         elif counts[kind]:
             found.append(value)
     return found
