@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import ast
+from typing import TYPE_CHECKING
+
 from torchlint.model import values
 from torchlint.pytorch import operators
+
+if TYPE_CHECKING:
+    from torchlint.index import FileIndex
 
 _AMOUNTS = frozenset({operators.POW, operators.SQUARE, operators.ABS})
 _INSERTED = frozenset("unsqueeze view reshape getitem expand".split())
@@ -11,6 +17,16 @@ _INSERTED = frozenset("unsqueeze view reshape getitem expand".split())
 _COUNTS = frozenset({"sum", "mean"})
 _COMPARISONS = frozenset({"compare", "eq", "ne"})
 _CONVERTING = frozenset({"float", "double", "int", "long", "to"})
+
+
+def may_average(index: FileIndex) -> bool:
+    """Whether a file may average a squared difference."""
+    return index.names_one({operators.MEAN}) and (index.has_operator(ast.Pow) or index.names_one(_AMOUNTS))
+
+
+def may_count(index: FileIndex) -> bool:
+    """Whether a file may count the hits of a comparison."""
+    return index.names_one(_COUNTS) and (bool(index.compared_values) or index.names_one(_COMPARISONS))
 
 
 def squared_difference(value: values.Value) -> tuple[values.Value, values.Value] | None:

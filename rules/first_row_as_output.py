@@ -13,6 +13,7 @@ from torchlint.pytorch import losses as functions
 from . import _compared_operands as compared
 
 if TYPE_CHECKING:
+    from torchlint.index import FileIndex
     from torchlint.model.relations.layout import FirstRow
     from torchlint.syntax.python_ast import Site
 
@@ -21,6 +22,7 @@ _SAME = frozenset(
     "round compare gt ge lt le".split()
 )
 """Operators that compute a prediction or a target sample by sample."""
+_LOSSES = functions.AVERAGED.union(name for name, same in functions.FUNCTIONS.items() if same in functions.AVERAGED)
 _MOST_STEPS = 12
 
 
@@ -78,6 +80,14 @@ class FirstRowAsOutput(Rule):
     category = Category.CORRECTNESS
     triggers = ((b"[0]", b"[-1]"), (b"torch",))
     calls = frozenset("mse_loss MSELoss l1_loss L1Loss smooth_l1_loss SmoothL1Loss huber_loss HuberLoss".split())
+
+    @classmethod
+    def concerns(cls, index: FileIndex) -> bool:
+        named = (
+            *functions.AVERAGED,
+            *(name for name, same in functions.FUNCTIONS.items() if same in functions.AVERAGED),
+        )
+        return index.names_one(named) or compared.may_average(index) or compared.may_count(index)
 
     def ask(self) -> Iterator[Row]:
         seen: set[Site] = set()

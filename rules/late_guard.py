@@ -13,6 +13,7 @@ from torchlint.pytorch import operators
 from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
+    from torchlint.index import FileIndex
     from torchlint.syntax.python_ast import Site
 
 _STEPS = 24
@@ -22,6 +23,8 @@ _ROOTS = frozenset({"sqrt", "rsqrt"})
 _SMOOTH = frozenset("add sub rsub mul neg sum mean log1p log float view reshape squeeze unsqueeze where".split())
 _OF_MASKS = frozenset("bitwise logical_not logical_and logical_or float double to type_as bool long int".split())
 _MASK_METHODS = {"eq": ast.Eq, "ne": ast.NotEq, "gt": ast.Gt, "lt": ast.Lt, "ge": ast.GtE, "le": ast.LtE}
+_NEAR_ZERO = 1e-3
+"""Up to here a threshold keeps away from 0."""
 _OVERFLOW = 10
 """From here on a threshold is there to keep an exponential in range."""
 
@@ -83,6 +86,10 @@ class LateGuard(Rule):
     category = Category.CORRECTNESS
     triggers = ((b"where", b"masked_fill", b">", b"<", b"==", b"!="), (b"log", b"sqrt", b"exp", b"/", b"reciprocal"))
     calls = frozenset({"where", "masked_fill"})
+
+    @classmethod
+    def concerns(cls, index: FileIndex) -> bool:
+        return any(map(_may_guard, index.compared_values)) or index.names_one(_MASK_METHODS)
 
     def ask(self) -> Iterator[Late]:
         for trace in [] if self.model.is_test else self.model.program.traces:
@@ -171,7 +178,7 @@ class LateGuard(Rule):
             return operand is tested and bound >= _OVERFLOW and operator in (ast.Gt, ast.GtE, ast.Lt, ast.LtE)
         is_absolute = isinstance(tested, values.Tensor) and tested.op == operators.ABS
         inner = values.resolved(tested.parents[0]) if is_absolute else tested
-        if operand not in (tested, inner) or not 0 <= bound <= 1e-3:
+        if operand not in (tested, inner) or not 0 <= bound <= _NEAR_ZERO:
             return False
         numbers = self.model.domain.of(operand)
         if numbers is not None and numbers.zero is values.Answer.NO:
@@ -188,3 +195,13 @@ class LateGuard(Rule):
             help="replace the bad values of the operand before the operation, as by `torch.where(mask, x, 1.0)`",
             confidence=Confidence.HIGH if late.is_sure else Confidence.LOW,
         )
+
+
+def _may_guard(comparison: ast.Compare) -> bool:
+    """Whether a comparison may be with a number that guards an operation."""
+    bound = comparison.comparators[0]
+    is_one = len(comparison.ops) == 1 and isinstance(comparison.ops[0], tuple(_MASK_METHODS.values()))
+    if not is_one or not isinstance(bound, ast.Constant):
+        return is_one
+    number = bound.value
+    return isinstance(number, (int, float)) and (0 <= number <= _NEAR_ZERO or number >= _OVERFLOW)

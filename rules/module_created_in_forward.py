@@ -116,11 +116,10 @@ class ModuleCreatedInForward(Rule):
 
     def _is_of_forward(self, function: FunctionInfo) -> bool:
         """Whether a function is the `forward` of a module, or a method that only that calls."""
-        if function.owner is None or not torch_classes.is_module_class(function.owner):
+        if function.owner is None or function.has_decorator("staticmethod") or function.has_decorator("property"):
             return False
-        if function.has_decorator("staticmethod") or function.has_decorator("property"):
-            return False
-        return function.name == "forward" or self._is_only_called_by_forward(function)
+        is_of_forward = function.name == "forward" or self._is_only_called_by_forward(function)
+        return is_of_forward and torch_classes.is_module_class(function.owner)  # which may read other files
 
     def _is_only_called_by_forward(self, method: FunctionInfo) -> bool:
         callers = self._users.get(method.name, ())

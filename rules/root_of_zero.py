@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -11,6 +12,7 @@ from torchlint.model.relations import domain
 from torchlint.pytorch import operators
 
 if TYPE_CHECKING:
+    from torchlint.index import FileIndex
     from torchlint.syntax.python_ast import Site
 
 _BOUNDS = frozenset({"clamp", "clamp_min"})
@@ -72,6 +74,10 @@ class RootOfZero(Rule):
     category = Category.CORRECTNESS
     triggers = ((b"sqrt", b"0.5"),)
     calls = frozenset({"sqrt"})
+
+    @classmethod
+    def concerns(cls, index: FileIndex) -> bool:
+        return index.names_one({operators.SQRT}) or index.has_operator(ast.Pow) or index.names_one({operators.POW})
 
     def ask(self) -> Iterator[UnsafeRoot]:
         seen = set[object]()

@@ -12,6 +12,7 @@ from torchlint.model.queries import losses
 from . import _compared_operands as compared
 
 if TYPE_CHECKING:
+    from torchlint.index import FileIndex
     from torchlint.model.shapes.tensor_type import TensorType
     from torchlint.syntax.python_ast import Site
 
@@ -108,6 +109,10 @@ class TargetShapeBroadcast(Rule):
     def may_fire(cls, code: bytes) -> bool:
         names_loss = any(name.encode() in code for name in cls.calls)
         return names_loss or b"TensorDataset" in code or (b"mean" in code and any(word in code for word in _SQUARES))
+
+    @classmethod
+    def concerns(cls, index: FileIndex) -> bool:
+        return index.names_one(cls.calls) or compared.may_average(index) or compared.may_count(index)
 
     def ask(self) -> Iterator[BroadcastTarget | BroadcastMetric]:
         for event, loss in self.model.endings.losses(*_LOSSES):

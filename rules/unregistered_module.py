@@ -119,7 +119,7 @@ class UnregisteredModule(Rule):
 
     def _registers(self, info: definitions.ClassInfo) -> bool:
         """Whether a class registers something by hand."""
-        nodes = list(ast.walk(info.node))
+        nodes = list(python_ast.walk(info.node))
         if any(isinstance(node, ast.Attribute) and node.attr in ("_modules", "_parameters") for node in nodes):
             return True
         names = {python_ast.called_name(node) for node in nodes if isinstance(node, ast.Call)}
@@ -182,7 +182,7 @@ class UnregisteredModule(Rule):
         function = self.model.definitions.function_around(statement) if statement is not None else None
         if not isinstance(name, ast.Name) or function is None:
             return statement is None
-        uses = [node for node in ast.walk(function.node) if isinstance(node, ast.Name) and node.id == name.id]
+        uses = [node for node in python_ast.walk(function.node) if isinstance(node, ast.Name) and node.id == name.id]
         around = [tree.parent(node) for node in uses if isinstance(node.ctx, ast.Load)]
         return any(
             isinstance(item, (ast.Assign, ast.keyword, ast.Starred))
@@ -300,13 +300,15 @@ def _beginning(info: definitions.ClassInfo) -> set[str]:
 
 def _called_methods(node: ast.AST) -> set[str]:
     """The names of the methods that are called of `self`."""
-    calls = (item.func for item in ast.walk(node) if isinstance(item, ast.Call))
+    calls = (item.func for item in python_ast.walk(node) if isinstance(item, ast.Call))
     return {item.attr for item in calls if isinstance(item, ast.Attribute) and python_ast.dotted(item.value) == "self"}
 
 
 def _only_cuts(method: definitions.FunctionInfo, name: str) -> bool:
     """Whether a method assigns parts of a container only to its attribute: `self.blocks = self.blocks[:last]`."""
-    assigned = [node for node in ast.walk(method.node) if isinstance(node, (ast.Assign, ast.AnnAssign, ast.AugAssign))]
+    assigned = [
+        node for node in python_ast.walk(method.node) if isinstance(node, (ast.Assign, ast.AnnAssign, ast.AugAssign))
+    ]
     targets = [
         (target, node)
         for node in assigned
@@ -323,7 +325,7 @@ def _only_cuts(method: definitions.FunctionInfo, name: str) -> bool:
 
 def _goes_through(info: definitions.ClassInfo, name: str) -> bool:
     """Whether a class goes through the elements of an attribute in a loop: what it hides in a list it takes out."""
-    loops = (node for node in ast.walk(info.node) if isinstance(node, (ast.For, ast.comprehension)))
+    loops = (node for node in python_ast.walk(info.node) if isinstance(node, (ast.For, ast.comprehension)))
     return any(item.attr == name for loop in loops for item in _attributes_gone_through(loop.iter))
 
 
@@ -340,7 +342,7 @@ def _attributes_gone_through(node: ast.expr) -> Iterator[ast.Attribute]:
 def _handed_on(info: definitions.ClassInfo) -> Iterator[str]:
     """The attributes that a class deletes, or hands to a call that may do more than look into them, and those that take
     what has its place in another list as well, `self.pairs.append(layers[-1])`."""
-    for node in ast.walk(info.node):
+    for node in python_ast.walk(info.node):
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Del):
             yield node.attr
         elif isinstance(node, ast.Call) and python_ast.called_name(node) not in _COUNTING:
@@ -358,11 +360,11 @@ def _handed_on(info: definitions.ClassInfo) -> Iterator[str]:
 
 def _given_one_by_one(loop: ast.For | ast.comprehension, info: definitions.ClassInfo) -> Iterator[str]:
     """The attribute of which each element goes elsewhere: `net.append(layer)`, `by_name[i] = head`, an optimizer."""
-    over = [item.attr for item in ast.walk(loop.iter) if isinstance(item, ast.Attribute)]
-    names = {item.id for item in ast.walk(loop.target) if isinstance(item, ast.Name)}
+    over = [item.attr for item in python_ast.walk(loop.iter) if isinstance(item, ast.Attribute)]
+    names = {item.id for item in python_ast.walk(loop.target) if isinstance(item, ast.Name)}
     if not over or not names:
         return
-    for node in ast.walk(loop if isinstance(loop, ast.For) else info.node):
+    for node in python_ast.walk(loop if isinstance(loop, ast.For) else info.node):
         given = _given_away(node)
         if any(isinstance(item, ast.Name) and item.id in names for item in map(_whole, given)):
             yield from over

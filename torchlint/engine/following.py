@@ -30,6 +30,7 @@ _REPEATS = LazyPattern(rb"^[ \t]*(?:for|while|class|async for)\b", re.MULTILINE)
 _INHERITS = LazyPattern(rb"\n[ \t]*class[ \t]+(\w+)[ \t]*\(([^()]+)\)")
 _CALLED = LazyPattern(rb"\b(\w+)[ \t]*\(")
 _FUNCTION = LazyPattern(rb"\ndef[ \t]+(\w+)[ \t]*\(")
+_DEFINITION = LazyPattern(rb"\b(?:def|class)\s+(\w+)")
 _MAKES = LazyPattern(rb"make|build|create|get|new|setup|init|load")
 _OPTIMIZES = LazyPattern(rb"opt(?:\w*\.step|im\.[A-Z]\w*|im\w*[sz]ers?)[ \t]*\(")
 _ENTRY = LazyPattern(rb"[\"'][ \t]*:[ \t]*(\w+)[ \t]*[,}\n]")
@@ -84,13 +85,25 @@ def imported_training(code: bytes, search: Search) -> tuple[bytes, ...] | None:
     if is_test:
         return None
     modules = search.imported(code)
-    names = {name for path, text in modules.items() for name in _names_that_train(code, text, search.of(path))}
+    mentioned = _mentioned(code, modules, search)
+    named = {path: text for path, text in modules.items() if not mentioned.isdisjoint(_defined(text))}
+    names = {name for path, text in named.items() for name in _names_that_train(code, text, search.of(path))}
     names |= set(_aliases(names, modules, search)) if names else set()
     names |= set(_makers(code, modules, search))
-    if not any(name in code for name in names):
-        return None
-    mentioned = (_NAME if _REPEATS.search(code) else _CALLED).findall(code)
     return tuple(modules.values()) if not names.isdisjoint(mentioned) else None
+
+
+def _mentioned(code: bytes, modules: Iterable[str], search: Search) -> frozenset[bytes]:
+    """The names that a program may train by: those it calls, in a loop or class all; with those that they stand for."""
+    found = frozenset((_NAME if _REPEATS.search(code) else _CALLED).findall(code))
+    pairs = (pair for path in modules for item in search.sources.imports(path, search.top) for pair in item.names)
+    return found.union(name.encode() for name, alias in pairs if alias and alias.encode() in found)
+
+
+@lru_cache(maxsize=4096)
+def _defined(text: bytes) -> frozenset[bytes]:
+    """The names of all functions and classes of a module."""
+    return frozenset(_DEFINITION.findall(text))
 
 
 @lru_cache(maxsize=64)

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cached_property
 
 from torchlint.files.words import holds
-from torchlint.index import changes, evaluation
+from torchlint.index import changes, comparisons, evaluation
 from torchlint.pytorch.effects import GoesBackward
 from torchlint.pytorch.table import last_names_with
 from torchlint.syntax.python_ast import FUNCTIONS, called_name, dotted
@@ -62,6 +62,11 @@ class FileIndex:
     def tensor_changes(self) -> list[ast.AST]:
         """Calls and statements that may change a tensor in place that something was computed with before."""
         return list(changes.of_tensors(self.tree))
+
+    @cached_property
+    def compared_values(self) -> list[ast.Compare]:
+        """Comparisons whose result is a value, as that of a mask is, and no condition of a statement."""
+        return list(comparisons.of_values(self.tree))
 
     @cached_property
     def computes_while_evaluating(self) -> bool:
@@ -137,6 +142,14 @@ class FileIndex:
             for call in self._calls.get("getattr", ()):
                 if any(not isinstance(item, ast.Constant) or item.value in own for item in call.args[1:2]):
                     yield call
+
+    def names_one(self, names: Collection[str]) -> bool:
+        """Whether the file mentions something of these names."""
+        return next(self.mentions(names), None) is not None
+
+    def has_operator(self, kind: type[ast.operator]) -> bool:
+        """Whether the file computes something by an operator between two operands: `**`."""
+        return any(isinstance(node.op, kind) for node in self.tree.of_type(ast.BinOp, ast.AugAssign))
 
     def stores_of(self, name: str) -> Iterator[ast.Attribute]:
         """Where the file sets an attribute of this name."""

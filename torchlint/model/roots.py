@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator
 
 from torchlint.model.definitions import Definitions, FunctionInfo
 from torchlint.syntax.python_ast import called_name
 
 
-def callers_first(functions: Iterable[FunctionInfo], definitions: Definitions) -> list[FunctionInfo]:
+def callers_first(functions: Collection[FunctionInfo], definitions: Definitions) -> list[FunctionInfo]:
     """Functions, those behind whose names nothing calls them first, and each behind those that name it.
 
     A function that another root enters is no root, so those that may enter it are interpreted before it. Who comes
     first of two that name each other is decided by name.
     """
+    if len(functions) < 2:  # as in most files: then no name needs to be looked up
+        return list(functions)
     called = {called_name(call) for call in definitions.tree.of_type(ast.Call)}
     wanted = sorted(functions, key=lambda info: (info.name in called, *_full_name(info)))
     callers = _callers(wanted, definitions)

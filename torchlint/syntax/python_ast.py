@@ -157,19 +157,24 @@ def dotted(node: ast.AST | None) -> str:
 
 def children(node: ast.AST) -> Sequence[ast.AST]:
     """The nodes right below a node, without operators and contexts; those of a `PythonTree` are listed once."""
-    known: tuple[ast.AST, ...] | None = node.__dict__.get("_below")
+    known: Sequence[ast.AST] | None = node.__dict__.get("_below")
     return list_children(node) if known is None else known
 
 
-def list_children(node: ast.AST) -> list[ast.AST]:
+def list_children(node: ast.AST) -> Sequence[ast.AST]:
     """The same, looked up anew."""
+    names = _FIELDS[node.__class__]
+    if not names:
+        return ()
     found: list[ast.AST] = []
-    counts = _COUNTS
-    for name in _FIELDS[type(node)]:
-        value: Any = getattr(node, name, None)
-        kind = type(value)
+    fields, counts = node.__dict__, _COUNTS
+    for name in names:
+        value: Any = fields.get(name)
+        kind = value.__class__
         if kind is list:
-            found += [item for item in value if counts[type(item)]]
+            for item in value:
+                if counts[item.__class__]:
+                    found.append(item)
         elif counts[kind]:
             found.append(value)
     return found

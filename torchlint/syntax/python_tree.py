@@ -49,30 +49,31 @@ class PythonTree:
         self._index()
 
     def _index(self) -> None:
+        """Visit every node once: most of the time that a file takes, so it is written out in one loop."""
         nodes, parents, by_type = self.nodes, self._parents, self.by_type
-        stack: list[ast.AST | int] = [self.module]
+        stack: list[Any] = [self.module]
         while stack:
             node = stack.pop()
-            if isinstance(node, int):  # the end of what began at this number
+            kind = node.__class__
+            if kind is int:  # the end of what began at this number
                 nodes[node]._inside = tuple(nodes[node + 1 :])  # type: ignore[attr-defined]
                 continue
-            kind = type(node)
             if kind in _LISTED:
                 stack.append(len(nodes))
                 if kind in _SCOPES:
-                    self.scopes.append(node)  # type: ignore[arg-type]
+                    self.scopes.append(node)
             nodes.append(node)
-            if kind in by_type:
-                by_type[kind].append(node)
-            else:
+            same = by_type.get(kind)
+            if same is None:
                 by_type[kind] = [node]
+            else:
+                same.append(node)
             below = list_children(node)
-            node._below = tuple(below)  # type: ignore[attr-defined]
             if below:
+                node._below = below
                 for item in below:
                     parents[item] = node
-                below.reverse()
-                stack += below
+                stack += below[::-1]
 
     def of_type(self, *kinds: type[ast.AST]) -> Iterator[Any]:
         """The nodes of exactly these types, type by type, each in order."""

@@ -66,8 +66,8 @@ class Shapes:
         order, found = Order(self._program), dict[Site, Displaced]()
         for view in order.views():
             in_cases = self._in_cases(partial(order.displaced, view=view))
-            answers = [item for item in in_cases if not isinstance(item, Misfit)]
-            first = answers[0] if answers else None
+            answers = (item for item in in_cases if not isinstance(item, Misfit))
+            first = next(answers, None)
             if isinstance(first, Displaced) and all(isinstance(item, Displaced) for item in answers):
                 found[first.site] = first
         return sorted(found.values())
