@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import asyncio
 import re
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.benchmarks import corpus, costs, linters, speed, start
+from tests.benchmarks import corpus, costs, edits, linters, speed, start, training
 from tests.benchmarks.costs import Command, Cost
 from torchlint import SourceFile, lint, select
 
@@ -151,7 +152,8 @@ def test_long_files(lines: int) -> None:
 
 def test_one_file_is_clean_and_the_other_is_not(tmp_path: Path) -> None:
     made = start.commands(tmp_path, ["torchlint"])
-    assert [command.line[-1] for command in made.values()] == [start.CLICK, "0.py", "1.py", "2.py"]
+    paths = [command.line[-1] for command in made.values()]
+    assert paths == [start.CLICK, "0.py", "0.py", "1.py", "1.py", "2.py", "2.py"], "without a cache, and with one"
     found = [len(lint(SourceFile.read(tmp_path / f"{number}.py"), select())) for number in range(3)]
     assert found[:2] == [0, 0] < found[2:]
 
@@ -159,12 +161,30 @@ def test_one_file_is_clean_and_the_other_is_not(tmp_path: Path) -> None:
 def test_tables_are_written_between_the_markers(tmp_path: Path) -> None:
     readme = tmp_path / "README.md"
     readme.write_text("a\n<!-- speed -->\nold\n<!-- /speed -->\nb\n", "utf-8")
-    speed.write(readme, "new\\1\n")
+    costs.write(readme, "speed", "new\\1\n")
     assert readme.read_text("utf-8") == "a\n<!-- speed -->\nnew\\1\n<!-- /speed -->\nb\n"
     readme.write_text("a\n", "utf-8")
     with pytest.raises(SystemExit, match="needs one"):
-        speed.write(readme, "new\n")
-    assert len(speed.BLOCK.findall(speed.PAGE.read_text("utf-8"))) == 1
+        costs.write(readme, "speed", "new\n")
+
+
+@pytest.mark.parametrize("part", ["speed", "edits", "start"])
+def test_the_guide_has_a_place_for_each_table(part: str) -> None:
+    page = costs.PAGE.read_text("utf-8")
+    assert page.count(f"<!-- {part} -->\n") == page.count(f"<!-- /{part} -->\n") == 1
+
+
+@pytest.mark.slow
+def test_an_edit_is_measured() -> None:
+    """In a server of its own; the file has a finding, whose fix is asked for."""
+    cost = asyncio.run(edits.measured("untitled:train.py", training.file(100) + training.BUG, 2))
+    assert len(cost.edits) == len(cost.fixes) == 2
+    assert min(*cost.edits, *cost.fixes, cost.parser) > 0
+
+
+def test_the_edit_stands_in_a_function() -> None:
+    place = edits.middle("a = 1\ndef f():\n    x = 1\n    y = 2\n    z = (\n        3)\n")
+    assert (place.line, place.character) == (3, 9)
 
 
 def test_parts_are_chosen_by_name() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import os
 import re
 import shutil
 import subprocess
@@ -18,6 +19,7 @@ PINS = (
     *("timm==1.0.31", "torch-geometric==2.8.1", "torchvision==0.29.2", "transformers==5.23.0", "trl==1.16.0"),
     "ultralytics==8.4.190",
 )
+CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "torchlint-benchmarks"
 TRAINING = b".backward("
 """What a file of the training subset holds."""
 SAMPLE = 10

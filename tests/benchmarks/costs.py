@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import statistics
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import IO
 
 MISSING = "-"
+PAGE = Path(__file__).parents[2] / "docs" / "guides" / "speed.md"
 _PEAK_UNIT = 1 if sys.platform == "darwin" else 1024
 """Bytes in which the system counts peak memory."""
 
@@ -137,3 +139,12 @@ def ratio(value: float, reference: float) -> str:
 def paragraph(*sentences: str) -> str:
     """Text in lines of the width that the guides have."""
     return "\n".join(textwrap.wrap(" ".join(sentences), 120, break_long_words=False, break_on_hyphens=False)) + "\n"
+
+
+def write(page: Path, name: str, text: str) -> None:
+    """Replace the part of a page that stands between the markers of a name."""
+    marked = re.compile(rf"(?<=<!-- {name} -->\n).*?(?=<!-- /{name} -->)", re.S)
+    replaced, number = marked.subn(lambda _: text, page.read_text("utf-8"))
+    if number != 1:
+        sys.exit(f"{page.name} needs one `<!-- {name} -->` and one `<!-- /{name} -->`, each on a line of its own")
+    page.write_text(replaced, "utf-8")

@@ -1,40 +1,63 @@
-"""Measures an edit in the language server: `python tests/benchmarks/edits.py` prints its CPU time, median and worst.
+"""Measures an edit in the language server: `python tests/benchmarks/edits.py` prints its CPU time as a Markdown table.
 
-The server runs in this process, without pipes. In training files of 1,000 and 5,000 lines (or of `--lines N`), digits
-are typed into one function. An edit ends when its diagnostics are published and the thread that lints is idle again.
-The quick fix of a finding is asked for once a version, after its diagnostics.
+The server runs in this process, without pipes. In the middle assignment of each file, digits are typed: of training
+files that are made, of 1,000 and 5,000 lines, and of real ones, which stand in their packages. An edit ends when its
+diagnostics are published and the thread that lints is idle again. The quick fixes of the last lines are asked for once
+a version, after its diagnostics. Each edit is compared with Python's own parser on the same text, in the same run.
+`--write` puts the table into docs/guides/speed.md.
 """
 
 from __future__ import annotations
 
 import argparse
+import ast
 import asyncio
 import json
 import statistics
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from lsprotocol import types
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
-from tests.benchmarks import training
+from tests.benchmarks import corpus, costs, training
 from torchlint.server.features import code_action, initialized, server
 
 EDITS = 20
 WARM_UP = 3
-GOALS = {1000: 45.0, 5000: 120.0}
-"""CPU milliseconds of an edit, by lines of the file."""
-LINE = "        seen += images.size(0)"
+PARSES = 9
+LINES = (1_000, 5_000)
+"""Of the files that are made. The goals are 45 and 120 ms."""
+REAL = (
+    "stable_baselines3/ppo/ppo.py",
+    "trl/trainer/reward_trainer.py",
+    "ultralytics/engine/trainer.py",
+    "trl/trainer/grpo_trainer.py",
+    "accelerate/accelerator.py",
+    "transformers/trainer.py",
+)
+_PACKAGES = {name.partition("/")[0].replace("_", "-") for name in REAL}
+PINS = tuple(pin for pin in corpus.PINS if pin.partition("==")[0] in _PACKAGES)
 SETTINGS = {"debounce": 0}
-URI = "untitled:train.py"
 _ACTIONS = types.CodeActionClientCapabilities(
     data_support=True, resolve_support=types.ClientCodeActionResolveOptions(["edit"])
 )
 CAPABILITIES = types.ClientCapabilities(text_document=types.TextDocumentClientCapabilities(code_action=_ACTIONS))
 """As Visual Studio Code and Neovim: they ask for the edits of an action once the user chooses it."""
+HEADS = ["an edit in", "lines", "CPU ms", "worst", "CPU : parser", "quick fixes, CPU ms"]
+
+
+@dataclass(frozen=True)
+class Edits:
+    """CPU milliseconds of each edit of a file, of each request for quick fixes, and of Python's parser on it."""
+
+    edits: list[float]
+    fixes: list[float]
+    parser: float
 
 
 class Client:
@@ -66,59 +89,101 @@ class Client:
             await self._published.wait()
         await self.server.linter.run(lambda: None)
 
-    async def open(self, text: str) -> None:
+    async def open(self, uri: str, text: str) -> None:
+        self._uri = uri
         self.send(types.InitializeRequest(1, types.InitializeParams(CAPABILITIES, initialization_options=SETTINGS)))
         await initialized(self.server, types.InitializedParams())
-        item = types.TextDocumentItem(URI, "python", 1, text)
+        item = types.TextDocumentItem(uri, "python", 1, text)
         self.send(types.DidOpenTextDocumentNotification(types.DidOpenTextDocumentParams(item)))
         await self.until(1)
 
     async def edit(self, version: int, place: types.Position, typed: str) -> None:
         change = types.TextDocumentContentChangePartial(types.Range(place, place), typed)
-        document = types.VersionedTextDocumentIdentifier(version, URI)
+        document = types.VersionedTextDocumentIdentifier(version, self._uri)
         params = types.DidChangeTextDocumentParams(document, [change])
         self.send(types.DidChangeTextDocumentNotification(params))
         await self.until(version)
 
     async def ask_for_fixes(self, place: types.Range) -> None:
         context = types.CodeActionContext([], [types.CodeActionKind.QuickFix])
-        await code_action(self.server, types.CodeActionParams(types.TextDocumentIdentifier(URI), place, context))
+        await code_action(self.server, types.CodeActionParams(types.TextDocumentIdentifier(self._uri), place, context))
 
 
-async def costs(text: str) -> tuple[list[float], list[float]]:
-    """CPU milliseconds of each edit, and of each request for the quick fixes in the last function."""
-    client, lines = Client(), text.split("\n")
-    await client.open(text)
-    numbers = [number for number, line in enumerate(lines) if line == LINE]
-    number, column = numbers[len(numbers) // 2], len(LINE)
-    last = types.Range(types.Position(len(lines) - 20, 0), types.Position(len(lines), 0))
-    edits, fixes = [], []
-    for version, typed in enumerate([" + 1", *"0" * (EDITS + WARM_UP - 1)], 2):
+async def measured(uri: str, text: str, edits: int = EDITS) -> Edits:
+    """Type digits into the middle assignment of a file, and ask for the quick fixes of its last lines."""
+    client, place, end = Client(), middle(text), text.count("\n")
+    await client.open(uri, text)
+    last = types.Range(types.Position(max(0, end - 20), 0), types.Position(end, 0))
+    found = Edits([], [], parser(text))
+    for version, typed in enumerate([" + 1", *"0" * (edits + WARM_UP - 1)], 2):
         start = time.process_time()
-        await client.edit(version, types.Position(number, column), typed)
+        await client.edit(version, place, typed)
         edited = time.process_time()
         await client.ask_for_fixes(last)
-        edits.append((edited - start) * 1000)
-        fixes.append((time.process_time() - edited) * 1000)
-        column += len(typed)
+        found.edits.append((edited - start) * 1000)
+        found.fixes.append((time.process_time() - edited) * 1000)
+        place = types.Position(place.line, place.character + len(typed))
     client.server.linter.close()
-    return edits[WARM_UP:], fixes[WARM_UP:]
+    return Edits(found.edits[WARM_UP:], found.fixes[WARM_UP:], found.parser)
 
 
-def _shown(name: str, milliseconds: Sequence[float]) -> str:
-    return f"{name:<14} median {statistics.median(milliseconds):7.1f} ms   worst {max(milliseconds):7.1f} ms"
+def middle(text: str) -> types.Position:
+    """The end of the middle one of the assignments of one line that stand in functions."""
+    functions = (node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef))
+    inside = {node for function in functions for node in ast.walk(function) if isinstance(node, ast.Assign)}
+    lines = sorted(node.lineno for node in inside if node.lineno == node.end_lineno)
+    number = lines[len(lines) // 2]
+    return types.Position(number - 1, len(text.split("\n")[number - 1].rstrip()))
+
+
+def parser(text: str) -> float:
+    """CPU milliseconds of Python's parser."""
+    spent = []
+    for _ in range(PARSES):
+        start = time.process_time()
+        ast.parse(text)
+        spent.append((time.process_time() - start) * 1000)
+    return statistics.median(spent)
+
+
+def files(tree: Path | None) -> Iterator[tuple[str, str, str]]:
+    """Names, URIs and texts: of files that are made, and of the real ones that a tree of packages holds."""
+    for lines in LINES:
+        yield "a file that is made", f"untitled:train_{lines}.py", training.file(lines) + training.BUG
+    for name in REAL if tree is not None else ():
+        for path in tree.glob(f"*/{name}") if tree is not None else ():
+            yield f"`{name}`", path.as_uri(), path.read_text("utf-8")
+
+
+def table(tree: Path | None, edits: int = EDITS) -> str:
+    """A row for each file, of the medians."""
+    rows = []
+    for name, uri, text in files(tree):
+        cost = asyncio.run(measured(uri, text, edits))
+        median = statistics.median(cost.edits)
+        spent = [f"{value:,.0f}" for value in (median, max(cost.edits))]
+        fixes = f"{statistics.median(cost.fixes):,.0f}"
+        rows.append([name, f"{text.count(chr(10)):,}", *spent, costs.ratio(median, cost.parser), fixes])
+    return costs.table(HEADS, rows)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--lines", type=int, action="append")
-    for wanted in parser.parse_args().lines or GOALS:
-        text = training.file(wanted) + training.BUG
-        edits, fixes = asyncio.run(costs(text))
-        goal = f"   goal {GOALS[wanted]:.0f} ms" if wanted in GOALS else ""
-        print(f"{text.count(chr(10)):,} lines, {len(edits)} edits in one function")
-        print(_shown("an edit", edits) + goal)
-        print(_shown("quick fixes", fixes))
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--cache", type=Path, default=corpus.CACHE, help="where to fetch the packages to")
+    options.add_argument("--made", action="store_true", help="measure the files that are made only")
+    options.add_argument("--edits", type=int, default=EDITS, help="how many edits of each file")
+    options.add_argument("--write", action="store_true", help="write the table into docs/guides/speed.md")
+    chosen = options.parse_args()
+    try:
+        tree = (
+            None if chosen.made else corpus.fetched(chosen.cache, PINS, say=lambda text: print(text, file=sys.stderr))
+        )
+    except corpus.Unavailable as error:
+        sys.exit(str(error))
+    text = table(tree, chosen.edits)
+    print(text, end="")
+    if chosen.write:
+        costs.write(costs.PAGE, "edits", text)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 import sys
 import tempfile
 from collections.abc import Callable, Iterable
@@ -19,12 +18,9 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from tests.benchmarks import corpus, costs, linters
 from tests.benchmarks.costs import Command
 
-ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "guides" / "speed.md"
 PARTS = ("torchlint", "ruff", "ty", "parse", "torchfix", "growth", "rules")
 COPIES = (1, 10)
 LINES = (1_000, 5_000, 20_000)
-BLOCK = re.compile(r"(?<=<!-- speed -->\n).*?(?=<!-- /speed -->)", re.S)
 
 TORCHLINT, WARM, RUFF, TY = "torchlint", "torchlint, second run", "ruff", "ty"
 TORCHFIX, PARSE, LINT = "TorchFix", "bare parse", "torchlint, one process"
@@ -188,13 +184,14 @@ def main() -> None:
     print("\n".join([heading(arguments.only, arguments.rounds), *sections.values()]))
     if arguments.write:
         sections.pop("rules", None)
-        write(PAGE, "\n".join([heading(arguments.only, arguments.rounds), *sections.values()]))
+        costs.write(costs.PAGE, "speed", "\n".join([heading(arguments.only, arguments.rounds), *sections.values()]))
 
 
 def parsed(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    default = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "torchlint-benchmarks"
-    parser.add_argument("--cache", type=lambda text: Path(text).resolve(), default=default, help="where to fetch to")
+    parser.add_argument(
+        "--cache", type=lambda text: Path(text).resolve(), default=corpus.CACHE, help="where to fetch to"
+    )
     parser.add_argument("--tree", type=Path, help="measure on this folder instead of the pinned packages")
     parser.add_argument("--only", type=parts, default=PARTS, help=f"some of {','.join(PARTS)}")
     parser.add_argument("--rounds", type=int, default=5, help="how often everything is measured")
@@ -219,14 +216,6 @@ def heading(only: tuple[str, ...], rounds: int) -> str:
         f"{linters.versions()}; default rules.",
         "CPU is that of all processes together, peak memory that of the largest one.",
     )
-
-
-def write(readme: Path, block: str) -> None:
-    """Replace what is between the markers."""
-    text, number = BLOCK.subn(lambda _: block, readme.read_text("utf-8"))
-    if number != 1:
-        sys.exit(f"{readme.name} needs one `<!-- speed -->` and one `<!-- /speed -->`, each on a line of its own")
-    readme.write_text(text, "utf-8")
 
 
 def say(text: str) -> None:
