@@ -137,11 +137,11 @@ class EvaluationWithGrad(Rule):
 
     def _unused(self, trace: program.Trace, forward: mode.Pass, module: values.Value) -> UnusedGraphs | None:
         """A forward pass in a loop of an evaluation, if its graphs surely are built, and nobody uses them."""
-        settings = self.model.mode.at(trace, forward, module)
-        evaluations = [item.switch for item in settings if item.switch is not None and item.is_evaluating]
-        if not settings or len(evaluations) < len(settings) or not self._has_graph(forward):
-            return None
         loops = events.repeating(forward.loops)
+        settings = self.model.mode.at(trace, forward, module) if loops and self._has_graph(forward) else ()
+        evaluations = [item.switch for item in settings if item.switch is not None and item.is_evaluating]
+        if not settings or len(evaluations) < len(settings):
+            return None
         around = (loop for loop in loops if not any(loop in item.loops for item in evaluations))
         innermost = loops[-1] if loops and not self._may_train(trace, loops[-1], module) else None
         loop = next(around, innermost)

@@ -103,6 +103,7 @@ class Flow(Generic[State]):
 
 def _union(parts: Iterable[frozenset[State]]) -> frozenset[State]:
     found: frozenset[State] = frozenset()
-    for part in parts:
-        found |= part
+    for part in parts:  # mostly they are one and the same
+        if part is not found:
+            found = found | part if found else part
     return found

@@ -29,6 +29,7 @@ from torchlint.server.editor import EditorSettings, pulls, refreshes
 from torchlint.server.linter import Linter
 from torchlint.server.positions import Columns
 from torchlint.server.publisher import Publisher
+from torchlint.syntax.gc_pause import collect_new
 
 _NOTEBOOKS = types.NotebookDocumentSyncOptions(
     [types.NotebookDocumentFilterWithCells([types.NotebookCellLanguage(PYTHON)], "*")], save=True
@@ -175,7 +176,7 @@ class TorchlintServer(LanguageServer):
             cached.walk = None
         if self._has_garbage:
             self._has_garbage = False
-            gc.collect()
+            collect_new()
             if not self._is_settled:
                 self._is_settled = True
                 gc.freeze()

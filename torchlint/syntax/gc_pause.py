@@ -41,3 +41,13 @@ def collect_after(size: int) -> None:
         _collections += 1
         if not gc.get_freeze_count():
             gc.freeze()
+
+
+def collect_new() -> None:
+    """Collect the garbage of what was made since the last collection, where the collector is paused; at times all.
+
+    Models are dropped soon after they are made: only a full collection visits what is kept from edit to edit.
+    """
+    global _collections
+    gc.collect(0 if _collections % _ALL_EVERY else 2)
+    _collections += 1

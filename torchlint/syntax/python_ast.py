@@ -254,6 +254,12 @@ def names_read(node: ast.AST) -> set[str]:
 
 def written_alike(first: ast.AST, second: ast.AST) -> bool:
     """Whether two expressions are the same, be they read or assigned to."""
+    if type(first) is not type(second):
+        return False
+    if isinstance(first, ast.Name) and isinstance(second, ast.Name) and first.id != second.id:
+        return False
+    if isinstance(first, ast.Attribute) and isinstance(second, ast.Attribute) and first.attr != second.attr:
+        return False
     one, other = (ast.dump(node).replace("ctx=Store()", "ctx=Load()") for node in (first, second))
     return one == other
 

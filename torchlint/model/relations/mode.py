@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from typing import NamedTuple
 
 from torchlint.index import FileIndex
@@ -145,6 +145,15 @@ class Mode:
 
     def _flow(self, trace: Trace, module: Value) -> dict[Event, Settings]:
         arrivals: dict[Event, Settings] = defaultdict(Settings)
+        switches = cache(lambda event: self._may_switch(event, module))  # a flow comes to an event again and again
+        runs = cache(lambda event: self._runs(event, module))
+
+        def after(event: Event, settings: Settings) -> Settings:
+            if isinstance(event, MayClear) and switches(event):
+                return Settings(item._replace(since=event) for item in settings)
+            if any(item.is_evaluating and not item.is_used for item in settings) and runs(event):
+                return Settings(item._replace(is_used=item.is_evaluating) for item in settings)
+            return settings
 
         def transfer(event: Event, settings: Settings) -> Settings:
             if isinstance(event, ModeSwitch):
@@ -152,19 +161,11 @@ class Mode:
                 return Settings(_switched(item, event) for item in settings) if is_own else settings
             if not isinstance(event, MayClear):
                 arrivals[event] |= settings
-            return self._after(event, module, settings)
+            return after(event, settings)
 
         start = Setting(self._before(trace, module))
         Flow(transfer).run(trace.only(ModeSwitch, MayClear, Compute, Call), Settings({start}))
         return arrivals
-
-    def _after(self, event: Event, module: Value, settings: Settings) -> Settings:
-        """The modes behind a pass or an unknown call."""
-        if isinstance(event, MayClear) and self._may_switch(event, module):
-            return Settings(item._replace(since=event) for item in settings)
-        if any(item.is_evaluating and not item.is_used for item in settings) and self._runs(event, module):
-            return Settings(item._replace(is_used=item.is_evaluating) for item in settings)
-        return settings
 
     def _runs(self, event: Event, module: Value) -> bool:
         """Whether a module runs, or a part of it, or a call is handed it that may run it."""

@@ -52,11 +52,17 @@ class Arrival(NamedTuple):
         return self.backward is not None and isinstance(self.then, Clear)
 
     @property
+    def is_nothing(self) -> bool:
+        """Whether surely no gradients are there."""
+        return not (self.is_pending or self.is_used or self.is_unknown)
+
+    @property
     def is_used(self) -> bool:
         """Whether a step used the gradients, and nothing cleared them since."""
         return self.backward is not None and isinstance(self.then, Step)
 
 
+_Effect = Callable[[frozenset[Arrival]], frozenset[Arrival]]
 Arrivals = Mapping[Event, frozenset[Arrival]]
 """The arrivals at each step, clipping and clearing."""
 
@@ -92,11 +98,14 @@ class Gradients:
 
     def _followed(self, trace: Trace, optimizer: Value, repeated: bool) -> Arrivals:
         found: dict[Event, frozenset[Arrival]] = defaultdict(frozenset)
+        effects: dict[Event, _Effect] = {}  # a flow comes to the same event again and again
 
         def transfer(event: Event, arrivals: frozenset[Arrival]) -> frozenset[Arrival]:
             if isinstance(event, _ASKED):
                 found[event] |= arrivals
-            after = self._after(event, arrivals, optimizer)
+            if event not in effects:
+                effects[event] = self._effect(event, optimizer)
+            after = effects[event](arrivals)
             return after if len(after) <= _MOST else frozenset({Arrival(None, event, True)})
 
         flow, items = Flow(transfer), trace.only(*_FOLLOWED)
@@ -105,21 +114,21 @@ class Gradients:
             flow.run(items, ends)
         return found
 
-    def _after(self, event: Event, arrivals: frozenset[Arrival], optimizer: Value) -> frozenset[Arrival]:
-        """The arrivals that are left behind an event."""
-        owned = self.ownership
+    def _effect(self, event: Event, optimizer: Value) -> _Effect:
+        """Of the arrivals at an event, those that it leaves behind."""
+        owned, unknown = self.ownership, frozenset({Arrival(None, event, True)})
         if isinstance(event, Step):
-            return frozenset(map(_used_by(event), arrivals)) if resolved(event.optimizer) is optimizer else arrivals
+            return _each(_used_by(event)) if resolved(event.optimizer) is optimizer else _same
         if isinstance(event, Backward):
-            there = frozenset(item for item in arrivals if item.is_pending or item.is_used or item.is_unknown)
-            return there | {Arrival(event)} if owned.reaches(event, optimizer) else arrivals
+            return _given_by(event) if owned.reaches(event, optimizer) else _same
         if isinstance(event, Clear) and self._surely_clears(event, optimizer):
-            return frozenset(map(_cleared_by(event), arrivals))
+            return _each(_cleared_by(event))
         if isinstance(event, Fresh):
-            return frozenset({Arrival(None, event)}) if event.value is optimizer else arrivals
+            none = frozenset({Arrival(None, event)})
+            return (lambda arrivals: none) if event.value is optimizer else _same
         if isinstance(event, GradRead) or owned.may_clear(event, optimizer):
-            return frozenset({Arrival(None, event, True)})
-        return arrivals | {Arrival(None, event, True)} if owned.may_give_gradients(event, optimizer) else arrivals
+            return lambda arrivals: unknown
+        return (lambda arrivals: arrivals | unknown) if owned.may_give_gradients(event, optimizer) else _same
 
     def _surely_clears(self, clear: Clear, optimizer: Value) -> bool:
         """Whether a call clears an optimizer's gradients, or an engine does so after its step."""
@@ -161,6 +170,20 @@ class Gradients:
 
     def _lines(self, events: Iterable[Event | None]) -> str:
         return lines(self.program.tree, (event.site for event in events if event is not None))
+
+
+def _same(arrivals: frozenset[Arrival]) -> frozenset[Arrival]:
+    return arrivals
+
+
+def _each(change: Callable[[Arrival], Arrival]) -> _Effect:
+    return lambda arrivals: frozenset(map(change, arrivals))
+
+
+def _given_by(backward: Backward) -> _Effect:
+    """A pass adds gradients to those that are there."""
+    given = {Arrival(backward)}
+    return lambda arrivals: frozenset(item for item in arrivals if not item.is_nothing) | given
 
 
 def _used_by(step: Step) -> Callable[[Arrival], Arrival]:

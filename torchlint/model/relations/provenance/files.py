@@ -86,17 +86,23 @@ class Files:
 
     def prefix_of(self, call: ast.Call) -> str:
         """What a wrapper that a call makes puts before the names of parameters; empty of no wrapper."""
-        is_torch = self.definitions.named(call.func).startswith("torch")
-        return _PREFIXES.get(called_name(call), "") if is_torch else ""
+        prefix = _PREFIXES.get(called_name(call), "")
+        return prefix if prefix and self.definitions.named(call.func).startswith("torch") else ""
 
     def wrapper(self, name: ast.Name) -> ast.Call | None:
         """The call that puts a wrapper around what a name stands for, on some path to where it is read."""
-        scope = self.tree.function_around(name) or self.tree.module
-        for node in walk(scope):
-            if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and node.lineno < name.lineno:
-                if written_alike(node.targets[0], name) and self.prefix_of(node.value):
+        scope = self.tree.function_around(name)
+        for node in self._wrapping:
+            if node.lineno < name.lineno and (scope is None or scope in self.tree.ancestors(node)):
+                if written_alike(node.targets[0], name) and isinstance(node.value, ast.Call):
                     return node.value
         return None
+
+    @cached_property
+    def _wrapping(self) -> list[ast.Assign]:
+        """The assignments of modules with a wrapper around them."""
+        assigns: Iterator[ast.Assign] = self.tree.of_type(ast.Assign)
+        return [node for node in assigns if isinstance(node.value, ast.Call) and self.prefix_of(node.value)]
 
 
 def _bound_by(statement: ast.AST, name: ast.expr) -> ast.expr | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import defaultdict
 from collections.abc import Iterator
 from functools import cached_property
 
@@ -43,6 +44,8 @@ class Provenance:
 
     def __init__(self, definitions: Definitions) -> None:
         self.definitions = definitions
+        self._stores: dict[ClassInfo, defaultdict[str, list[ast.Attribute]]] = {}
+        """Where a class assigns to attributes, by their names."""
 
     def answers(self) -> Iterator[answer.Answer]:
         """Which weights go where, and which states are lost."""
@@ -92,10 +95,12 @@ class Provenance:
 
     def _assigned(self, owner: ClassInfo, name: str) -> ast.expr | None:
         """What a class assigns to an attribute, where that is one expression."""
-        stores = [
-            item for item in ast.walk(owner.node) if isinstance(item, ast.Attribute) and item.attr == name
-            if isinstance(item.ctx, ast.Store)
-        ]  # fmt: skip
+        if owner not in self._stores:
+            self._stores[owner] = found = defaultdict(list)
+            for item in walk(owner.node):
+                if isinstance(item, ast.Attribute) and isinstance(item.ctx, ast.Store):
+                    found[item.attr].append(item)
+        stores = self._stores[owner][name]
         statement = self.definitions.tree.parent(stores[0]) if len(stores) == 1 else None
         return statement.value if isinstance(statement, (ast.Assign, ast.AnnAssign)) else None
 

@@ -46,9 +46,9 @@ class States:
     def discarded(self) -> Iterator[tuple[Site, str, Site]]:
         """Objects that are made anew after their state was loaded and before anything uses them: where, the name of
         the object, and where its state was loaded."""
-        for node in self.tree.nodes:
+        for node in self.tree.nodes if self.loads else ():
             for block in (getattr(node, name, None) for name in ("body", "orelse", "finalbody")):
-                if isinstance(block, list):
+                if isinstance(block, list) and not self._giving_states.isdisjoint(block):
                     yield from self._discarded(block)
 
     def _discarded(self, block: list[ast.stmt]) -> Iterator[tuple[Site, str, Site]]:
@@ -59,7 +59,7 @@ class States:
                 yield site_of(made[place]), place, site_of(loaded.pop(place))
             for place in [item for item in loaded if self._uses(statement, item)]:
                 del loaded[place]
-            if not isinstance(statement, (*LOOPS, *FUNCTIONS, ast.ClassDef)):
+            if statement in self._giving_states and not isinstance(statement, (*LOOPS, *FUNCTIONS, ast.ClassDef)):
                 loaded.update(self._loaded(statement))
 
     def _loaded(self, statement: ast.stmt) -> dict[str, ast.AST]:
@@ -76,6 +76,13 @@ class States:
                 outside = place if place.startswith("self.") else dotted(given.get(place))
                 found[outside] = call
         return {place: call for place, call in found.items() if place and not any(self._mentions(statement, place))}
+
+    @cached_property
+    def _giving_states(self) -> set[ast.AST]:
+        """The nodes in which an object gets a state, or may get one from a function of the file."""
+        names = {"load_state_dict", *self._loading_names}
+        calls = (call for call in self.tree.of_type(ast.Call) if called_name(call) in names)
+        return {node for call in calls for node in self.tree.ancestors(call)}
 
     @cached_property
     def _loading_names(self) -> set[str]:
