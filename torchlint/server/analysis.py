@@ -11,7 +11,7 @@ from cattrs import Converter
 from lsprotocol import types
 from lsprotocol.converters import get_converter
 
-from torchlint.engine.document_cache import DocumentCache
+from torchlint.engine.document_cache import DocumentCache, Form
 from torchlint.engine.examination import examine, without_fixes
 from torchlint.engine.registry import INTERNAL_ERROR, Selection
 from torchlint.files.lines import Text
@@ -54,10 +54,21 @@ class Analysis:
     ) -> Analysis:
         """Lint a document; what is kept of its earlier forms makes that quick."""
         source = document.source(name)
-        found = examine(source, without_fixes(selection), cached, always_parse=True, checked=False)
-        imports = found.search.asked if found.search is not None else frozenset()
-        shown = sorted([*found.findings, *found.notices], key=lambda finding: finding.sort_key)
-        return cls(document, source, selection, columns, tuple(shown), imports, cached)
+        form = Form.of(
+            source, selection, examine(source, without_fixes(selection), cached, always_parse=True, checked=False)
+        )
+        cached.keep(form)
+        return cls(document, source, selection, columns, form.findings, form.asked, cached)
+
+    @classmethod
+    def known(
+        cls, document: Document, name: str, selection: Selection, columns: Columns, cached: DocumentCache
+    ) -> Analysis | None:
+        """The analysis of a form that was linted before: the document was saved, or an edit undone."""
+        form = cached.form(document.source(name), selection)
+        if form is None:
+            return None
+        return cls(document, form.source, selection, columns, form.findings, form.asked, cached)
 
     @cached_property
     def fixes(self) -> dict[Finding, Fix]:

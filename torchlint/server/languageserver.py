@@ -161,6 +161,9 @@ class TorchlintServer(LanguageServer):
         columns = self.documents.columns
 
         def work() -> Analysis:
+            known = Analysis.known(document, str(path), selection, columns, cached)
+            if known is not None:
+                return known
             self._release()
             self._has_garbage = True
             return Analysis.of(document, str(path), selection, columns, cached)

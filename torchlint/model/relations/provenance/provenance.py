@@ -96,10 +96,11 @@ class Provenance:
     def _assigned(self, owner: ClassInfo, name: str) -> ast.expr | None:
         """What a class assigns to an attribute, where that is one expression."""
         if owner not in self._stores:
-            self._stores[owner] = found = defaultdict(list)
+            found: defaultdict[str, list[ast.Attribute]] = defaultdict(list)
             for item in walk(owner.node):
                 if isinstance(item, ast.Attribute) and isinstance(item.ctx, ast.Store):
                     found[item.attr].append(item)
+            self._stores[owner] = found
         stores = self._stores[owner][name]
         statement = self.definitions.tree.parent(stores[0]) if len(stores) == 1 else None
         return statement.value if isinstance(statement, (ast.Assign, ast.AnnAssign)) else None
