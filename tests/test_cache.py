@@ -216,6 +216,59 @@ def test_a_broken_cache_is_none(
     assert file.read_bytes() == whole
 
 
+@pytest.mark.parametrize(
+    "other",
+    [
+        lambda modules, entries: [modules, {name: values[:-1] for name, values in entries.items()}],
+        lambda modules, entries: [modules, {name: [*values, []] for name, values in entries.items()}],
+        lambda modules, entries: entries,
+        lambda modules, entries: [modules, {name: [*values[:5], 1, values[6]] for name, values in entries.items()}],
+        lambda modules, entries: [
+            modules,
+            {name: [*values[:2], [{"rule": "x"}], *values[3:]] for name, values in entries.items()},
+        ],
+    ],
+    ids=["fewer fields", "more fields", "no modules", "a plain number", "other findings"],
+)
+def test_an_index_of_another_version_is_none(
+    folder: Path, linted: list[str], other: Callable[[Any, Any], Any], cache_folder: Path
+) -> None:
+    """Its digest is right, as that version has written it, but its entries have another form."""
+    cold = output()
+    file = index_file(cache_folder)
+    whole = file.read_bytes()
+    body = json.dumps(other(*json.loads(whole.partition(b"\n")[2])), separators=(",", ":")).encode()
+    file.write_bytes(index._head(body, b"") + b"\n" + body)
+    assert output() == output() == cold
+    assert len(linted) == 2 * len(FILES)
+    assert file.read_bytes() == whole
+
+
+@pytest.mark.parametrize("is_replaced", [False, True], ids=["written", "replaced"])
+def test_a_file_that_changes_while_it_is_read(
+    folder: Path, linted: list[str], monkeypatch: pytest.MonkeyPatch, is_replaced: bool
+) -> None:
+    """The run reports one of its two contents, and the next one the content that is there."""
+    read = SourceFile.read
+    path = folder / "good.py"
+
+    def changing(where: Path, shown: str) -> SourceFile:
+        source = read(where, shown)
+        if where.name == "good.py" and b"good" in source.data:
+            target = folder / "new.txt" if is_replaced else path
+            target.write_text("bad()   # not bad\n")  # of the same size
+            os.utime(target, (LONG_AGO, LONG_AGO))
+            if is_replaced:
+                os.replace(target, path)
+        return source
+
+    os.utime(path, (LONG_AGO, LONG_AGO))
+    monkeypatch.setattr(SourceFile, "read", changing)
+    assert "good.py" not in output("good.py")
+    assert "good.py:1:1" in output("good.py")
+    assert linted == ["good.py", "good.py"]
+
+
 def test_what_cannot_be_written_is_said_once_and_harms_nothing(
     folder: Path, cache_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,7 +7,6 @@ import os
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from hmac import compare_digest
 from pathlib import Path
 from typing import Any
 
@@ -91,13 +90,22 @@ def _read(path: Path, key: bytes) -> dict[str, Entry]:
     """The entries of a file of ours. The first line is a digest of the rest; what has another form holds none."""
     try:
         head, _, body = regular.read(path, links=False, own=True).partition(b"\n")
-        if not compare_digest(head, _head(body, key)):
+        if not _are_same(head, _head(body, key), key):
             return {}
         modules, entries = json.loads(body)
         known = [Module(base, top, kind, tuple(status), digest) for base, top, kind, status, digest in modules]
         return {name: _entry(known, *values) for name, values in entries.items()}
     except Exception:
         return {}
+
+
+def _are_same(head: bytes, expected: bytes, key: bytes) -> bool:
+    """Whether two digests are the same; where they depend on a secret key, in a time that tells nothing of it."""
+    if not key:
+        return head == expected
+    from hmac import compare_digest
+
+    return compare_digest(head, expected)
 
 
 def _entry(
