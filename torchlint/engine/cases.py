@@ -43,5 +43,5 @@ def _sites(report: Report) -> list[Site]:
 
 
 def key_of(rule: type[Rule], report: Report) -> object:
-    """What two reports of one thing have in common, whichever program was interpreted for them."""
+    """The common key of two reports of one thing, whichever program was interpreted for them."""
     return rule, getattr(report.place, "here", report.place)

@@ -59,7 +59,7 @@ class Crashes:
 
     @contextmanager
     def of(self, rule: type[Rule]) -> Iterator[None]:
-        """What is raised inside is the fault of a rule."""
+        """An exception raised inside is the fault of a rule."""
         try:
             yield
         except Exception as error:

@@ -37,7 +37,7 @@ class Form:
 
     @classmethod
     def of(cls, source: SourceFile, selection: Selection, found: Examination) -> Form:
-        """What an examination has found in a form of a document."""
+        """The result of examining one form of a document."""
         findings = sorted([*found.findings, *found.notices], key=lambda finding: finding.sort_key)
         asked = found.search.asked if found.search is not None else frozenset()
         modules = found.search.modules() if found.search is not None else ()

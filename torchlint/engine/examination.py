@@ -114,14 +114,14 @@ def _others(selected: frozenset[str]) -> tuple[AnyRule, ...]:
 
 @dataclass(frozen=True)
 class _Linting:
-    """What is done with the text of one file."""
+    """The linting of one file's text."""
 
     selection: Selection
     active: Sequence[type[Rule]]
     always_parse: bool
     reach: Reach
     notices: list[Finding]
-    """What is to be said beside the findings is added here."""
+    """Remarks to show besides the findings."""
 
     def lint_valid(self, source: SourceFile, cached: DocumentCache | None) -> list[Finding]:
         """Lint what is valid Python: of a notebook with cells that are not the others."""
@@ -153,7 +153,7 @@ class _Linting:
         return found + crashes.findings
 
     def _about_suppressions(self, suppressions: Suppressions, crashes: Crashes) -> list[Finding]:
-        """What the checks find in the comments; without the check of unknown names these are notices."""
+        """The findings about comments; without the check of unknown names these are notices."""
         checks = self.selection.checks
         rules = [rule.meta() for rule in self.selection.rules]
         known = [*dict.fromkeys([*metas(), *rules])]
@@ -166,7 +166,7 @@ class _Linting:
 def without_broken_cells(
     source: SourceFile, problem: SyntaxProblem | SourceError
 ) -> tuple[list[Finding], SourceFile | None]:
-    """What is to be said of a file with this problem, and a notebook without the cells that are to blame.
+    """The findings about a file with this problem, and a notebook without the cells that cause it.
 
     There is no rest of a file that is no notebook, nor of one that has been left without cells before.
     """
@@ -183,7 +183,7 @@ def without_broken_cells(
 
 
 def _problem_of_old_python(source: SourceFile) -> SyntaxProblem | None:
-    """What is to be said, once for the whole file, of a version that nobody can read any more."""
+    """The one finding about a file for a Python version that no parser supports any more."""
     from torchlint.syntax.old_python import first_sign
 
     sign = first_sign(source.text)

@@ -31,7 +31,7 @@ def answer(rule: Rule) -> None:
 
 
 class Owned:
-    """What other files are told themselves, when they are linted."""
+    """Findings that belong to other files, which report them when they are linted."""
 
     def __init__(self, tree: PythonTree, modules: Imports | None, selection: Selection) -> None:
         self._tree = tree
@@ -92,7 +92,7 @@ class Owned:
         return inner | {(source.path, place) for place in places if place.inner is None}
 
     def _reports_of(self, source: SourceFile, rule: type[Rule]) -> list[Report]:
-        """What a rule reports in another file, worked out once."""
+        """A rule's reports in another file, computed once."""
         key = source.path, rule
         if key not in self._reports:
             assert self._modules is not None

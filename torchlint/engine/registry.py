@@ -53,10 +53,10 @@ INTERNAL_ERROR = Meta(
     "A rule crashed on a file: a bug in the rule, not in the file.",
 )
 ENGINE_CHECKS = (SYNTAX_ERROR, UNREADABLE_FILE, INTERNAL_ERROR, UNUSED_SUPPRESSION, UNKNOWN_SUPPRESSION)
-"""What the engine itself reports, beside the rules."""
+"""Checks of the engine itself, besides the rules."""
 
 ABOUT_FILES = frozenset(check.name for check in (SYNTAX_ERROR, UNREADABLE_FILE, INTERNAL_ERROR))
-"""What is said of a file rather than of code in it: always on."""
+"""Checks of files rather than of code in them: always on."""
 _CODE = LazyPattern(r"[A-Z]{2,5}\d{3}")
 _CODE_OF_TORCHFIX = LazyPattern(r"TOR\d{3}", re.IGNORECASE)
 
@@ -74,7 +74,7 @@ class UnknownRule(Exception):
 
 @dataclass(frozen=True)
 class Selection:
-    """What is to be looked for: rules, the engine's own checks by name, and the rules' options."""
+    """The selected rules, the engine's own checks by name, and the rules' options."""
 
     rules: tuple[AnyRule, ...]
     """Classes, or what the table says of those that may not be imported yet."""
@@ -85,7 +85,7 @@ class Selection:
     torch: Releases | None = None
     """The releases of PyTorch that the project asks for; without them the current one."""
     severities: Mapping[str, Severity] = field(default_factory=dict)
-    """Of rules that report with another severity than their own."""
+    """Severities of rules that differ from their own."""
     unfixable: frozenset[str] = frozenset()
     """Rules whose fixes are neither made nor offered."""
     stable_only: frozenset[str] = frozenset()
@@ -181,7 +181,7 @@ def _metas_of(rules: tuple[AnyRule, ...]) -> tuple[Meta, ...]:
 
 
 def find(selector: str) -> list[Meta]:
-    """What a name, code, code prefix, category or `all` means; raises `UnknownRule`."""
+    """The rules that a name, code, code prefix, category or `all` selects; raises `UnknownRule`."""
     wanted = selector.strip()
     known = metas()
     found = [meta for meta in known if meta.is_meant_by(wanted)]

@@ -187,7 +187,7 @@ class Walk:
         *,
         follows: bool,
     ) -> Iterator[Told]:
-        """What rules report of the file once more: with its imports followed, or an option taken to be something."""
+        """Further reports of rules about the file: with its imports followed, or with an option set."""
         modules = Imports(self.search) if self.search is not None else None
         model = self._model(calls, modules, selection, follows=follows, case=case)
         for rule in rules:

@@ -37,7 +37,7 @@ def written(tree: PythonTree) -> Iterator[ast.AST]:
 
 
 def of_tensors(tree: PythonTree) -> Iterator[ast.AST]:
-    """Those that may change a tensor that something was computed with before."""
+    """Changes that may affect a tensor computed earlier."""
     functions: dict[ast.AST, _Names] = {}
     attributes = _Attributes(tree)
     for node in written(tree):

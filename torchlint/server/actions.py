@@ -1,4 +1,4 @@
-"""What an editor offers for findings: their fixes, all safe fixes at once, and to ignore them."""
+"""Code actions for findings: their fixes, all safe fixes at once, and suppressions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ KINDS = [types.CodeActionKind.QuickFix, FIX_ALL]
 
 @dataclass(frozen=True)
 class Offer:
-    """What may be offered: fixes that may change what is computed, edits that name a version, edits that come later."""
+    """Allowed actions: fixes that may change results, edits that name a version, edits that come later."""
 
     unsafe_fixes: bool
     versioned: bool

@@ -1,4 +1,4 @@
-"""What was found in one form of a document, at the places where the editor shows it."""
+"""The findings of one form of a document, at the places where the editor shows them."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Analysis:
     """The modules that were looked for: their paths without a suffix."""
     cached: DocumentCache | None = None
     failures: list[str] = field(default_factory=list)
-    """What rules raised when they were asked for their fixes, as long as that is not logged."""
+    """Errors that rules raised while computing fixes, until they are logged."""
 
     @classmethod
     def of(

@@ -1,4 +1,4 @@
-"""What applies to each file: its configuration as it is on disk, or else as it last was when it could be read."""
+"""The settings of each file: its configuration on disk, or else the last one that could be read."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torchlint.project.discovery import Discovery
 from torchlint.server.editor import Complain, EditorSettings
 
 _READ = (*dict.fromkeys((*FILES, *requirements.FILES)), ".gitignore", ".git/info/exclude")
-"""What decides about a file, in its folder or any above it."""
+"""Files whose content decides about a file, in its folder or any above it."""
 
 _Stamp = tuple[tuple[int, int], ...]
 
@@ -25,7 +25,7 @@ class _Known:
     """None: something is broken, and looked at again each time."""
     selection: Selection | None
     files: tuple[Path, ...] = ()
-    """Those that the configuration extends, of whatever names."""
+    """Files that the configuration extends, whatever their names."""
 
 
 class Configuration:
@@ -44,7 +44,7 @@ class Configuration:
         self._known.clear()
 
     def selection(self, path: Path) -> Selection | None:
-        """What to look for in a file; None if it is excluded. Files that changed on disk are read again."""
+        """The selected rules for a file; None if it is excluded. Files that changed on disk are read again."""
         known = self._known.get(path)
         if known is None or known.stamp is None or known.stamp != _stamp(path, known.files):
             known = self._known[path] = self._read(path)
@@ -65,7 +65,7 @@ class Configuration:
         return _Known((*before, *_states(files)), selection, files)
 
     def _fallback(self, path: Path) -> Selection | None:
-        """What applied before the configuration was broken, or the defaults."""
+        """The settings before the configuration broke, or the defaults."""
         default = Discovery(Configurations(self._settings.overrides, isolated=True))
         last = next((self._good[folder] for folder in path.parents if folder in self._good), default)
         try:
@@ -86,7 +86,7 @@ def _selection(discovery: Discovery, path: Path) -> Selection | None:
 
 
 def _stamp(path: Path, files: Iterable[Path] = ()) -> _Stamp:
-    """What changes when a file that decides about `path` does."""
+    """A stamp that changes when a file that decides about `path` changes."""
     return (*_states(os.path.join(folder, name) for folder in path.parents for name in _READ), *_states(files))
 
 

@@ -1,4 +1,4 @@
-"""What an editor has open: texts and notebooks, each replaced by its next form when it is edited."""
+"""The editor's open texts and notebooks; each edit replaces one by its next form."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the editor says: its settings for torchlint, and what it can do."""
+"""The editor's settings for torchlint, and its capabilities."""
 
 from __future__ import annotations
 

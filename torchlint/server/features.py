@@ -1,4 +1,4 @@
-"""What the client says, method by method, and what is done about it."""
+"""Requests and notifications of the client, method by method, and their handlers."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ async def code_action(ls: TorchlintServer, params: types.CodeActionParams) -> li
 def _offered(
     analysis: Analysis, found: Sequence[Shown], offer: Offer, context: types.CodeActionContext
 ) -> list[types.CodeAction]:
-    """What a client asks for; to find out what fixes lead to takes linting."""
+    """The requested actions; the edits of fixes require linting."""
     actions: list[types.CodeAction] = []
     if is_wanted(types.CodeActionKind.QuickFix.value, context):
         actions += (*quick_fixes(analysis, found, offer), *ignores(analysis, found, offer))
@@ -148,7 +148,7 @@ def _offer(ls: TorchlintServer) -> Offer:
 
 
 async def diagnose(ls: TorchlintServer, params: types.DocumentDiagnosticParams) -> pulling.Report:
-    """Of a cell nothing: what is found in notebooks is sent."""
+    """Empty for a cell: findings in notebooks are pushed."""
     uri = params.text_document.uri
     document = ls.documents.get(uri)
     is_sent = document is None or document.is_notebook

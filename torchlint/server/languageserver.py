@@ -128,7 +128,7 @@ class TorchlintServer(LanguageServer):
         self._imports.pop(uri, None)
 
     async def ask(self, analysis: Analysis, question: Callable[[], Answer]) -> Answer | None:
-        """What takes linting to answer; None if the document is closed or changed before that is done."""
+        """The answer to a question that requires linting; None if the document is closed or changed before that."""
 
         def is_current() -> bool:
             return self.documents.get(analysis.document.uri) is analysis.document
@@ -143,7 +143,7 @@ class TorchlintServer(LanguageServer):
         return answer if is_current() else None
 
     async def latest(self, uri: str) -> Analysis | None:
-        """What there is to say of a document, or of a cell, as it is now; None if it is not linted."""
+        """The analysis of a document, or of a cell, as it is now; None if it is not linted."""
         document = self.documents.get(uri)
         return await self.linter.latest(document.uri) if document else None
 

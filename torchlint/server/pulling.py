@@ -15,7 +15,7 @@ OPTIONS = types.DiagnosticOptions(inter_file_dependencies=True, workspace_diagno
 
 
 def report(analysis: Analysis | None, uri: str, previous: str | None) -> Report:
-    """What is found in a document, or that it is what it was when the editor was told `previous`."""
+    """The findings of a document, or the answer that nothing changed since `previous`."""
     items = [item.diagnostic for item in analysis.shown if item.uri == uri] if analysis is not None else []
     result = digest_of(repr(items).encode("utf-8", "backslashreplace"))
     if result == previous:

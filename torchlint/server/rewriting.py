@@ -15,7 +15,7 @@ from torchlint.server.documents import Buffer
 
 
 def workspace_edit(analysis: Analysis, better: SourceFile, versioned: bool) -> types.WorkspaceEdit:
-    """What makes the document `better`, buffer by buffer."""
+    """The edit that makes the document `better`, buffer by buffer."""
     texts = _texts(analysis, better)
     edits = [(buffer, _text_edits(analysis, buffer, text)) for buffer, text in texts if text != buffer.text]
     if not versioned:

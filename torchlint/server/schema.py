@@ -35,4 +35,4 @@ SETTINGS: Mapping[str, Mapping[str, Any]] = {
         "description": "How many milliseconds an edit waits for the next one before the file is linted.",
     },
 }
-"""What `EditorSettings` reads, by name."""
+"""The settings that `EditorSettings` reads, by name."""

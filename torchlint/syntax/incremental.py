@@ -14,7 +14,7 @@ from torchlint.files.python import python_tree
 
 _INDENTED = re.compile(r"^[ \t]+[^ \t\r\n#]", re.MULTILINE)
 _PECULIAR = re.compile(r"\f|^[ \t]*\\", re.MULTILINE)
-"""What LibCST makes of a form feed, or of a line that only continues, depends on what is before it."""
+"""Lines whose LibCST nodes depend on the text before them: form feeds, and lines that only continue."""
 _Statement: TypeAlias = cst.SimpleStatementLine | cst.BaseCompoundStatement
 
 
@@ -58,7 +58,7 @@ class Pieces:
         """The code of statements of the latest module, by the identity of their nodes."""
 
     def module(self, text: str) -> cst.Module:
-        """What `libcst.parse_module` gives; raises `libcst.ParserSyntaxError`."""
+        """The result of `libcst.parse_module`; raises `libcst.ParserSyntaxError`."""
         try:
             pieces = self._parsed(_split(text))
             module = _assembled(pieces)

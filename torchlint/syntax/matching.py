@@ -123,7 +123,7 @@ def _generator(written: Written, number: int, parent: ast.AST) -> Written:
 
 
 def _slice(written: Written, number: int, parent: ast.AST) -> Written:
-    """What stands in the brackets; several indices are no node of their own."""
+    """The expression in the brackets; several indices are no node of their own."""
     if len(written.slice) > 1:
         return written
     index = written.slice[0].slice

@@ -31,12 +31,12 @@ _NOT_2 = re.compile(
     r"\b(?:[fF][rR]?|[rR][fF])['\"] | -> | := | \b(?:async[ \t]+(?:def|for|with)|nonlocal|yield[ \t]+from)\b",
     re.VERBOSE,
 )
-"""What no program of Python 2 holds: where this stands, what looks like Python 2 is a mistake."""
+"""Constructs that no Python 2 program has: in a file with them, code that looks like Python 2 is a mistake."""
 
 
 @dataclass(frozen=True)
 class Sign:
-    """What shows that a text is of an old version of Python, and at which offset."""
+    """A sign that a text is for an old version of Python, and its offset."""
 
     offset: int
     version: str

@@ -125,7 +125,7 @@ def elsewhere_of(node: ast.AST) -> Elsewhere | None:
 
 
 def placed_as(node: ast.AST, made: Node) -> Node:
-    """What was made of a node, which stands where that does."""
+    """A node made from another, at the other's position."""
     made.__dict__.update({name: node.__dict__[name] for name in ("_site", "_elsewhere") if name in node.__dict__})
     return ast.copy_location(made, node)
 

@@ -26,7 +26,7 @@ from torchlint.syntax.statement_lines import headers
 
 _SCOPES = frozenset(SCOPES)
 _LISTED = frozenset({*SCOPES, *LOOPS})
-"""What many rules look through: what is in it is listed once."""
+"""Nodes that many rules search: their contents are listed once."""
 _COMPOUND_NAMES = frozenset(kind.__name__ for kind in COMPOUND)
 
 
@@ -56,7 +56,7 @@ class PythonTree:
             node = stack.pop()
             kind = node.__class__
             if kind is int:  # the end of what began at this number
-                nodes[node]._inside = tuple(nodes[node + 1 :])  # type: ignore[attr-defined]
+                nodes[node]._inside = tuple(nodes[node + 1 :])
                 continue
             if kind in _LISTED:
                 stack.append(len(nodes))
@@ -168,7 +168,7 @@ class PythonTree:
         return sum(isinstance(node, ast.stmt) for node in self.nodes)
 
     def code(self, place: Site | ast.AST) -> str:
-        """What is written at a site, or for a node."""
+        """The source at a site, or of a node."""
         site = site_of(place) if isinstance(place, ast.AST) else place
         if site.inner is not None:
             return site.inner.tree.code(site.inner.site)

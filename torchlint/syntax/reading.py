@@ -59,6 +59,6 @@ def refuse_depth(source: SourceFile) -> None:
 
 
 def python_problem(error: SyntaxError, source: SourceFile) -> SyntaxProblem:
-    """What Python's parser says of a text, and where."""
+    """The error of Python's parser for a text, and its position."""
     line, column = error.lineno or 1, max((error.offset or 1) - 1, 0)
     return SyntaxProblem(error.msg, Position(line, min(column, len(source.line(line)))))

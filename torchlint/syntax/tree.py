@@ -61,7 +61,7 @@ def _nothing(node: cst.CSTNode) -> None:
 
 
 def _problem(error: cst.ParserSyntaxError, source: SourceFile) -> SyntaxProblem | SourceError:
-    """What Python itself says of the text: LibCST lists what it expected, and may be the one at fault."""
+    """The error of Python itself for the text: LibCST lists expected tokens, and may be the one at fault."""
     try:
         python_tree(source.text)
     except SyntaxError as own:
