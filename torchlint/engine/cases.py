@@ -43,5 +43,5 @@ def _sites(report: Report) -> list[Site]:
 
 
 def key_of(rule: type[Rule], report: Report) -> object:
-    """What two reports of one thing have in common, whichever program was interpreted for them."""
+    """The identity of a report, the same in every interpretation of the program."""
     return rule, getattr(report.place, "here", report.place)

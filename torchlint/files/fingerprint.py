@@ -23,7 +23,7 @@ def status_of(path: str | os.PathLike[str]) -> Status:
 
 
 def digest_of(data: bytes, key: bytes = b"") -> str:
-    """With a `key`, nobody else can make the same of other data."""
+    """The digest of data; with a `key`, only its owner can compute it."""
     import hashlib  # not worth its time in a run without a cache
 
     return hashlib.blake2b(data, digest_size=16, key=key).hexdigest()
