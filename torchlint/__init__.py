@@ -1,4 +1,4 @@
-"""What a rule author or an embedder needs of torchlint, each name imported when it is first used."""
+"""The public names of torchlint for authors of rules and for embedders, imported at their first use."""
 
 from __future__ import annotations
 

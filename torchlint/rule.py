@@ -1,4 +1,4 @@
-"""What a rule is: a LibCST visitor that asks the model and reports."""
+"""The base class of rules: a visitor that asks the model and reports."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Report:
 
     @property
     def subject(self) -> Place:
-        """What two findings are of that say the same: the place, or what is wrong as a whole."""
+        """The key by which equal findings merge: the place, or the defect as a whole."""
         return self.place if self.about is None else self.about
 
 
@@ -63,7 +63,7 @@ class Rule:
     is_maintenance: ClassVar[bool] = False
     """Whether its findings harm no training today, as deprecated names: people see them last, and folded."""
     is_free_unless_run: ClassVar[bool] = False
-    """Whether what it finds costs nobody anything in a function that its script never calls: there it is a preview."""
+    """Whether its findings are harmless in a function that its script never calls: there they are previews."""
     aliases: ClassVar[Sequence[str]] = ()
     """Codes that another linter has for the same, which are understood wherever the rule's own is: `TOR101`."""
     triggers: ClassVar[Sequence[Sequence[bytes]]] = ()
@@ -84,7 +84,7 @@ class Rule:
         self._reported: set[Place] = set()
 
     def ask(self) -> Iterable[Any]:
-        """What the model answers to the question of the rule."""
+        """Yield the model's answers to the question of the rule."""
         return ()
 
     @property
@@ -96,7 +96,7 @@ class Rule:
         return self._nodes_of()
 
     def written(self, site: Site | None) -> Written | None:
-        """What is written at a site, for a fix; None where that is in another file, LibCST reads something else, or no
+        """LibCST's node at a site, for a fix; None if it is in another file, LibCST parses it differently, or no
         fixes are computed."""
         return self.nodes.at(site) if self.nodes is not None else None
 
@@ -146,10 +146,10 @@ class Rule:
         fix: Change | None = None,
         about: Place | None = None,
     ) -> None:
-        """Report a finding at a site or node, the first one only; `related` are places that show its other half.
+        """Report a finding at a site or node, once per place; `related` are the other places of the defect.
 
-        `about` is what is wrong as a whole, of which the place is one of several: the loop of a forward pass. Of files
-        that lead to it only one is told, its own first.
+        `about` is a defect with several places, such as the loop of a forward pass. Of the files that lead to it only
+        one gets the report, its own first.
         """
         here = getattr(place, "here", place)
         if here not in self._reported:
@@ -160,6 +160,6 @@ class Rule:
             )
 
     def _is_free_at(self, place: Place) -> bool:
-        """Whether nobody pays for what is found at a place, since nothing calls it."""
+        """Whether a finding at a place is harmless because nothing calls the code."""
         here = getattr(place, "here", None)
         return self.is_free_unless_run and here is not None and self.model.is_uncalled(here.line)

@@ -43,5 +43,5 @@ def _sites(report: Report) -> list[Site]:
 
 
 def key_of(rule: type[Rule], report: Report) -> object:
-    """The common key of two reports of one thing, whichever program was interpreted for them."""
+    """The identity of a report, the same in every interpretation of the program."""
     return rule, getattr(report.place, "here", report.place)

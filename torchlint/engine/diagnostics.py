@@ -59,7 +59,7 @@ class Crashes:
 
     @contextmanager
     def of(self, rule: type[Rule]) -> Iterator[None]:
-        """An exception raised inside is the fault of a rule."""
+        """Blame a rule for every exception inside."""
         try:
             yield
         except Exception as error:

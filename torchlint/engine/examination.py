@@ -114,14 +114,14 @@ def _others(selected: frozenset[str]) -> tuple[AnyRule, ...]:
 
 @dataclass(frozen=True)
 class _Linting:
-    """The linting of one file's text."""
+    """The examination of one file."""
 
     selection: Selection
     active: Sequence[type[Rule]]
     always_parse: bool
     reach: Reach
     notices: list[Finding]
-    """Remarks to show besides the findings."""
+    """Collects the notices beside the findings."""
 
     def lint_valid(self, source: SourceFile, cached: DocumentCache | None) -> list[Finding]:
         """Lint what is valid Python: of a notebook with cells that are not the others."""
@@ -153,7 +153,7 @@ class _Linting:
         return found + crashes.findings
 
     def _about_suppressions(self, suppressions: Suppressions, crashes: Crashes) -> list[Finding]:
-        """The findings about comments; without the check of unknown names these are notices."""
+        """The findings in comments; unknown names are notices unless their check is on."""
         checks = self.selection.checks
         rules = [rule.meta() for rule in self.selection.rules]
         known = [*dict.fromkeys([*metas(), *rules])]
@@ -166,9 +166,9 @@ class _Linting:
 def without_broken_cells(
     source: SourceFile, problem: SyntaxProblem | SourceError
 ) -> tuple[list[Finding], SourceFile | None]:
-    """The findings about a file with this problem, and a notebook without the cells that cause it.
+    """The finding about a file with this problem, and the notebook without the broken cells.
 
-    There is no rest of a file that is no notebook, nor of one that has been left without cells before.
+    The rest is None for a file that is not a notebook, and for a notebook that has lost cells before.
     """
     version = _problem_of_old_python(source) or (problem if isinstance(problem, NewerSyntax) else None)
     broken = {cell: found for cell in source.cells if (found := _problem_of(cell.program))}
@@ -183,7 +183,7 @@ def without_broken_cells(
 
 
 def _problem_of_old_python(source: SourceFile) -> SyntaxProblem | None:
-    """The one finding about a file for a Python version that no parser supports any more."""
+    """The one finding about a file in an outdated version of Python."""
     from torchlint.syntax.old_python import first_sign
 
     sign = first_sign(source.text)
@@ -210,7 +210,7 @@ def unread_finding(path: str, problem: Unread) -> Finding:
 
 
 def _as_selected(findings: Iterable[Finding], selection: Selection) -> Iterable[Finding]:
-    """The findings with the severities that were chosen, and without fixes that are not wanted."""
+    """The findings with the selected severities, and without the fixes that are turned off."""
     for finding in findings:
         severity = selection.severities.get(finding.name, finding.severity)
         fix = None if finding.name in selection.unfixable else finding.fix

@@ -28,7 +28,7 @@ def _apart(fixes: Iterable[Fix]) -> list[list[Fix]]:
 
 
 def _valid(source: SourceFile, fixes: Sequence[Fix]) -> Iterator[Fix]:
-    """The fixes that give valid Python, found by halving: nearly always all of them do."""
+    """The fixes that give valid Python, found by bisection: nearly always all of them do."""
     if _give_python(source, fixes):
         yield from fixes
     elif len(fixes) > 1:

@@ -19,7 +19,7 @@ MAX_ROUNDS = 50
 
 
 Wanted = Callable[[SourceFile, Sequence[Finding]], Collection[Finding]]
-"""Chooses, from all findings of one form of a file, those to fix."""
+"""A function from all findings of one version of a file to those to fix."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Fixing:
 
 @dataclass(frozen=True)
 class Fixed:
-    """The result of fixing a file: its new form, remaining findings, the first findings, and the fixed ones."""
+    """The result of fixing a file: the new version, the findings left, the findings at first, and the fixed ones."""
 
     source: SourceFile
     findings: tuple[Finding, ...]
@@ -67,7 +67,7 @@ class _Fixing:
     applied: list[Finding] = field(default_factory=list)
     searches: list[Search] = field(default_factory=list)
     refused: dict[tuple[str, str, str], Finding] = field(default_factory=dict)
-    """Fixes that failed, by key, with the internal error that reports it."""
+    """The fixes that failed, by key, each with its internal error."""
 
     def run(self, source: SourceFile) -> Fixed:
         original, first = source, self._examine(source)
@@ -138,7 +138,7 @@ class _Fixing:
     def _tried(
         self, source: SourceFile, findings: Sequence[Finding], chosen: list[Finding]
     ) -> tuple[str, SourceFile, list[Finding]]:
-        """The problem with a set of fixes (empty if there is none), the file they make, and its findings."""
+        """The problem of a set of fixes (empty if none), the resulting file, and its findings."""
         edits = [edit for fix in dict.fromkeys(finding.fix for finding in chosen) if fix for edit in fix.edits]
         try:
             fixed = source.edited(edits)
@@ -154,7 +154,7 @@ class _Fixing:
         return "", fixed, left
 
     def _key(self, source: SourceFile, finding: Finding) -> tuple[str, str, str]:
-        """The parts of a finding that stay the same when others are fixed."""
+        """The identity of a finding while others are fixed."""
         return finding.name, finding.message, source.line(finding.span.start.line).strip()
 
     def _refuse(self, source: SourceFile, finding: Finding, problem: str) -> None:

@@ -62,7 +62,7 @@ class Following:
 
 
 class Reach(NamedTuple):
-    """How far a file is looked into beyond itself."""
+    """How far torchlint follows the imports of a file."""
 
     search: Search | None = None
     """Finds what the file imports; without one no other file is read."""
@@ -75,7 +75,7 @@ class Reach(NamedTuple):
 def imported_training(code: bytes, search: Search) -> tuple[bytes, ...] | None:
     """The texts of the modules that a program imports, if it trains, or repeats, changes or calls one that does.
 
-    None: its imports are not followed. A test is looked into for what it does itself.
+    None: its imports are not followed. A test is analyzed alone.
     """
     if b"import" not in code:
         return None

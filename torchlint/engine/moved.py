@@ -1,4 +1,4 @@
-"""Names that plugins of torchlint 0.1 import and that have moved, with their new places."""
+"""The new places of names that plugins of torchlint 0.1 use."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ _PAGE = f"{SITE}/plugins-from-0.1/"
 
 
 def hint(error: BaseException) -> str:
-    """Advice to add to an error of a rule for torchlint 0.1; empty for all other rules."""
+    """The hint for an error of a rule that was written for torchlint 0.1; empty for others."""
     if isinstance(error, AttributeError) and type(error.obj).__module__.startswith("torchlint."):
         new = _ATTRIBUTES.get(error.name or "")
         return f"; since torchlint 0.1 this is {new} ({_PAGE})" if new else ""

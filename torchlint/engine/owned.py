@@ -1,4 +1,4 @@
-"""Which reports are another file's: each is told once, where it happens, or where somebody can mend it."""
+"""Reports that belong to another file: each appears once, where it happens or where it can be repaired."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from torchlint.syntax.python_tree import PythonTree
 from torchlint.syntax.reading import read
 
 _MAX_CALLERS = 20
-"""Files before one, by their paths, that are asked whether they are told the same."""
+"""The number of earlier files, by path, to check for the same report."""
 
 
 def answer(rule: Rule) -> None:
@@ -31,7 +31,7 @@ def answer(rule: Rule) -> None:
 
 
 class Owned:
-    """Findings that belong to other files, which report them when they are linted."""
+    """The reports that other files get when they are linted themselves."""
 
     def __init__(self, tree: PythonTree, modules: Imports | None, selection: Selection) -> None:
         self._tree = tree
@@ -40,10 +40,10 @@ class Owned:
         self._reports: dict[tuple[str, type[Rule]], list[Report]] = {}
 
     def by_other_file(self, rule: type[Rule], report: Report) -> bool:
-        """Whether another file is told: the one in which it happens, that which a class inherits it from, one on the
-        way there, or an earlier one of several that call it alike.
+        """Whether another file gets the report: the file where it happens, the file of the base class, a file on
+        the way, or an earlier one of several similar callers.
 
-        Where a loop here repeats what happens there, that is a place beside the finding's.
+        A loop here that repeats the event there is a related place of the finding.
         """
         if self._modules is None:
             return False
@@ -55,7 +55,7 @@ class Owned:
         return any((tree.source.path, site) in places for places in told)
 
     def _is_told_before(self, rule: type[Rule], report: Report) -> bool:
-        """Whether a file before this one, by its path, is told of the same in other files."""
+        """Whether an earlier file, by path, gets the same report about other files."""
         if self._modules is None or not isinstance(report.place, Site) or report.place.inner is None:
             return False
         search, happens = self._modules.search, report.place.inner.tree.source
@@ -85,14 +85,14 @@ class Owned:
                 yield other
 
     def _told_in(self, source: SourceFile, rule: type[Rule]) -> set[tuple[str, Site]]:
-        """The places of which a file is told, each with the path of the file that it is in."""
+        """The places that the reports of a file name, each with its path."""
         told = (place for report in self._reports_of(source, rule) for place in (report.place, report.subject))
         places = [place for place in told if isinstance(place, Site) and place.kind != "ClassDef"]
         inner = {(place.inner.tree.source.path, place.inner.site) for place in places if place.inner is not None}
         return inner | {(source.path, place) for place in places if place.inner is None}
 
     def _reports_of(self, source: SourceFile, rule: type[Rule]) -> list[Report]:
-        """A rule's reports in another file, computed once."""
+        """The reports of a rule in another file, computed once."""
         key = source.path, rule
         if key not in self._reports:
             assert self._modules is not None
@@ -122,7 +122,7 @@ def _sites(report: Report) -> Iterator[Site]:
 
 
 def _is_the_same(one: Report, other: Report) -> bool:
-    """Whether two files are told of the same in other files."""
+    """Whether two files get the same reports about other files."""
     subject = _elsewhere(one.subject) if one.about is not None else None
     if subject is not None:
         return subject == _elsewhere(other.subject)

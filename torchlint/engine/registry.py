@@ -30,15 +30,13 @@ SYNTAX_ERROR = Meta(
     """A file is not valid Python, so no rule could look at it.
 
 ## What it does
-Reports the first syntax error of each file in which a rule might find something; of a notebook that of each cell.
-A file in which no rule can fire is not even parsed. The language server reports the syntax errors of every file.
+Reports the first syntax error of a file, or of each cell of a notebook.
+torchlint does not parse a file in which no rule can fire. The language server reports the syntax errors of every file.
 
-A file or notebook of Python 2 is one finding that says so, whatever else it holds that Python 3 cannot read.
+A file or notebook of Python 2 gets one finding, however many errors it contains.
 
-Python's own parser reads files, so the Python that runs torchlint decides which syntax there is. F-strings of Python
-3.12, with quotes or backslashes between their braces, are read under older versions too. If a file holds other syntax
-of a later version, a notice on standard error says under which Python to run torchlint. The notice is no finding, and
-the exit code stays the same.""",
+torchlint parses files with the Python that runs it. It also parses f-strings of Python 3.12 under older versions. For
+other newer syntax, a notice on standard error names the Python to use. A notice does not change the exit code.""",
 )
 UNREADABLE_FILE = Meta(
     "unreadable-file",
@@ -53,10 +51,10 @@ INTERNAL_ERROR = Meta(
     "A rule crashed on a file: a bug in the rule, not in the file.",
 )
 ENGINE_CHECKS = (SYNTAX_ERROR, UNREADABLE_FILE, INTERNAL_ERROR, UNUSED_SUPPRESSION, UNKNOWN_SUPPRESSION)
-"""Checks of the engine itself, besides the rules."""
+"""The engine's own checks, beside the rules."""
 
 ABOUT_FILES = frozenset(check.name for check in (SYNTAX_ERROR, UNREADABLE_FILE, INTERNAL_ERROR))
-"""Checks of files rather than of code in them: always on."""
+"""Checks of a file rather than of its code: always on."""
 _CODE = LazyPattern(r"[A-Z]{2,5}\d{3}")
 _CODE_OF_TORCHFIX = LazyPattern(r"TOR\d{3}", re.IGNORECASE)
 
@@ -85,7 +83,7 @@ class Selection:
     torch: Releases | None = None
     """The releases of PyTorch that the project asks for; without them the current one."""
     severities: Mapping[str, Severity] = field(default_factory=dict)
-    """Severities of rules that differ from their own."""
+    """The severities of rules that the configuration changes."""
     unfixable: frozenset[str] = frozenset()
     """Rules whose fixes are neither made nor offered."""
     stable_only: frozenset[str] = frozenset()
@@ -181,7 +179,7 @@ def _metas_of(rules: tuple[AnyRule, ...]) -> tuple[Meta, ...]:
 
 
 def find(selector: str) -> list[Meta]:
-    """The rules that a name, code, code prefix, category or `all` selects; raises `UnknownRule`."""
+    """The rules of a name, code, code prefix, category or `all`; raises `UnknownRule`."""
     wanted = selector.strip()
     known = metas()
     found = [meta for meta in known if meta.is_meant_by(wanted)]
@@ -250,7 +248,7 @@ def _severities(chosen: Iterable[tuple[str, str]]) -> dict[str, Severity]:
 
 
 def _unfixable(fixable: Iterable[str] | None, unfixable: Iterable[str]) -> frozenset[str]:
-    """The rules whose fixes are not wanted."""
+    """The rules whose fixes are turned off."""
     left_out = {meta.name for selector in unfixable for meta in find(selector)}
     if fixable is not None:
         wanted = {meta.name for selector in fixable for meta in find(selector)}

@@ -135,7 +135,7 @@ class Walk:
         for rule in dict.fromkeys(rule for rule, _ in self.told):
             asked: list[Rule] = []
             with crashes.of(rule):
-                assert self.model is not None, "it was asked for what is told"
+                assert self.model is not None, "a model made these findings"
                 self._ask(rule, self.model, selection, asked)
             fixes |= {key_of(rule, report): report.fix for made in asked for report in made.reports}
         told = [
@@ -187,7 +187,7 @@ class Walk:
         *,
         follows: bool,
     ) -> Iterator[Told]:
-        """Further reports of rules about the file: with its imports followed, or with an option set."""
+        """The reports of rules in a second interpretation: with imports, or with a fixed value of an option."""
         modules = Imports(self.search) if self.search is not None else None
         model = self._model(calls, modules, selection, follows=follows, case=case)
         for rule in rules:

@@ -66,7 +66,7 @@ class _Part:
         return self.names is not None and len(_NAME.findall(text, *self.names)) > 1
 
     def removal(self, text: str) -> _Offsets:
-        """The span to remove so that the rest reads as if the selector had never been there."""
+        """The part of the text to delete, so that no trace of the selector stays."""
         if self.names is not None and self.is_one_of_several(text):
             return self._with_separators(text, *self.names)
         start, end = self.directive[0], text.find("#", self.directive[1], self.comment[1])
@@ -180,7 +180,7 @@ class Suppressions:
 
     @cached_property
     def _read(self) -> list[_Mark | _Malformed]:
-        """The parsed comments, in order; most files are not even searched for comments."""
+        """The suppressions in comments, in order; most files are not even searched for comments."""
         data = self.source.code.lower()
         if self._ignored or (b"torchlint" not in data and b"noqa" not in data):
             return []
@@ -250,7 +250,7 @@ class Suppressions:
                 yield mark, f"there is no `{name}` finding {'in this file' if mark.whole_file else 'here'} to suppress"
 
     def _is_itself_covered(self, finding: Finding) -> bool:
-        """Whether a comment names this very check; a bare one does not excuse itself."""
+        """Whether a comment names this very check; a bare one does not suppress itself."""
         meta = UNKNOWN_SUPPRESSION if finding.name == UNKNOWN_SUPPRESSION.name else UNUSED_SUPPRESSION
         lines = (finding.span.start.line,)
         return any(mark.selector != _ANY_RULE and mark.covers(meta, lines) for mark in self._marks)

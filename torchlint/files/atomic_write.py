@@ -97,7 +97,7 @@ def _opened_for_all(path: str, flags: int) -> int:
 
 
 def _opened_for_me(path: str, flags: int) -> int:
-    """Nobody may read the copy of a secret before it has the permissions of the original."""
+    """The copy of a secret is unreadable for others until it has the permissions of the original."""
     return os.open(path, flags, 0o600)
 
 

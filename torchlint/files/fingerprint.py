@@ -23,10 +23,7 @@ def status_of(path: str | os.PathLike[str]) -> Status:
 
 
 def digest_of(data: bytes, key: bytes = b"") -> str:
-    """With a `key`, nobody else can make the same of other data."""
-    try:
-        from _blake2 import blake2b  # `hashlib` loads OpenSSL, which takes longer than linting a small file
-    except ImportError:
-        from hashlib import blake2b
+    """The digest of data; with a `key`, only its owner can compute it."""
+    import hashlib  # not worth its time in a run without a cache
 
     return blake2b(data, digest_size=16, key=key).hexdigest()

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from torchlint.files.sources import PACKAGE, Handing, Import, Module, Reached, Sources, imports_in, is_below, upward
 
 MAX_FILES = 2_000
-"""Modules that are looked for at most where all are wanted that a file leads to."""
+"""The maximum number of modules that a search from one file returns."""
 MAX_BESIDE = 100
 """Modules at most among which those are looked for that fill the tables of one."""
 MAX_ON_THE_WAY = 1_000_000

@@ -12,7 +12,7 @@ MAX_BYTES = 200_000_000
 
 NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 NO_WAIT = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
-"""For what has taken the place of a file between being looked at and being opened."""
+"""For anything that replaced a file between the check and the open."""
 
 
 def read(path: str | Path, limit: int = MAX_BYTES, *, links: bool = True, own: bool = False) -> bytes:

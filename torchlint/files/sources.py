@@ -1,4 +1,4 @@
-"""The modules of a repository, as they lie on disk or were sent: what there is in folders, and what stands in files."""
+"""The modules of a repository, on disk or received: the contents of folders and files."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PACKAGE = "__init__"
 FILE, FOLDER, NOTHING, PATH, BELOW = "file", "folder", "", "path", "below"
 """Kinds of entry under a module's name; a folder may have no file of its own. `PATH`, `BELOW`: see `Module`."""
 MAX_BELOW = 2_000
-"""Modules of a repository that are looked at for who imports one."""
+"""The maximum number of modules to search for importers of one."""
 MAX_FOLDERS = 2_000
 """Folders of a repository in which these are looked for, and names in each of them: the others hold data."""
 
@@ -97,7 +97,7 @@ class _Kin:
 class Sources:
     """Contents of folders and files, each read once. `texts` replace files on disk.
 
-    What is sent to another process is looked at there again, unless it is not `on_disk`.
+    Another process reads them from disk again, unless they are not `on_disk`.
     """
 
     def __init__(self, texts: Texts | None = None, *, on_disk: bool = True, run: str = "", kin: object = None) -> None:
@@ -122,7 +122,7 @@ class Sources:
         self._unchanged: dict[Module, bool] = {}
 
     def again(self, texts: Texts) -> Sources:
-        """The same, to be looked at again: something may have changed."""
+        """The same sources, to be read again after a change."""
         return Sources(texts, on_disk=self._on_disk, kin=self.kin)
 
     def __reduce__(self) -> tuple[Any, ...]:

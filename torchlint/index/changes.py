@@ -37,7 +37,7 @@ def written(tree: PythonTree) -> Iterator[ast.AST]:
 
 
 def of_tensors(tree: PythonTree) -> Iterator[ast.AST]:
-    """Changes that may affect a tensor computed earlier."""
+    """Functions that may change a tensor after its use."""
     functions: dict[ast.AST, _Names] = {}
     attributes = _Attributes(tree)
     for node in written(tree):
@@ -50,7 +50,7 @@ def of_tensors(tree: PythonTree) -> Iterator[ast.AST]:
 
 
 def works_in_place(call: ast.Call) -> bool:
-    """Whether a module or a function is told to work in place, or to write its result into a tensor."""
+    """Whether a call asks a module or function to work in place, or to write its result into a tensor."""
     named = any(item.arg == "out" or (item.arg == "inplace" and is_literal(item.value, True)) for item in call.keywords)
     return named or (called_name(call) in INPLACE_MODULES and any(is_literal(item, True) for item in call.args))
 
@@ -222,7 +222,7 @@ def _is_container(value: ast.expr | None) -> bool:
 
 
 def _is_of_python(value: ast.expr | None) -> bool:
-    """Whether an expression is a container or a text, of which nobody makes a tensor by `+=`."""
+    """Whether an expression is a container or a text, which `+=` never turns into a tensor."""
     return isinstance(value, _OF_PYTHON) and not (isinstance(value, ast.Constant) and _is_number(value.value))
 
 

@@ -27,7 +27,7 @@ def missing_clear(
     statement: str | None,
     target: Value | None = None,
 ) -> Change | None:
-    """The clearing that is missing between two steps; None where its place cannot be told.
+    """The clearing that is missing between two steps; None if its place is unknown.
 
     `statement` clears its gradients, if one is known: those of `target`, or (None) of the optimizer of the step.
     """
@@ -52,7 +52,7 @@ def detach(model: Model, nodes: Nodes | None, kept: KeptTensor) -> Change | None
 
 
 def changed_call(model: Model, nodes: Nodes | None, use: Use) -> Change | None:
-    """A call of what PyTorch has changed, as it is written today; None where that cannot be told."""
+    """A call of a changed function in its present form; None if that is unknown."""
     from torchlint.repairs.changed_call import ChangedCall
 
     return ChangedCall(model, nodes).change(use) if nodes is not None else None

@@ -23,7 +23,7 @@ class ChangedCall:
         self.nodes = nodes
 
     def change(self, use: Use) -> Change | None:
-        """The other call; None where it cannot be told, or the lowest release of the project does not have it."""
+        """The replacement; None if it is unknown, or if the lowest release of the project does not have it."""
         fix, call = use.change.fix, self.nodes.at(site_of(use.node)) if isinstance(use.node, ast.Call) else None
         if fix is None or not isinstance(call, cst.Call) or use.change.instead_since > self.model.torch.lowest:
             return None

@@ -1,4 +1,4 @@
-"""Where to clear the gradients that nobody clears."""
+"""The place to clear gradients that are never cleared."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class MissingClear:
         self.tree = nodes.tree
 
     def change(self, stale: UnclearedStep) -> Change | None:
-        """The clearing that is missing between two steps; None where its place or its words cannot be told."""
+        """The clearing that is missing between two steps; None if its place or its text is unknown."""
         reasons, statement = self._reasons(stale), self.statement
         if stale.step.manual:
             return self._after_update(stale.step) if reasons <= _ADDING else None
@@ -183,7 +183,7 @@ class MissingClear:
         return {item.id for item in inside if isinstance(item, ast.Name)}
 
     def _is_closure_of(self, block: list[ast.AST], step: ast.AST) -> bool:
-        """Whether a block is the body of a function that the step is handed, defined beside it."""
+        """Whether a block is the body of a function beside the step that the step receives."""
         function = self.python.parent(block[0])
         if not isinstance(function, FUNCTIONS) or not isinstance(step, ast.Call):
             return False

@@ -262,7 +262,7 @@ class Case:
     def problems(self, *, bless: bool = False) -> list[str]:
         """The problems, each with file and line; empty when there are none.
 
-        To `bless` is to write what the fixes make of the fixture, before that is looked at.
+        With `bless`, write the fixed file before comparing.
         """
         if bless and self.check == "fixed":
             self.fixture.bless()
