@@ -24,6 +24,9 @@ def status_of(path: str | os.PathLike[str]) -> Status:
 
 def digest_of(data: bytes, key: bytes = b"") -> str:
     """The digest of data; with a `key`, only its owner can compute it."""
-    import hashlib  # not worth its time in a run without a cache
+    try:
+        from _blake2 import blake2b  # `hashlib` loads OpenSSL, which takes longer than linting a small file
+    except ImportError:
+        from hashlib import blake2b
 
     return blake2b(data, digest_size=16, key=key).hexdigest()
