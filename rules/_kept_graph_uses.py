@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
-from functools import cached_property
 
 from torchlint import Model
 from torchlint.model.events import Backward, Grad, Keep, Keeping, Loop, Returned
@@ -24,7 +22,6 @@ from torchlint.model.values import (
 from torchlint.syntax.python_ast import Site, site_of
 
 from ._batches import repeats
-from ._cut_lists import CutLists
 
 
 class KeptGraphUses:
@@ -35,7 +32,6 @@ class KeptGraphUses:
         self.program = model.program
         self.tracking = model.tracking
         self._users: dict[Value, dict[Value, list[Tensor]]] = {}
-        self._cut_lists = CutLists(model.program)
 
     def backward_through(self, keep: Keep, loop: Loop | None, trace: Trace) -> Backward | None:
         """A backward pass in the same iteration that goes through the kept tensor, or shares its graph."""
@@ -73,7 +69,7 @@ class KeptGraphUses:
 
     def fills(self, keep: Keep, container: Value, loop: Loop | None, trace: Trace) -> bool:
         """Whether each iteration of a loop adds to a list that it goes backward through, and that nothing empties."""
-        return any(self._piles_up(keep, container, loop, backward) for backward in trace.of(Backward))
+        return any(self._piles_up(keep, container, loop, backward, trace) for backward in trace.of(Backward))
 
     def is_used_later(
         self, keep: Keep, container: Value, backward: Backward | None, loop: Loop | None, trace: Trace
@@ -81,7 +77,7 @@ class KeptGraphUses:
         """Whether a backward pass goes through what has been kept: after the loop, or where none does in it."""
         for event in trace.of_kinds(Backward, Grad):
             graph = self.tracking.pass_through(event.outputs)
-            if container in graph and not self._piles_up(keep, container, loop, event):
+            if container in graph and not self._piles_up(keep, container, loop, event, trace):
                 return True
             if keep.how is Keeping.ADD and self._continues(keep, event.outputs):
                 return True
@@ -94,32 +90,15 @@ class KeptGraphUses:
                 return True
         return False
 
-    def _piles_up(self, keep: Keep, container: Value, loop: Loop | None, used: Backward | Grad) -> bool:
+    def _piles_up(self, keep: Keep, container: Value, loop: Loop | None, used: Backward | Grad, trace: Trace) -> bool:
         """Whether a list that each iteration goes backward through keeps what it holds: nothing ever empties it."""
         if container not in self.tracking.pass_through(used.outputs):
             return False
         if loop is None or loop not in used.loops or keep.how is not Keeping.APPEND:
             return False
-        is_list = isinstance(container, List)
-        node = self.program.tree.node(keep.site)
-        return is_list and not any(
-            self._cut_lists.is_cut(name, node) for name in (keep.name, *self._holders(container))
-        )
-
-    def _holders(self, container: Value) -> Iterator[str]:
-        """The attributes under which objects are kept that hold a container: `rollout` of `self.rollout.log_probs`."""
-        for owner in self.model.parts.holders(container):
-            yield from self._names_of.get(owner, ())
-
-    @cached_property
-    def _names_of(self) -> dict[Value, set[str]]:
-        """The attributes that have a value, wherever."""
-        found: dict[Value, set[str]] = {}
-        for heap in (self.program.observations.stored, *(trace.heap for trace in self.program.traces)):
-            for (_, name), value in heap.items():
-                for item in inputs_of(value):
-                    found.setdefault(item, set()).add(f"self.{name}")
-        return found
+        if not isinstance(container, List) or self.model.held.is_emptied_elsewhere(container):
+            return False
+        return self.model.held.after(keep, container, loop, trace).answer is Answer.YES
 
     def _continues(self, keep: Keep, outputs: Value) -> bool:
         """Whether the sum itself, at any iteration, is in the graph of a pass."""

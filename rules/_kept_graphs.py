@@ -37,7 +37,6 @@ from torchlint.syntax.python_ast import Site, dotted
 from ._batches import goes_over_objects, is_made_from_data, loops_of_generator, repeats, unpacked
 from ._kept_graph_lifetimes import Lifetimes, lasts_one_step, sums_up_one_step
 from ._kept_graph_uses import KeptGraphUses
-from ._let_go import LetGo
 
 _SELECTING = VIEWS | frozenset(
     "getitem reshape cat concat concatenate stack hstack vstack index_select "
@@ -102,7 +101,7 @@ class KeptGraphs:
         self.tracking = model.tracking
         self._uses = KeptGraphUses(model)
         self._lifetimes = Lifetimes(model)
-        self._let_go = LetGo(model)
+        self._held = model.held
 
     def answers(self) -> Iterator[KeptGraph]:
         """Every place where a graph is kept and never used again: once, where a sum is an entry of a dictionary."""
@@ -205,13 +204,13 @@ class KeptGraphs:
 
     def _kept_over(self, trace: Trace, keep: Keep, container: Value, loop: Loop | None) -> KeptGraph | None:
         """What iterations of a loop leave, unless that is let go."""
-        if self._let_go.is_let_go(keep, container, loop, trace):
+        if self._held.after(keep, container, loop, trace).answer is not Answer.YES:
             return None
         backward = self._uses.backward_through(keep, loop, trace)
         if self._uses.is_used_later(keep, container, backward, loop, trace):
             return None
         if loop is None and self._uses.is_training_step(trace, keep):
-            return None if self._let_go.is_emptied(trace, container) else KeptGraph(keep, keep.site, None, None, True)
+            return None if self._held.is_emptied_elsewhere(container) else KeptGraph(keep, keep.site, None, None, True)
         if backward is None:
             over_data = loop is not None and (is_made_from_data(keep.value, loop, self.model) or _trains(loop, trace))
             if not over_data or (loop and goes_over_objects(loop) and lasts_one_step(keep, container, trace)):

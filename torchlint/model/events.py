@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
 
+from torchlint.model.heap import BackEdge
 from torchlint.model.values import (
     Tensor,
     Unknown,
@@ -320,6 +321,8 @@ class Loop:
     """Whether it comes to one iteration at least."""
     over: Value | None = None
     """What it goes over."""
+    edge: BackEdge | None = None
+    """What an iteration changes; None where none comes to its end."""
 
     @cached_property
     def always_leaves(self) -> bool:

@@ -192,6 +192,11 @@ class Model:
         return relations.domain.Domains(self.program)
 
     @cached_property
+    def held(self) -> relations.held.Held:
+        """What iterations of loops leave behind."""
+        return relations.held.Held(self.program, self.tracking, self.parts)
+
+    @cached_property
     def layout(self) -> relations.layout.Layout:
         """The dimensions in which samples and steps stand."""
         return relations.layout.Layout(self.program)

@@ -3,34 +3,58 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from torchlint.model.definitions import FunctionInfo
 from torchlint.model.events import Branch, Loop, Path, Try
+from torchlint.model.heap import AS_MADE, BackEdge
 from torchlint.model.values import Phi, Value
 from torchlint.pytorch.effects import GradMode
 from torchlint.syntax.python_ast import Site
+
+Place = TypeVar("Place", str, tuple[Value, str])
 
 
 class Snapshot:
     """What differs between the arms of a branch."""
 
-    __slots__ = ("alive", "arm", "heap", "locals", "mode")
+    __slots__ = ("alive", "arm", "contents", "heap", "locals", "mode")
 
     def __init__(
         self,
         names: dict[str, Value],
         heap: dict[tuple[Value, str], Value],
+        contents: dict[Value, Value],
         mode: GradMode,
         alive: bool,
         arm: tuple[object, int] | None = None,
     ) -> None:
         self.locals = names
         self.heap = heap
+        self.contents = contents
         self.mode = mode
         self.alive = alive
         self.arm = arm
         """The arm of a branch at whose end the state was taken."""
+
+
+def changed(before: Snapshot, after: Snapshot) -> BackEdge:
+    """The places that hold something else in one state than in another before it."""
+    contents = {item: (before.contents.get(item, AS_MADE), value) for item, value in after.contents.items()}
+    return BackEdge(
+        _changes(before.locals, after.locals),
+        _changes(before.heap, after.heap),
+        {item: pair for item, pair in contents.items() if pair[0] is not pair[1]},
+    )
+
+
+def _changes(before: dict[Place, Value], after: dict[Place, Value]) -> dict[Place, tuple[Value | None, Value | None]]:
+    if before == after:  # values are equal only to themselves
+        return {}
+    found: dict[Place, tuple[Value | None, Value | None]] = {
+        place: (before.get(place), value) for place, value in after.items() if before.get(place) is not value
+    }
+    return found | {place: (value, None) for place, value in before.items() if place not in after}
 
 
 class LoopScope:

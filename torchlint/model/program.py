@@ -28,13 +28,14 @@ from torchlint.model.events import (
     items_in,
 )
 from torchlint.model.frames import Frame
+from torchlint.model.heap import BackEdge
 from torchlint.model.imports import Imports
 from torchlint.model.interpret.interpreter import Interpreter
 from torchlint.model.interpret.transfer.forwards import Forward
 from torchlint.model.interpret.transfer.grad_modes import decorated_mode
 from torchlint.model.interpret.transfer.objects import is_module_class, is_optimizer_class
 from torchlint.model.observations import Observations
-from torchlint.model.position import Snapshot
+from torchlint.model.position import Snapshot, changed
 from torchlint.model.relevance import Relevance
 from torchlint.model.roots import callers_first
 from torchlint.model.state import MAX_ELSEWHERE
@@ -64,6 +65,15 @@ class Trace:
     """When its interpretation began."""
     called: bool
     """Whether the module calls a function of this name, though no call could be followed."""
+    began: Snapshot
+    """The state at its beginning."""
+    contents: dict[Value, Value]
+    """What containers hold at its end."""
+
+    @cached_property
+    def edge(self) -> BackEdge:
+        """What it changes from its beginning to its end."""
+        return changed(self.began, Snapshot(self.frame.locals, self.heap, self.contents, self.began.mode, True))
 
     @cached_property
     def events(self) -> list[Event]:
@@ -255,7 +265,9 @@ class Program:
     def _interpret(self) -> Iterator[Trace]:
         state = self.interpreter.state
         self.interpreter.run(self.tree.module.body)
-        yield Trace(None, state.items, state.module_frame, state.heap, state.observations, 0, False)
+        began = Snapshot({}, {}, {}, state.mode, True)
+        frame, observations = state.module_frame, state.observations
+        yield Trace(None, state.items, frame, state.heap, observations, 0, False, began, state.contents)
         entered = {*state.observations.interpreted}
         start = state.copy()
         if start.mode is not GradMode.ON and not self._is_switched_off_for_good():
@@ -313,7 +325,9 @@ class Program:
         called = info.name in self.called_names and info.name != "__init__"
         if info.owner is None and info.name not in self._names_read:
             called = False  # `optimizer.step()` calls no function `step` that nobody names
-        return Trace(info, state.items, frame, state.heap, state.observations, began, called)
+        return Trace(
+            info, state.items, frame, state.heap, state.observations, began, called, start, state.contents
+        )
 
     def _is_forward(self, info: FunctionInfo) -> bool:
         """A module's `forward` runs in many contexts; what is wrong with it shows in its own."""

@@ -10,6 +10,7 @@ from torchlint.model.arguments import Arguments
 from torchlint.model.definitions import Definitions, FunctionInfo
 from torchlint.model.events import Branch, Event, Item, Loop
 from torchlint.model.frames import Frame
+from torchlint.model.heap import AS_MADE, Change, Contents
 from torchlint.model.observations import Observations
 from torchlint.model.position import Position, Snapshot
 from torchlint.model.values import Container, Function, Origin, Phi, Plain, Slot, Unknown, UnknownObject, Value
@@ -17,7 +18,7 @@ from torchlint.pytorch.effects import GradMode
 from torchlint.syntax.python_ast import Site
 
 Made = TypeVar("Made", bound=Value)
-Key = TypeVar("Key", str, tuple[Value, str])
+Key = TypeVar("Key", str, tuple[Value, str], Value)
 
 
 MAX_DEPTH = 8
@@ -47,6 +48,8 @@ class State:
         self.heap: dict[tuple[Value, str], Value] = {}
         self.certain: dict[tuple[Value, str], Value] = {}
         """Attributes of which it is certain what they are, until something else is assigned."""
+        self.contents: dict[Value, Value] = {}
+        """What containers hold: `AS_MADE` where there is none."""
         self.mode = GradMode.ON
         self.entered_from: list[GradMode] = []
         """The grad modes that the open `with` blocks will give back."""
@@ -96,14 +99,14 @@ class State:
     @contextmanager
     def aside(self, calls: tuple[Site, ...]) -> Iterator[None]:
         """Interpret something that is no part of the program, in a state of its own, and go on as before."""
-        before = self.frame, self.heap, self.certain, self.mode, self.alive, self.observations
-        self.frame, self.heap, self.certain = Frame(None, self.module_frame), {}, {}
+        before = self.frame, self.heap, self.certain, self.contents, self.mode, self.alive, self.observations
+        self.frame, self.heap, self.certain, self.contents = Frame(None, self.module_frame), {}, {}, {}
         self.mode, self.alive, self.observations = GradMode.ON, True, self.asides
         try:
             with self.at(Position(calls=calls, functions=self.position.functions), []):
                 yield
         finally:
-            self.frame, self.heap, self.certain, self.mode, self.alive, self.observations = before
+            self.frame, self.heap, self.certain, self.contents, self.mode, self.alive, self.observations = before
 
     # -- functions ----------------------------------------------------------------------------------
 
@@ -243,12 +246,19 @@ class State:
             return None
         return slot.parents[1] if slot.parents[0] is index else None
 
+    def change(self, container: Value, change: Change, node: Origin, value: Value | None = None, by: str = "") -> None:
+        """Note what becomes of the contents of a container, or of an object."""
+        before = self.contents.get(container, AS_MADE)
+        if change is not Change.UNKNOWN or not isinstance(before, Contents) or before.change is not change:
+            kept = (before,) if value is None else (before, value)
+            self.contents[container] = self.stamp(Contents(node, change, kept, by))
+
     def snapshot(self, arm: tuple[object, int] | None = None) -> Snapshot:
         """The state here, at the end of an arm perhaps; it changes with what happens next, unless that is a restore."""
-        return Snapshot(self.frame.locals, self.heap, self.mode, self.alive, arm)
+        return Snapshot(self.frame.locals, self.heap, self.contents, self.mode, self.alive, arm)
 
     def copy(self) -> Snapshot:
-        return Snapshot(dict(self.frame.locals), dict(self.heap), self.mode, self.alive)
+        return Snapshot(dict(self.frame.locals), dict(self.heap), dict(self.contents), self.mode, self.alive)
 
     def leaving(self, blocks: int) -> Snapshot:
         """A copy of the state for a jump out of all `with` blocks but the outermost `blocks`."""
@@ -261,6 +271,7 @@ class State:
         """Go on from a copy of a state."""
         self.frame.locals = dict(state.locals)
         self.heap = dict(state.heap)
+        self.contents = dict(state.contents)
         self.mode = state.mode
         self.alive = state.alive
 
@@ -277,6 +288,7 @@ class State:
         arms = [state.arm for state in living]
         self._merge_dicts(self.frame.locals, [state.locals for state in living], arms, node)
         self._merge_dicts(self.heap, [state.heap for state in living], arms, node, self.before)
+        self._merge_dicts(self.contents, [state.contents for state in living], arms, node, lambda container: AS_MADE)
         if any(state.mode is not first.mode for state in living):
             self.mode = GradMode.UNKNOWN
 

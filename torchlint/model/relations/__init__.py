@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         datasets,
         domain,
         gradients,
+        held,
         layout,
         mode,
         module_states,
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
         terms,
     )
 
-NAMES = ("cadence", "datasets", "domain", "gradients", "layout", "mode", "module_states", "provenance", "terms")
+NAMES = ("cadence", "datasets", "domain", "gradients", "held", "layout", "mode", "module_states", "provenance", "terms")
 """The relations, each the name of a file here, of its page and of the property of `Model`."""
 
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
     "datasets",
     "domain",
     "gradients",
+    "held",
     "layout",
     "mode",
     "module_states",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 from torchlint.model.events import Keep, Keeping
+from torchlint.model.heap import Change
 from torchlint.model.interpret.expressions.expressions import Expressions
 from torchlint.model.interpret.expressions.subscripts import is_basic
 from torchlint.model.interpret.machine import Machine, Part
@@ -71,6 +72,7 @@ class Assignments(Part):
             added = inner.elements() if isinstance(inner, Container) else [self.elements.iterate(inner, node)]
             for item in added:
                 plain_old.add(item)
+                self.state.change(plain_old, Change.PUT, node, item)
                 self.state.emit(Keep(site_of(node), plain_old, item, Keeping.APPEND, dotted(node.target)))
             return
         if overloads(plain_old, op):

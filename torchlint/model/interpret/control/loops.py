@@ -11,7 +11,7 @@ from torchlint.model.interpret.expressions.targets import Targets
 from torchlint.model.interpret.machine import Machine, Part
 from torchlint.model.interpret.transfer.elements import Elements
 from torchlint.model.interpret.transfer.few import MAX_OBJECTS, objects_in
-from torchlint.model.position import LoopScope
+from torchlint.model.position import LoopScope, changed
 from torchlint.model.values import (
     Dict,
     Parameters,
@@ -121,6 +121,8 @@ class Loops(Part):
             self._iterate(node, begin, scope)
             if state.alive and state.mode is not before.mode and before.mode is GradMode.ON:
                 self._iterate(node, begin, scope)
+            if state.alive and scope.repeats:
+                event.edge = changed(before, state.snapshot())
         state.add(event)
         self.machine.run(node.orelse)
         ended = state.snapshot()

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from torchlint.model.arguments import Arguments
 from torchlint.model.definitions import FunctionInfo
+from torchlint.model.heap import Change
 from torchlint.model.events import Exit, Keep, Keeping, Returned, Uncalled
 from torchlint.model.interpret.control.aside import Aside
 from torchlint.model.interpret.control.assignments import Assignments
@@ -197,6 +198,8 @@ class Statements(Part):
     def _del_elements(self, target: ast.Subscript) -> None:
         """`del saved[:]`, `del recent[0]`: the container lets go of what it held, as with `clear` and `pop`."""
         container = resolved(self.machine.value(target.value))
+        for item in inputs_of(container):
+            self.state.change(item, Change.TAKEN, target)
         if isinstance(container, Container):
             self.containers.take_out(container, key_of(self.subscripts.index(target)), target)
         container.used_as("pop")

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from torchlint.model.arguments import is_true
 from torchlint.model.events import Keep, Keeping
+from torchlint.model.heap import Change
 from torchlint.model.interpret.expressions.subscripts import Subscripts
 from torchlint.model.interpret.expressions.updates import Updates
 from torchlint.model.interpret.machine import Machine, Part
@@ -115,15 +116,20 @@ class Targets(Part):
             owner.unsure |= isinstance(owner, List) and isinstance(key, int)
             self.state.store(owner, index if key is None else None, value, target)
             is_empty = isinstance(value, Container) and not value.elements()
-            if is_empty and self._is_put_once(target):
+            is_put_once = is_empty and self._is_put_once(target)
+            change = Change.PUT if is_put_once else Change.SET
+            self.state.change(owner, change, target, value, "" if key is None else str(key))
+            if is_put_once:
                 self.containers.put_once(owner, key, value)
             elif key is not None:
                 old = owner.part(key)
                 owner.set_part(key, value)
                 if is_empty and isinstance(old, Container):
+                    self.state.change(old, Change.EMPTIED, target)
                     self.state.emit(Keep(site_of(target), old, Plain(target), Keeping.CLEAR, dotted(target.value)))
             elif self._overwrites_all(target):
                 owner.parents = (value,)
+                self.state.change(owner, Change.EMPTIED, target)
                 for name in owner.known_parts:
                     owner.set_part(name, value)
             else:

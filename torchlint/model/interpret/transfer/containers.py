@@ -7,6 +7,7 @@ import ast
 from torchlint.model.arguments import Arguments, MethodHandler, called_attribute
 from torchlint.model.definitions import ClassInfo, FunctionInfo
 from torchlint.model.events import Keep, Keeping
+from torchlint.model.heap import Change
 from torchlint.model.interpret.machine import Machine, Part
 from torchlint.model.interpret.transfer.elements import Elements
 from torchlint.model.utilities import RecordClass
@@ -55,6 +56,8 @@ class Containers(Part):
             return receiver
         if name in ("reverse", "sort", "remove", "rotate"):
             receiver.unsure = True
+        if name in ("remove", "popitem"):
+            self.state.change(receiver, Change.TAKEN, node)
         if name in ("get", "pop", "setdefault", "popleft"):
             key = arguments.positional[0] if arguments.positional else None
             literal = key.constant if isinstance(key, Plain) and key.is_literal else None
@@ -106,6 +109,7 @@ class Containers(Part):
 
     def take_out(self, receiver: Container, key: object, node: ast.AST) -> None:
         """Take an element out of a container, by key or index. Where that may not happen, its order is unknown."""
+        self.state.change(receiver, Change.TAKEN, node)
         if not self._is_sure(receiver):
             receiver.unsure |= isinstance(receiver, List)
             return
@@ -143,6 +147,7 @@ class Containers(Part):
         for item in inputs_of(receiver):
             if isinstance(item, Container):
                 item.add(value)
+                self.state.change(item, Change.PUT, node, value)
                 item.unsure |= len(self.state.position.path) > item.branches
         known = isinstance(receiver, Container) or called_attribute(node) != "add"
         if known and isinstance(receiver, (Container, Unknown, Phi)):
@@ -157,6 +162,7 @@ class Containers(Part):
         if isinstance(receiver, Phi) and receiver.source is not None:
             emptied.append(receiver.source)
         for container in emptied:
+            self.state.change(container, Change.EMPTIED, node)
             self.state.emit(Keep(site_of(node), container, Plain(node), Keeping.CLEAR, ""))
         return Plain(node) if isinstance(receiver, Container) else None
 

@@ -6,6 +6,7 @@ import ast
 
 from torchlint.model.arguments import Arguments, is_false, is_true
 from torchlint.model.events import Clear, Compute, Fresh, GradRead, Mutate
+from torchlint.model.heap import Change, Contents
 from torchlint.model.interpret.machine import Part
 from torchlint.model.kinds import note_tensor
 from torchlint.model.lineage import attached
@@ -66,6 +67,7 @@ class Tensors(Part):
             joined = self.state.stamp(type(containers[0])(node, inside))
             joined.is_open = (op == "add" and len(containers) == 1) or any(item.is_open for item in containers)
             joined.unsure = joined.is_open or any(item.unsure for item in containers)
+            self.state.contents[joined] = self.state.stamp(Contents(node, Change.PUT, (left, right)))
             return joined
         result = self.make(op, (left, right), node)
         if op == "matmul":

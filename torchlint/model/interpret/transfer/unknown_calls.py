@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 from torchlint.model.events import Call, MayClear
+from torchlint.model.heap import Change
 from torchlint.model.interpret.machine import Part
 from torchlint.model.interpret.transfer.alternatives import alternatives
 from torchlint.model.utilities import Kind, is_kind
@@ -42,10 +43,21 @@ class UnknownCalls(Part):
                 item.used_as(FILLED)
         self.state.emit(Call(site_of(node), result))
         objects = tuple(item for item in handed if not isinstance(resolved(item), (Plain, Tensor, External, Function)))
+        is_method = isinstance(node.func, ast.Attribute) and not isinstance(callee, External)
         if objects and not self._is_bystander(handed[0], node):
-            receiver = handed[0] if isinstance(node.func, ast.Attribute) and not isinstance(callee, External) else None
-            self.state.emit(MayClear(site_of(node), name, objects, receiver))
+            self.state.emit(MayClear(site_of(node), name, objects, handed[0] if is_method else None))
+        if objects and not isinstance(callee, External):
+            self._forget(objects if not is_method or self._is_statement(node) else objects[1:], name, node)
         return result
+
+    def _forget(self, objects: tuple[Value, ...], name: str, node: ast.Call) -> None:
+        """Nobody knows what the objects hold that the call receives."""
+        for item in (part for value in objects for part in inputs_of(value)):
+            self.state.change(item, Change.UNKNOWN, node, by=name)
+
+    def _is_statement(self, node: ast.Call) -> bool:
+        """Whether a call is a statement of its own: a command, that may change its receiver, rather than a question."""
+        return self.definitions.tree.stands_alone(node)
 
     def _is_bystander(self, first: Value, node: ast.Call) -> bool:
         """A method of a logger, meter, scheduler or accelerator: none of them clears gradients."""

@@ -1,0 +1,48 @@
+"""The heap: what containers hold at a point of the program, and which places an iteration of a loop changes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import NamedTuple
+
+from torchlint.model.value import Origin, Value
+
+
+class Change(Enum):
+    """The last change of what a container holds; the value is the word of `trace` for it."""
+
+    PUT = "puts something into"
+    EMPTIED = "empties"
+    SET = "sets an entry of"
+    TAKEN = "takes something out of"
+    UNKNOWN = "may change"
+
+
+class Contents(Value):
+    """What a container holds at a point of the program. It is never a value of the program.
+
+    `parents` hold its contents before the change, and the value that is put in. The label of `SET` is the key where that
+    is a literal, that of `UNKNOWN` the name of the call.
+    """
+
+    __slots__ = ("change",)
+
+    def __init__(self, node: Origin, change: Change, parents: tuple[Value, ...] = (), label: str = "") -> None:
+        super().__init__(node, parents, label)
+        self.change = change
+
+
+AS_MADE = Contents(None, Change.EMPTIED)
+"""The contents of a container that nothing has changed since it was made."""
+
+
+class BackEdge(NamedTuple):
+    """The places that an iteration of a loop changes: what each holds at its beginning and at its end.
+
+    A place that does not exist holds None.
+    """
+
+    names: Mapping[str, tuple[Value | None, Value | None]]
+    attributes: Mapping[tuple[Value, str], tuple[Value | None, Value | None]]
+    contents: Mapping[Value, tuple[Value, Value]]

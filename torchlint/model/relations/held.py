@@ -1,0 +1,263 @@
+"""Held values: what iterations of a loop leave in lists, sums, dictionaries and attributes, and whether it stays."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from functools import cached_property
+from typing import NamedTuple
+
+from torchlint.model.events import Keep, Keeping, Loop, Path, apart
+from torchlint.model.heap import AS_MADE, BackEdge, Change, Contents
+from torchlint.model.lineage import with_owners
+from torchlint.model.parts import Parts
+from torchlint.model.program import Program, Trace
+from torchlint.model.relations._conditions import Conditions
+from torchlint.model.tracking import Tracking
+from torchlint.model.values import Answer, CallResult, Container, Phi, Value, inputs_of, is_none, resolved
+from torchlint.syntax.python_ast import walk
+
+_EMPTYING = frozenset({"clear", "pop", "popleft"})
+
+
+class Holding(NamedTuple):
+    """Whether a place still holds, at the end of an iteration, what it held at the beginning."""
+
+    answer: Answer
+    reason: str = ""
+    """What empties it, or may."""
+
+
+class _End(NamedTuple):
+    """One way in which a place may end: it holds what it held (YES), or something else."""
+
+    holds: Answer
+    arms: Path
+    reason: str = ""
+
+
+class _Places:
+    """The places that an iteration changes, by what they hold at its beginning."""
+
+    def __init__(self, edge: BackEdge, loop: Loop | None) -> None:
+        self.contents = edge.contents
+        self.loop = loop
+        self.by_value: dict[Value, list[tuple[Value, Value | None]]] = {}
+        self.by_name: dict[str, list[tuple[Value | None, Value | None]]] = {}
+        self.around: dict[Value, list[Value]] = {}
+        """The containers that hold a value."""
+        attributes = ((name, pair) for (_, name), pair in edge.attributes.items())
+        for name, (begun, ended) in (*edge.names.items(), *attributes):
+            self.by_name.setdefault(name, []).append((begun, ended))
+            for item in self.at_first(begun) if begun is not None else ():
+                assert begun is not None
+                self.by_value.setdefault(item, []).append((begun, ended))
+        for item in dict.fromkeys((*self.contents, *self.by_value)):
+            for part in item.elements() if isinstance(item, Container) else ():
+                self.around.setdefault(part, []).append(item)
+
+    def at_first(self, value: Value) -> Iterator[Value]:
+        """What a value may be at the beginning of an iteration, but for what the one before has made it."""
+        if isinstance(value, Phi) and value.loop is not None and value.loop is self.loop:
+            value = value.parents[0]
+        yield from inputs_of(value)
+
+
+class Held:
+    """Answers about places that outlive the iterations of a loop."""
+
+    def __init__(self, program: Program, tracking: Tracking, parts: Parts) -> None:
+        self._program = program
+        self._tracking = tracking
+        self._parts = parts
+        self._conditions = Conditions(program)
+        self._known: dict[Loop | Trace, _Places] = {}
+
+    def after(self, keep: Keep, container: Value, loop: Loop | None, trace: Trace) -> Holding:
+        """Whether what an iteration keeps stays: of a function without a loop, what a call keeps."""
+        edge = loop.edge if loop is not None else trace.edge
+        if edge is None:
+            return Holding(Answer.NO, "there is no second iteration")
+        if self._is_bounded(keep, container, loop, trace):
+            return Holding(Answer.NO, "it holds a few only")
+        places = self._known.get(loop or trace)
+        if places is None:
+            places = self._known[loop or trace] = _Places(edge, loop)
+        found = Holding(Answer.YES)
+        for ends in self._ends(keep, container, places):
+            holding = self._joined(list(ends))
+            if holding.answer is Answer.NO:
+                return holding
+            if holding.answer is Answer.UNKNOWN:
+                found = holding
+        return found
+
+    def is_emptied_elsewhere(self, container: Value) -> bool:
+        """Whether an attribute that holds a container, or its owner, is emptied or bound anew somewhere in the files."""
+        owners = {container, *self._parts.holders(container)}
+        names = {name for owner in owners for name in self._names_of.get(owner, ())}
+        return not names.isdisjoint(self._emptied_names)
+
+    @cached_property
+    def _names_of(self) -> dict[Value, set[str]]:
+        """The names of the attributes that hold a value."""
+        found: dict[Value, set[str]] = {}
+        for heap in (self._program.observations.stored, *(trace.heap for trace in self._program.traces)):
+            for (_, name), value in heap.items():
+                for item in inputs_of(value):
+                    found.setdefault(item, set()).add(name)
+        return found
+
+    @cached_property
+    def _emptied_names(self) -> set[str]:
+        """The names of attributes that are emptied or, beside `__init__`, bound."""
+        found: set[str] = set()
+        for node in self._program.nodes(ast.Attribute):
+            tree = self._program.definitions_of(node).tree
+            around = self._program.definitions_of(node).function_around(node)
+            parent = tree.parent(node)
+            if isinstance(node.ctx, ast.Store) and not isinstance(parent, ast.AugAssign):
+                if around is None or around.name != "__init__":
+                    found.add(node.attr)
+            elif isinstance(parent, ast.Subscript) and not isinstance(parent.ctx, ast.Load):
+                found.add(node.attr)
+            elif isinstance(parent, ast.Attribute) and parent.attr in _EMPTYING:
+                found.add(node.attr)
+        return found
+
+    def _is_bounded(self, keep: Keep, container: Value, loop: Loop | None, trace: Trace) -> bool:
+        """Whether a place never holds more than a few: a ring, a pool, the first ones."""
+        if keep.how is Keeping.APPEND and loop is not None and self._conditions.is_for_a_few(keep, loop):
+            return True
+        node = self._program.tree.node(keep.site)
+        if keep.how is Keeping.SLOT and isinstance(node, ast.Subscript):
+            if any(isinstance(item, ast.BinOp) and isinstance(item.op, ast.Mod) for item in walk(node.slice)):
+                return True  # `recent[i % size] = loss`
+        return any(  # a pool: where `pool.append(image)` does not run, `pool[i] = image` does
+            {keep.how, other.how} == {Keeping.APPEND, Keeping.SLOT}
+            and resolved(other.container) is container
+            and apart(keep, other)
+            for other in trace.of(Keep)
+        )
+
+    # -- the places --------------------------------------------------------------------------------------
+
+    def _ends(self, keep: Keep, container: Value, places: _Places) -> Iterator[Iterator[_End]]:
+        """For each place that holds what is kept, the ways in which it may end."""
+        is_sum = keep.how is Keeping.ADD and not isinstance(container, Container)
+        alive = self._holders(keep, container, places, is_sum=is_sum)
+        for item in alive:
+            if item in places.contents:
+                begun, ended = places.contents[item]
+                yield self._contents(begun, ended, keep)
+        if is_sum:
+            for before, after in places.by_name.get(keep.name.rpartition(".")[2], ()):
+                before = before or keep.container
+                if before is keep.container or before in self._tracking.graph(keep.container):
+                    yield self._sums(before, after)
+        for item in () if is_sum else alive:
+            for before, after in places.by_value.get(item, ()):
+                yield self._bound(before, after, alive, places)
+
+    def _holders(self, keep: Keep, container: Value, places: _Places, *, is_sum: bool) -> set[Value]:
+        """A container, and what holds it; of a sum, the object whose attribute it is."""
+        found: set[Value] = set()
+        stack = [container, keep.container, *places.at_first(keep.container)]
+        while stack:
+            item = stack.pop()
+            if item not in found:
+                found.add(item)
+                stack += (*self._parts.holders(item), *with_owners(item)[1:], *places.around.get(item, ()))
+                if isinstance(item, Phi) and item.source is not None:
+                    stack.append(item.source)
+        return found - {container, *places.at_first(keep.container)} if is_sum else found
+
+    # -- the ways in which they end ----------------------------------------------------------------------
+
+    def _contents(self, begun: Value, ended: Value, keep: Keep) -> Iterator[_End]:
+        stack: list[tuple[Value, Path]] = [(ended, ())]
+        seen: set[Value] = set()
+        while stack:
+            item, arms = stack.pop()
+            if item in seen:
+                continue
+            seen.add(item)
+            if isinstance(item, Phi):
+                stack += [(part, (*arms, *item.arms.get(part, ()))) for part in item.parents]
+            elif item is begun or item is AS_MADE or not isinstance(item, Contents):
+                yield _End(Answer.YES, arms)
+            elif item.change is Change.PUT or (item.change is Change.SET and not self._replaces(item, keep)):
+                stack.append((item.parents[0], arms))
+            elif item.change is Change.UNKNOWN:
+                yield _End(Answer.UNKNOWN, arms, f"`{item.label}` may change it")
+            else:
+                yield _End(Answer.NO, arms, f"something {item.change.value} it")
+
+    def _replaces(self, item: Contents, keep: Keep) -> bool:
+        """Whether setting an entry of a container drops what is kept in it: an entry of a list, or the same one."""
+        if keep.how is Keeping.APPEND:
+            return True
+        tracked = self._tracking.tracked(item.parents[1])
+        is_cut = tracked is Answer.NO or (tracked is Answer.UNKNOWN and keep.how is Keeping.SLOT)
+        return is_cut and item.label == self._key(keep)
+
+    def _key(self, keep: Keep) -> str:
+        """The literal key of the entry that a sum or value is kept in; empty where that is not known."""
+        node = self._program.tree.node(keep.site)
+        target = node.target if isinstance(node, ast.AugAssign) else node
+        target = target.targets[0] if isinstance(target, ast.Assign) else target
+        index = target.slice if isinstance(target, ast.Subscript) else None
+        return str(index.value) if isinstance(index, ast.Constant) else ""
+
+    def _sums(self, begun: Value, ended: Value | None) -> Iterator[_End]:
+        """What a sum may be. Where it begins with a new graph, it has held none: in the first iteration."""
+        for item, arms in _alternatives(ended, begun):
+            if item is None or is_none(item):
+                yield _End(Answer.NO, arms, "it begins anew")
+                continue
+            tracked = self._tracking.tracked(item)
+            if item is begun or (tracked is not Answer.NO and begun in self._tracking.graph(item)):
+                yield _End(Answer.YES, arms)
+            elif tracked is not Answer.YES:
+                yield _End(tracked, arms, "it begins anew")
+
+    def _bound(self, begun: Value, ended: Value | None, alive: set[Value], places: _Places) -> Iterator[_End]:
+        for item, arms in _alternatives(ended, begun):
+            if item is not None and self._includes(item, begun, alive, places):
+                yield _End(Answer.YES, arms)
+            elif isinstance(item, CallResult):
+                yield _End(Answer.UNKNOWN, arms, "it is bound to the result of a call")
+            else:
+                yield _End(Answer.NO, arms, "it is bound anew")
+
+    def _includes(self, item: Value, begun: Value, alive: set[Value], places: _Places) -> bool:
+        """Whether a value is what a place has held, or a list that it is joined into."""
+        if item is begun or item in alive:
+            return True
+        _, made = places.contents.get(item, (item, item))
+        joined = made.parents if isinstance(made, Contents) and made.change is Change.PUT else ()
+        return any(self._includes(part, begun, alive, places) for part in joined if part is not item)
+
+    def _joined(self, ends: list[_End]) -> Holding:
+        others = [end for end in ends if end.holds is not Answer.YES]
+        if not others or (len(others) < len(ends) and all(self._conditions.is_seldom(end.arms) for end in others)):
+            return Holding(Answer.YES)
+        if len(others) < len(ends):
+            return Holding(Answer.UNKNOWN, f"now and then {others[0].reason}")
+        unknown = next((end for end in others if end.holds is Answer.UNKNOWN), None)
+        return Holding(Answer.UNKNOWN, unknown.reason) if unknown else Holding(Answer.NO, others[0].reason)
+
+
+def _alternatives(value: Value | None, begun: Value) -> Iterator[tuple[Value | None, Path]]:
+    """What a value may be, and in which arms of branches; what it was at the beginning is one of these."""
+    stack: list[tuple[Value | None, Path]] = [(value, ())]
+    seen: set[Value | None] = set()
+    while stack:
+        item, arms = stack.pop()
+        if item in seen:
+            continue
+        seen.add(item)
+        if isinstance(item, Phi) and item is not begun:
+            stack += [(part, (*arms, *item.arms.get(part, ()))) for part in item.parents]
+        else:
+            yield item, arms
