@@ -169,7 +169,7 @@ class Model:
     @cached_property
     def retained_graphs(self) -> RetainedGraphs:
         """Graphs that are retained for a second backward."""
-        return RetainedGraphs(self.program, self.tracking, self.module_states)
+        return RetainedGraphs(self.program, self.tracking, self.module_states, self.held)
 
     @cached_property
     def parameter_updates(self) -> ParameterUpdates:

@@ -13,11 +13,8 @@ from torchlint.model.events import (
     Call,
     Event,
     Grad,
-    Inlined,
-    Keep,
     Loop,
     MayClear,
-    events_in,
     exclusive,
 )
 from torchlint.model.lineage import result_of_call
@@ -42,6 +39,7 @@ from torchlint.pytorch import losses, naming
 from torchlint.syntax.python_ast import walk
 
 if TYPE_CHECKING:
+    from torchlint.model.relations.held import Held
     from torchlint.model.relations.module_states import ModuleStates
 
 
@@ -59,10 +57,11 @@ class UnusedRetention:
 class RetainedGraphs:
     """Answers about `retain_graph=True`."""
 
-    def __init__(self, program: Program, tracking: Tracking, module_states: ModuleStates) -> None:
+    def __init__(self, program: Program, tracking: Tracking, module_states: ModuleStates, held: Held) -> None:
         self.program = program
         self.tracking = tracking
         self.module_states = module_states
+        self.held = held
         self._known_passes: dict[Trace, dict[Value, list[Event]]] = {}
         self._known_calls: dict[Trace, list[Event]] = {}
 
@@ -109,56 +108,13 @@ class RetainedGraphs:
         if any(self._uses(event, results, backward) for event in self._users(trace, results, backward)):
             return False
         own = results - self._below_leaves(graph)
-        return not (
-            self._ends_with_its_function(backward, loop, own, trace) or self._is_let_go(backward, loop, own, trace)
-        )
-
-    def _is_let_go(self, backward: Backward, loop: Loop, own: set[Value], trace: Trace) -> bool:
-        """Whether no variable or attribute holds the graph: `loss_of(x).backward(retain_graph=True)`."""
-        if loop.site in backward.calls[loop.depth :]:
-            return False  # an optimizer calls its closure again and again, and holds what that returns
-        named = self._held_around(backward, loop, trace) if loop.depth else trace.frame.locals.values()
-        held = (*named, *trace.heap.values(), *(keep.value for keep in trace.of(Keep)))
-        return not any(not self.tracking.graph(value).isdisjoint(own) for value in held)
-
-    def _held_around(self, backward: Backward, loop: Loop, trace: Trace) -> Iterator[Value]:
-        """What the local names of the function hold in which the loop stands: those of functions it calls are gone."""
-        for call in trace.followed.get(backward.calls[loop.depth - 1], ()):
-            if backward in events_in(call.body):
-                yield from (call.result, *call.held)
-
-    def _ends_with_its_function(self, backward: Backward, loop: Loop, own: set[Value], trace: Trace) -> bool:
-        """Whether only locals of a function that the loop calls hold the graph: it is gone when that returns."""
-        if len(backward.calls) <= loop.depth:
-            return False
-        return any(
-            backward in events_in(call.body)
-            and not any(item.order <= call.start and self._is_tracked(item) for item in own)
-            and not self._survives(own, call, trace, dropped=call.site != loop.site and self._is_dropped(call))
-            for call in trace.followed.get(backward.calls[loop.depth], ())
-        )
-
-    def _is_tracked(self, value: Value) -> bool:
-        return self.tracking.tracked(value) is Answer.YES
+        own = results - self._below_leaves(graph)
+        return self.held.outlives({item for item in own if self.tracking.tracked(item) is Answer.YES}, loop)
 
     def _below_leaves(self, graph: set[Value]) -> set[Value]:
         """What the leaves of a graph were made of, which is no part of it."""
         made_of = (parent for item in graph if isinstance(item, Tensor) and item.leaf for parent in item.parents)
         return {item for parent in made_of for item in self.tracking.graph(parent)}
-
-    def _survives(self, results: set[Value], call: Inlined, trace: Trace, *, dropped: bool) -> bool:
-        """Whether a call returns or stores something that holds the graph, but for lists of its own; `dropped`: nobody
-        takes what it returns."""
-        keeps = [event for event in events_in(call.body) if isinstance(event, Keep) and not event.local]
-        kept = [event.value for event in keeps if event.container.order <= call.start]
-        stored = [value for (owner, _), value in trace.heap.items() if not isinstance(owner, Tensor)]
-        returned = [] if dropped else [call.result]
-        made = {item for item in results if item.order > call.start}
-        return any(not self.tracking.graph(value).isdisjoint(made) for value in (*returned, *kept, *stored))
-
-    def _is_dropped(self, call: Inlined) -> bool:
-        """Whether a statement calls a function, or has an optimizer call its closure, and drops what that returns."""
-        return self.program.tree.stands_alone(self.program.tree.own_node(call.site))
 
     def _users(self, trace: Trace, results: set[Value], backward: Backward) -> Iterator[Event]:
         """The events that may pass through these results, the last first: not those that only pass through others."""

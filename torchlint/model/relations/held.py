@@ -92,6 +92,17 @@ class Held:
                 found = holding
         return found
 
+    def outlives(self, values: set[Value], loop: Loop) -> bool:
+        """Whether a place holds one of some values, or what has one in its graph, when an iteration of a loop ends."""
+        edge = loop.edge
+        if edge is None:
+            return False
+        ends = (*edge.names.values(), *edge.attributes.values())
+        held = [ended for begun, ended in ends if ended is not None and ended is not begun]
+        for container, (begun, ended) in edge.contents.items():
+            held += _put_in(begun, ended) if loop not in container.loops else ()
+        return any(not values.isdisjoint(self._tracking.graph(item)) for item in held)
+
     def is_emptied_elsewhere(self, container: Value) -> bool:
         """Whether an attribute that holds a container, or its owner, is emptied or bound anew somewhere in the files."""
         owners = {container, *self._parts.holders(container)}
@@ -246,6 +257,21 @@ class Held:
             return Holding(Answer.UNKNOWN, f"now and then {others[0].reason}")
         unknown = next((end for end in others if end.holds is Answer.UNKNOWN), None)
         return Holding(Answer.UNKNOWN, unknown.reason) if unknown else Holding(Answer.NO, others[0].reason)
+
+
+def _put_in(begun: Value, ended: Value) -> Iterator[Value]:
+    """The values that an iteration has put into a container, and that nothing has taken out again."""
+    stack, seen = [ended], {begun}
+    while stack:
+        item = stack.pop()
+        if item in seen:
+            continue
+        seen.add(item)
+        if isinstance(item, Phi):
+            stack += item.parents
+        elif isinstance(item, Contents) and item.change is not Change.EMPTIED:
+            stack += item.parents[:1]
+            yield from item.parents[1:]
 
 
 def _alternatives(value: Value | None, begun: Value) -> Iterator[tuple[Value | None, Path]]:

@@ -9,6 +9,7 @@ from torchlint.model.events import Loop
 from torchlint.model.interpret.machine import Machine, Part
 from torchlint.model.interpret.transfer.elements import Elements
 from torchlint.model.interpret.transfer.few import few_in
+from torchlint.model.position import Snapshot, changed
 from torchlint.model.values import Container, Dict, Generator, List, Plain, Set, Value
 from torchlint.syntax.python_ast import site_of
 
@@ -34,6 +35,7 @@ class Comprehensions(Part):
         if isinstance(node, (ast.ListComp, ast.GeneratorExp)) and (options := self._for_each_option(node, first)):
             return state.stamp(List(node, tuple(options)))
         loop = Loop(site_of(node), [], depth=len(state.position.calls))
+        before = Snapshot(names, state.heap, dict(state.contents), state.mode, True)
         with state.loop(loop):
             for number, generator in enumerate(node.generators):
                 element = self.elements.iterate(self.machine.value(generator.iter) if number else first, generator)
@@ -45,6 +47,7 @@ class Comprehensions(Part):
                 self.machine.value(node.key)
             value = self.machine.value(node.value if isinstance(node, ast.DictComp) else node.elt)
         state.frame.locals = names
+        loop.edge = changed(before, state.snapshot())
         state.add(loop)
         return state.stamp(_CONTAINERS[type(node)](node, (value,)))
 

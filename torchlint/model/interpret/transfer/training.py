@@ -29,6 +29,7 @@ from torchlint.model.interpret.transfer.frameworks import is_engine
 from torchlint.model.interpret.transfer.tensors import Tensors
 from torchlint.model.module_values import BY_HAND
 from torchlint.model.utilities import Kind, is_kind
+from torchlint.model.position import changed
 from torchlint.model.values import (
     Container,
     External,
@@ -207,10 +208,12 @@ class Training(Part):
                 self.state.emit(GradRead(site_of(node)))
             self.state.emit(step)
             return loss
-        loop = Loop(site_of(node), [], True, len(self.state.position.calls))
+        loop, before = Loop(site_of(node), [], True, len(self.state.position.calls)), self.state.copy()
         with self.state.loop(loop):
             loss = self.machine.inline(closure, Arguments([], {}, []), node)
             self.state.emit(step)
+        edge = changed(before, self.state.snapshot())
+        loop.edge = edge._replace(names={**edge.names, closure.label: (None, loss)})  # the optimizer holds the loss
         self.state.add(loop)
         return loss
 
