@@ -20,7 +20,7 @@ from torchlint.model.values import (
     is_none,
     resolved,
 )
-from torchlint.pytorch import naming
+from torchlint.pytorch import api, naming
 from torchlint.syntax.python_ast import FUNCTIONS, Site, dotted, is_literal, names_read, site_of
 
 
@@ -39,7 +39,11 @@ class Lifetimes:
         around = [loop for loop in reversed(keep.loops) if loop not in made and loop.depth >= depth]
         first = self._begun_with_first(keep) or self._loop_of_slots(keep)
         last = next((number for number, loop in enumerate(around, 1) if loop.site == first), None)
-        return [loop for loop in around[:last] if not self._is_one_a_phase(keep, loop)]
+        return [
+            loop
+            for loop in around[:last]
+            if not self._is_one_a_phase(keep, loop) and not self._is_one_an_object(keep, loop)
+        ]
 
     def _anew_in(self, keep: Keep, container: Value) -> tuple[Loop, ...]:
         """The loops in each of whose iterations a sum, or what else is kept, begins anew, and not in the first only."""
@@ -77,7 +81,8 @@ class Lifetimes:
         """The loop that fills a slot in each iteration, `losses[i] = loss`: a loop around it fills the same ones."""
         tree, index = self.model.tree, self._index_of_slot(keep)
         loops = (item for item in tree.ancestors(tree.node(keep.site)) if index and isinstance(item, ast.For))
-        loop = next((item for item in loops if any(dotted(name) == index for name in ast.walk(item.target))), None)
+        first = index.partition(".")[0]
+        loop = next((item for item in loops if first in names_read(item.target)), None)
         return site_of(loop) if loop is not None else None
 
     def _is_one_a_phase(self, keep: Keep, loop: Loop) -> bool:
@@ -86,6 +91,16 @@ class Lifetimes:
         if not isinstance(node, ast.For) or not index:
             return False
         return dotted(node.target) == index and bool(naming.PHASE.search(index))
+
+    def _is_one_an_object(self, keep: Keep, loop: Loop) -> bool:
+        """`losses[worker.name] = ...` in `for worker in workers`: one entry for each object whose methods are called
+        there, or from which a batch is drawn."""
+        node, first = self.model.tree.node(loop.site), self._index_of_slot(keep).partition(".")[0]
+        targets = names_read(node.target) if isinstance(node, ast.For) else set()
+        if first not in targets:
+            return False
+        calls = (item for item in ast.walk(node) if isinstance(item, ast.Call))
+        return any(_is_of_object(call, targets) for call in calls)
 
     def _index_of_slot(self, keep: Keep) -> str:
         """What a slot goes by that something is put into, `i` of `losses[i] = loss`; empty where that is no name."""
@@ -153,6 +168,15 @@ def _begun_in(keep: Keep, container: Value) -> tuple[Loop, ...]:
 
 def _loops_of(value: Value) -> tuple[Loop, ...]:
     return tuple(item for item in value.loops if isinstance(item, Loop))
+
+
+def _is_of_object(call: ast.Call, names: set[str]) -> bool:
+    """`worker.next_batch()`, `worker.optimizer.step()`, `next(worker)`: no method of a tensor, text or dictionary."""
+    owner, _, method = dotted(call.func).rpartition(".")
+    if not owner:
+        return method == "next" and any(dotted(item) in names for item in call.args)
+    is_data = method in api.TENSOR_METHODS | api.PASSING_METHODS or hasattr(dict, method) or hasattr(str, method)
+    return owner.partition(".")[0] in names and not is_data
 
 
 def _asks_for_none(test: ast.expr, name: str) -> bool:

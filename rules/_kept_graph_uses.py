@@ -14,11 +14,14 @@ from torchlint.model.values import (
     List,
     Module,
     Phi,
+    Plain,
     Tensor,
     Value,
     drawn_from,
-    inputs_of,
+    resolved,
 )
+from torchlint.pytorch import operators
+from torchlint.pytorch.autograd_table import OPERATORS
 from torchlint.syntax.python_ast import Site, site_of
 
 from ._batches import repeats
@@ -44,10 +47,11 @@ class KeptGraphUses:
         return None
 
     def is_beside(self, keep: Keep, backward: Backward) -> bool:
-        """Whether a pass goes through some of the graph of what is kept only: a metric of the same output."""
-        if not isinstance(keep.value, Tensor) or keep.value in self.tracking.pass_through(backward.loss, carried=False):
+        """Whether operators beside those that a pass goes through have saved tensors for what is kept: a metric."""
+        graph, through = (self.tracking.graph(item, carried=False) for item in (keep.value, backward.loss))
+        if not isinstance(keep.value, Tensor) or backward.loss in graph:
             return False
-        return backward.loss not in self.tracking.graph(keep.value, carried=False)
+        return any(isinstance(item, Tensor) and not item.leaf and _saves(item) for item in graph - through)
 
     def _shares_result(self, shared: set[Value], loop: Loop | None) -> bool:
         """Whether two graphs meet in an operator's result of this iteration that surely has one: noise has none."""
@@ -121,6 +125,17 @@ class KeptGraphUses:
         """The sites of a statement that adds, and of what it assigns."""
         node = self.program.tree.node(keep.site)
         return (keep.site, site_of(node.value)) if isinstance(node, ast.Assign) else (keep.site,)
+
+
+def _saves(made: Tensor) -> bool:
+    """Whether an operator keeps a tensor for its backward: numbers are kept by no one."""
+    operator = OPERATORS.get(made.op)
+    if operator is None:
+        return made.op != operators.GETITEM
+    given = dict(zip(operator.parameters, map(resolved, made.parents), strict=False))
+    tensors = {name for name, item in given.items() if not isinstance(item, Plain)}
+    kept = (name for wants, names in operator.saves.items() if wants in tensors for name in names)
+    return any(name in tensors or name.startswith("result") for name in kept)
 
 
 def _is_made_of_what_was_kept(graph: set[Value], value: Value, container: Value) -> bool:

@@ -325,9 +325,7 @@ class Program:
         called = info.name in self.called_names and info.name != "__init__"
         if info.owner is None and info.name not in self._names_read:
             called = False  # `optimizer.step()` calls no function `step` that nobody names
-        return Trace(
-            info, state.items, frame, state.heap, state.observations, began, called, start, state.contents
-        )
+        return Trace(info, state.items, frame, state.heap, state.observations, began, called, start, state.contents)
 
     def _is_forward(self, info: FunctionInfo) -> bool:
         """A module's `forward` runs in many contexts; what is wrong with it shows in its own."""

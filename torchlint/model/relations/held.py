@@ -7,12 +7,14 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import NamedTuple
 
-from torchlint.model.events import Keep, Keeping, Loop, Path, apart
+from torchlint.model.events import Keep, Keeping, Loop, Path, apart, repeating
 from torchlint.model.heap import AS_MADE, BackEdge, Change, Contents
 from torchlint.model.lineage import with_owners
 from torchlint.model.parts import Parts
 from torchlint.model.program import Program, Trace
 from torchlint.model.relations._conditions import Conditions
+from torchlint.model.relations.answer import Answer as Text
+from torchlint.model.relations.answer import lines
 from torchlint.model.tracking import Tracking
 from torchlint.model.values import Answer, CallResult, Container, Phi, Value, inputs_of, is_none, resolved
 from torchlint.syntax.python_ast import walk
@@ -39,16 +41,18 @@ class _End(NamedTuple):
 class _Places:
     """The places that an iteration changes, by what they hold at its beginning."""
 
-    def __init__(self, edge: BackEdge, loop: Loop | None) -> None:
+    def __init__(self, edge: BackEdge, loop: Loop | None, program: Program) -> None:
         self.contents = edge.contents
         self.loop = loop
         self.by_value: dict[Value, list[tuple[Value, Value | None]]] = {}
         self.by_name: dict[str, list[tuple[Value | None, Value | None]]] = {}
         self.around: dict[Value, list[Value]] = {}
         """The containers that hold a value."""
-        attributes = ((name, pair) for (_, name), pair in edge.attributes.items())
-        for name, (begun, ended) in (*edge.names.items(), *attributes):
-            self.by_name.setdefault(name, []).append((begun, ended))
+        for name, pair in (*edge.names.items(), *((name, pair) for (_, name), pair in edge.attributes.items())):
+            self.by_name.setdefault(name, []).append(pair)
+        stored = program.interpreter.state.before
+        attributes = ((begun or stored(key), ended) for key, (begun, ended) in edge.attributes.items())
+        for begun, ended in (*edge.names.values(), *attributes):
             for item in self.at_first(begun) if begun is not None else ():
                 assert begun is not None
                 self.by_value.setdefault(item, []).append((begun, ended))
@@ -82,7 +86,7 @@ class Held:
             return Holding(Answer.NO, "it holds a few only")
         places = self._known.get(loop or trace)
         if places is None:
-            places = self._known[loop or trace] = _Places(edge, loop)
+            places = self._known[loop or trace] = _Places(edge, loop, self._program)
         found = Holding(Answer.YES)
         for ends in self._ends(keep, container, places):
             holding = self._joined(list(ends))
@@ -104,7 +108,7 @@ class Held:
         return any(not values.isdisjoint(self._tracking.graph(item)) for item in held)
 
     def is_emptied_elsewhere(self, container: Value) -> bool:
-        """Whether an attribute that holds a container, or its owner, is emptied or bound anew somewhere in the files."""
+        """Whether an attribute that holds a container, or its owner, is emptied or bound anew anywhere."""
         owners = {container, *self._parts.holders(container)}
         names = {name for owner in owners for name in self._names_of.get(owner, ())}
         return not names.isdisjoint(self._emptied_names)
@@ -122,19 +126,16 @@ class Held:
     @cached_property
     def _emptied_names(self) -> set[str]:
         """The names of attributes that are emptied or, beside `__init__`, bound."""
-        found: set[str] = set()
-        for node in self._program.nodes(ast.Attribute):
-            tree = self._program.definitions_of(node).tree
-            around = self._program.definitions_of(node).function_around(node)
-            parent = tree.parent(node)
-            if isinstance(node.ctx, ast.Store) and not isinstance(parent, ast.AugAssign):
-                if around is None or around.name != "__init__":
-                    found.add(node.attr)
-            elif isinstance(parent, ast.Subscript) and not isinstance(parent.ctx, ast.Load):
-                found.add(node.attr)
-            elif isinstance(parent, ast.Attribute) and parent.attr in _EMPTYING:
-                found.add(node.attr)
-        return found
+        return {node.attr for node in self._program.nodes(ast.Attribute) if self._empties(node)}
+
+    def _empties(self, node: ast.Attribute) -> bool:
+        definitions = self._program.definitions_of(node)
+        parent, around = definitions.tree.parent(node), definitions.function_around(node)
+        if isinstance(node.ctx, ast.Store):
+            return not isinstance(parent, ast.AugAssign) and (around is None or around.name != "__init__")
+        if isinstance(parent, ast.Subscript):
+            return not isinstance(parent.ctx, ast.Load)
+        return isinstance(parent, ast.Attribute) and parent.attr in _EMPTYING
 
     def _is_bounded(self, keep: Keep, container: Value, loop: Loop | None, trace: Trace) -> bool:
         """Whether a place never holds more than a few: a ring, a pool, the first ones."""
@@ -150,6 +151,26 @@ class Held:
             and apart(keep, other)
             for other in trace.of(Keep)
         )
+
+    # -- in words ------------------------------------------------------------------------------------------
+
+    def answers(self) -> Iterator[Text]:
+        """For each value with a graph that a loop puts where it outlives an iteration, whether it stays there."""
+        for trace in self._program.traces:
+            for keep in trace.of(Keep):
+                container = resolved(keep.container)
+                loops = [loop for loop in repeating(keep.loops) if loop not in container.loops]
+                if loops and keep.how is not Keeping.CLEAR and self._tracking.tracked(keep.value) is Answer.YES:
+                    yield Text(keep.site, self._said(keep, self.after(keep, container, loops[-1], trace), loops[-1]))
+
+    def _said(self, keep: Keep, holding: Holding, loop: Loop) -> str:
+        name = f"`{keep.name}`" if keep.name else "the container"
+        where = f"the loop of {lines(self._program.tree, [loop.site])}"
+        if holding.answer is Answer.YES:
+            return f"{name} holds the graphs of all iterations of {where}"
+        if holding.answer is Answer.NO:
+            return f"{name} holds no graph of the iteration before, of {where}: {holding.reason}"
+        return f"unknown: {holding.reason}"
 
     # -- the places --------------------------------------------------------------------------------------
 

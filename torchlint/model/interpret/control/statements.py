@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 from torchlint.model.arguments import Arguments
 from torchlint.model.definitions import FunctionInfo
-from torchlint.model.heap import Change
 from torchlint.model.events import Exit, Keep, Keeping, Returned, Uncalled
+from torchlint.model.heap import Change
 from torchlint.model.interpret.control.aside import Aside
 from torchlint.model.interpret.control.assignments import Assignments
 from torchlint.model.interpret.control.branches import Branches

@@ -28,8 +28,8 @@ from torchlint.model.interpret.transfer.carried import as_carried
 from torchlint.model.interpret.transfer.frameworks import is_engine
 from torchlint.model.interpret.transfer.tensors import Tensors
 from torchlint.model.module_values import BY_HAND
-from torchlint.model.utilities import Kind, is_kind
 from torchlint.model.position import changed
+from torchlint.model.utilities import Kind, is_kind
 from torchlint.model.values import (
     Container,
     External,
