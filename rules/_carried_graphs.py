@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
-from itertools import chain, islice
+from itertools import islice
 from typing import NamedTuple
 
 from torchlint import Model
 from torchlint.model.events import Backward, Call, Loop, events_in
+from torchlint.model.module_values import is_hooked, modules_of
 from torchlint.model.program import Trace
 from torchlint.model.values import Attribute, Component, Container, Phi, Plain, Tensor, Value, inputs_of
 from torchlint.syntax.python_ast import site_of
@@ -106,30 +107,15 @@ class CarriedGraphs:
         attributes = [node for node in ast.walk(body) if isinstance(node, ast.Attribute)] if body else []
         if any(node.attr in ("detach_", "set_") or _changes_data(node) for node in attributes):
             return True
-        stored = any(node.attr == state.label and isinstance(node.ctx, ast.Store) for node in attributes)
-        if stored and body is not None and self._is_set_elsewhere(state.label, body):
+        edge = loop.edge if loop is not None else trace.edge
+        is_attribute = edge is None or any(name == state.label for _, name in edge.attributes)
+        if edge is None or (is_attribute and trace.receiver in edge.contents):
+            return True
+        if any(map(is_hooked, modules_of(self.sure_graphs.of(carried)))):
             return True
         calls = [event for event in events_in(loop.body) if isinstance(event, Call)] if loop else trace.of(Call)
         same = {state, carried, *inputs_of(state), *carried.parents}
         return any(not same.isdisjoint(_handed(event)) for event in calls)
-
-    def _is_set_elsewhere(self, name: str, body: ast.AST) -> bool:
-        """Whether another function sets an attribute of this name, by a string or as one of all perhaps, or there are
-        hooks."""
-        around = self.program.definitions.function_around
-        nodes = chain(
-            (node for node in self.program.nodes(ast.Attribute) if _may_set(node, name)),
-            (node for node in self.program.nodes(ast.Constant) if node.value == name),
-            (node for node in self.program.nodes(ast.Name) if node.id == "vars"),
-        )
-        known = self.program.definitions_of(body).functions.get(body)
-        own = known or around(body)
-        owner = own.owner if own is not None else None
-        functions = {around(node) for node in nodes} - {own}
-        return any(
-            item is not None and item.name != "__init__" and (owner is None or owner.is_related_to(item.owner))
-            for item in functions
-        )
 
 
 def _repeats(loop: Loop, backward: Backward) -> bool:
@@ -141,12 +127,6 @@ def _user(graph: set[Value], state: Value) -> Value | None:
     """The first value of a graph that a state goes into, where that is in this file."""
     using = (item for item in _by_age(graph) if isinstance(item, Tensor) and state in item.parents)
     return next((item for item in using if item.site is not None and item.site.inner is None), None)
-
-
-def _may_set(node: ast.Attribute, name: str) -> bool:
-    """`self.state = ...`, `self.__dict__`, `self.rnn.register_forward_hook`."""
-    is_stored = node.attr == name and not isinstance(node.ctx, ast.Load)
-    return is_stored or node.attr == "__dict__" or node.attr.startswith("register_")
 
 
 def _changes_data(node: ast.Attribute) -> bool:

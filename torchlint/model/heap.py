@@ -22,8 +22,8 @@ class Change(Enum):
 class Contents(Value):
     """What a container holds at a point of the program. It is never a value of the program.
 
-    `parents` hold its contents before the change, and the value that is put in. The label of `SET` is the key, where that
-    is a literal; that of `UNKNOWN` the name of the call.
+    `parents` hold its contents before the change, and the value that is put in. The label of `SET` is the key where that
+    is a literal, of `UNKNOWN` the name of the call.
     """
 
     __slots__ = ("change",)
@@ -46,3 +46,7 @@ class BackEdge(NamedTuple):
     names: Mapping[str, tuple[Value | None, Value | None]]
     attributes: Mapping[tuple[Value, str], tuple[Value | None, Value | None]]
     contents: Mapping[Value, tuple[Value, Value]]
+
+    def may_set(self, owner: Value, name: str) -> bool:
+        """Whether an iteration sets an attribute of this name, or does to the object what nobody knows."""
+        return owner in self.contents or any(attribute == name for _, attribute in self.attributes)

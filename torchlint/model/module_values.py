@@ -26,13 +26,15 @@ from torchlint.model.values import (
     inputs_of,
     resolved,
 )
-from torchlint.pytorch import api, naming
+from torchlint.pytorch import api, naming, table
 from torchlint.pytorch.autograd_table import MODULES_WITHOUT_PARAMETERS
+from torchlint.pytorch.effects import RegistersHook
 
 BY_HAND = "backward by hand"
 """A use: something computes gradients of its own, `delta = layer.backward(delta)`, and is no module of PyTorch."""
 GIVEN_TO_FORWARD = "given to `forward`"
 """A use: it is a parameter of the `forward` of a module, which may be handed what another one gives."""
+_HOOKS = table.methods_with(RegistersHook)
 _CHANGING = (
     "__setattr__", "__setitem__", "append", "extend", "insert", "add_module", "pop", "register_module",
     "register_forward_hook", "register_forward_pre_hook",
@@ -126,6 +128,11 @@ def given_to(forward: Value) -> list[Value]:
     callee = forward.callee if isinstance(forward, Unknown) else None
     owners = {resolved(item) for item in callee.parents} if callee is not None else set()
     return [item for item in forward.parents if resolved(item) not in owners]
+
+
+def is_hooked(module: Value) -> bool:
+    """Whether hooks may change what a module takes or gives."""
+    return any(item.has_use(*_HOOKS) for item in inputs_of(module))
 
 
 def modules_of(graph: Iterable[Value]) -> Iterator[Value]:

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from torchlint.model.definitions import ClassInfo, FunctionInfo
+from torchlint.model.definitions import ClassInfo
 from torchlint.model.events import Call, Loop, MayClear, events_in
 from torchlint.model.lineage import ancestry
+from torchlint.model.module_values import is_hooked
 from torchlint.model.program import Program
 from torchlint.model.queries.sure_graphs import SureGraphs
 from torchlint.model.relations.answer import Answer as Text
 from torchlint.model.values import Answer, Instance, ModuleOutput, Tensor, Value, class_of, inputs_of, resolved
-from torchlint.syntax.python_ast import walk
-
-_CUTTING = frozenset("detach_ set_ apply register_forward_hook register_forward_pre_hook setattr __dict__ vars".split())
-"""Names of what may cut or replace anything that a module keeps."""
 
 
 class KeptState(NamedTuple):
@@ -114,36 +110,8 @@ class ModuleStates:
         handed = {resolved(item) for call in calls for item in _handed(call)}
         if module in handed or any(isinstance(item, Instance) for item in handed):
             return True
-        node = self._program.tree.node(loop.site)
-        names = self._names_below(node) if node is not None else set()
-        return state.name in names or not names.isdisjoint(_CUTTING | {info.name for info in self._writers(state)})
-
-    def _names_below(self, node: ast.AST) -> set[str]:
-        """The names in a statement and, as far as names tell, in the functions that it calls."""
-        found: set[str] = set()
-        stack = [node]
-        while stack:
-            new = _names(stack.pop()) - found
-            found |= new
-            stack += [info.node for info in self._program.functions_named(new)]
-        return found
-
-    def _writers(self, state: KeptState) -> Iterator[FunctionInfo]:
-        """The functions beside `forward` and `__init__` that set an attribute of a state's name."""
-        for node in self._program.nodes(ast.Attribute):
-            if node.attr == state.name and not isinstance(node.ctx, ast.Load):
-                around = self._program.definitions_of(node).function_around(node)
-                if around is not None and around.name not in ("__init__", "forward"):
-                    yield around
+        return is_hooked(module) or loop.edge is None or loop.edge.may_set(module, state.name)
 
 
 def _handed(call: Call | MayClear) -> tuple[Value, ...]:
     return call.handed if isinstance(call, MayClear) else call.value.parents
-
-
-def _names(node: ast.AST) -> set[str]:
-    return {
-        item.attr if isinstance(item, ast.Attribute) else item.id
-        for item in walk(node)
-        if isinstance(item, (ast.Attribute, ast.Name))
-    }

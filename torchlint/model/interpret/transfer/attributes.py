@@ -8,6 +8,7 @@ from torchlint.lazy_pattern import LazyPattern
 from torchlint.model.arguments import Arguments, is_true
 from torchlint.model.definitions import ClassInfo
 from torchlint.model.events import Clear, GradRead, MayClear
+from torchlint.model.heap import Change
 from torchlint.model.interpret.machine import Machine, Part
 from torchlint.model.interpret.transfer.tensors import Tensors
 from torchlint.model.observations import Placed
@@ -71,6 +72,8 @@ class Attributes(Part):
             return self.state.part_of(owner, name, Attribute, node)
         if isinstance(owner, Module) and owner.info is None and _OF_LAYERS.fullmatch(name):
             return self._leaf_parameter(owner, name, node)
+        if name == "__dict__":
+            self.state.change(owner, Change.UNKNOWN, node, by=name)
         if name == "__name__" and isinstance(owner, (Class, Function)):
             return Plain(node, owner.info.name)
         if name in ("shape", "ndim", "device", "dtype"):
@@ -190,6 +193,7 @@ class Attributes(Part):
     def set_some(self, owner: Value, value: Value, node: ast.AST) -> None:
         """`setattr(owner, name, value)`, nobody knows of which: any list may begin anew, any tensor be another."""
         self.note_place(owner, None, value, node)
+        self.state.change(owner, Change.UNKNOWN, node, by="setattr")
         for (holder, name), value in list(self.state.heap.items()):
             if holder is owner and isinstance(resolved(value), (Container, Tensor, Phi)):
                 self.state.heap[owner, name] = self.state.stamp(CallResult(node, (), name))

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Callable, Iterable
 
 from torchlint.model.arguments import Arguments
+from torchlint.model.heap import Change
 from torchlint.model.interpret.machine import Machine, Part
 from torchlint.model.interpret.transfer.attributes import Attributes
 from torchlint.model.interpret.transfer.elements import Elements
@@ -64,6 +65,8 @@ class BuiltinFunctions(Part):
             copied = self.state.stamp((Tuple if name == "tuple" else List)(node, inside))
             copied.is_open = copied.unsure = isinstance(first, Container) and first.is_open
             return copied
+        if name == "vars" and arguments.positional:
+            self.state.change(resolved(arguments.positional[0]), Change.UNKNOWN, node, by=name)
         if name in _PLAIN_BUILTINS:
             return self.tensors.number(name, tuple(arguments.positional), node)
         return self.state.stamp(CallResult(node, arguments.all(), name, None, self.state.mode))
