@@ -19,6 +19,8 @@ from torchlint.model.tracking import Tracking
 from torchlint.model.values import Answer, CallResult, Container, Phi, Value, inputs_of, is_none, resolved
 from torchlint.syntax.python_ast import walk
 
+_MOST_ARMS = 8
+"""The arms of branches around a change that say how often it happens."""
 _EMPTYING = frozenset({"clear", "pop", "popleft"})
 
 
@@ -44,6 +46,7 @@ class _Places:
     def __init__(self, edge: BackEdge, loop: Loop | None, program: Program) -> None:
         self.contents = edge.contents
         self.loop = loop
+        self.known: dict[tuple[Value, Keeping, str], list[_End]] = {}
         self.by_value: dict[Value, list[tuple[Value, Value | None]]] = {}
         self.by_name: dict[str, list[tuple[Value | None, Value | None]]] = {}
         self.around: dict[Value, list[Value]] = {}
@@ -76,6 +79,7 @@ class Held:
         self._parts = parts
         self._conditions = Conditions(program)
         self._known: dict[Loop | Trace, _Places] = {}
+        self._known_keeps: dict[Trace, dict[tuple[Value, Keeping | None], list[Keep]]] = {}
 
     def after(self, keep: Keep, container: Value, loop: Loop | None, trace: Trace) -> Holding:
         """Whether what an iteration keeps stays: of a function without a loop, what a call keeps."""
@@ -145,12 +149,17 @@ class Held:
         if keep.how is Keeping.SLOT and isinstance(node, ast.Subscript):
             if any(isinstance(item, ast.BinOp) and isinstance(item.op, ast.Mod) for item in walk(node.slice)):
                 return True  # `recent[i % size] = loss`
-        return any(  # a pool: where `pool.append(image)` does not run, `pool[i] = image` does
-            {keep.how, other.how} == {Keeping.APPEND, Keeping.SLOT}
-            and resolved(other.container) is container
-            and apart(keep, other)
-            for other in trace.of(Keep)
-        )
+        opposite = {Keeping.APPEND: Keeping.SLOT, Keeping.SLOT: Keeping.APPEND}.get(keep.how)
+        others = self._keeps(trace).get((container, opposite), ())  # a pool: where `pool.append(image)` does not
+        return any(apart(keep, other) for other in others)  # run, `pool[i] = image` does
+
+    def _keeps(self, trace: Trace) -> dict[tuple[Value, Keeping | None], list[Keep]]:
+        """What a trace keeps, by container and manner."""
+        if trace not in self._known_keeps:
+            found = self._known_keeps[trace] = {}
+            for keep in trace.of(Keep):
+                found.setdefault((resolved(keep.container), keep.how), []).append(keep)
+        return self._known_keeps[trace]
 
     # -- in words ------------------------------------------------------------------------------------------
 
@@ -181,7 +190,10 @@ class Held:
         for item in alive:
             if item in places.contents:
                 begun, ended = places.contents[item]
-                yield self._contents(begun, ended, keep)
+                key = item, keep.how, self._key(keep)
+                if key not in places.known:
+                    places.known[key] = list(self._contents(begun, ended, keep))
+                yield iter(places.known[key])
         if is_sum:
             for before, after in places.by_name.get(keep.name.rpartition(".")[2], ()):
                 before = before or keep.container
@@ -194,6 +206,8 @@ class Held:
     def _holders(self, keep: Keep, container: Value, places: _Places, *, is_sum: bool) -> set[Value]:
         """A container, and what holds it; of a sum, the object whose attribute it is."""
         found: set[Value] = set()
+        if is_sum and "." not in keep.name:
+            return found
         stack = [container, keep.container, *places.at_first(keep.container)]
         while stack:
             item = stack.pop()
@@ -215,7 +229,7 @@ class Held:
                 continue
             seen.add(item)
             if isinstance(item, Phi):
-                stack += [(part, (*arms, *item.arms.get(part, ()))) for part in item.parents]
+                stack += [(part, (*item.arms.get(part, ()), *arms[:_MOST_ARMS])) for part in item.parents]
             elif item is begun or item is AS_MADE or not isinstance(item, Contents):
                 yield _End(Answer.YES, arms)
             elif item.change is Change.PUT or (item.change is Change.SET and not self._replaces(item, keep)):
@@ -248,7 +262,8 @@ class Held:
                 yield _End(Answer.NO, arms, "it begins anew")
                 continue
             tracked = self._tracking.tracked(item)
-            if item is begun or (tracked is not Answer.NO and begun in self._tracking.graph(item)):
+            goes_on = begun in item.parents or begun in self._tracking.graph(item)
+            if item is begun or (tracked is not Answer.NO and goes_on):
                 yield _End(Answer.YES, arms)
             elif tracked is not Answer.YES:
                 yield _End(tracked, arms, "it begins anew")
@@ -305,6 +320,6 @@ def _alternatives(value: Value | None, begun: Value) -> Iterator[tuple[Value | N
             continue
         seen.add(item)
         if isinstance(item, Phi) and item is not begun:
-            stack += [(part, (*arms, *item.arms.get(part, ()))) for part in item.parents]
+            stack += [(part, (*item.arms.get(part, ()), *arms[:_MOST_ARMS])) for part in item.parents]
         else:
             yield item, arms
