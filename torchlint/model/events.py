@@ -342,8 +342,6 @@ class Inlined:
     """What it returns."""
     receiver: Value | None = None
     """What it is a method of."""
-    held: tuple[Value, ...] = ()
-    """What its local names hold at its end."""
 
 
 Item = Event | Branch | Try | Loop | Inlined | Exit

@@ -22,8 +22,8 @@ class Change(Enum):
 class Contents(Value):
     """What a container holds at a point of the program. It is never a value of the program.
 
-    `parents` hold its contents before the change, and the value that is put in. The label of `SET` is the key where that
-    is a literal, of `UNKNOWN` the name of the call.
+    `parents` hold its contents before the change, and the value that is put in. The label of `SET` is a literal key, or
+    empty; that of `UNKNOWN` is the name of the call.
     """
 
     __slots__ = ("change",)

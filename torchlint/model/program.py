@@ -18,8 +18,6 @@ from torchlint.model.events import (
     Event,
     Inlined,
     Item,
-    Keep,
-    Keeping,
     Loop,
     Mutate,
     Read,
@@ -39,7 +37,7 @@ from torchlint.model.position import Snapshot, changed
 from torchlint.model.relevance import Relevance
 from torchlint.model.roots import callers_first
 from torchlint.model.state import MAX_ELSEWHERE
-from torchlint.model.values import Container, Value
+from torchlint.model.values import Value
 from torchlint.pytorch.api import GRAD_MODES, SET_GRAD_MODE
 from torchlint.pytorch.effects import GradMode
 from torchlint.pytorch.naming import is_benchmark, is_test
@@ -132,17 +130,6 @@ class Trace:
         found: dict[Value, list[Read]] = {}
         for event in self.of(Read):
             found.setdefault(event.value, []).append(event)
-        return found
-
-    @cached_property
-    def emptied(self) -> dict[Value, list[Keep]]:
-        """Where lists and their like are emptied, also as entries of a dictionary that is."""
-        found: dict[Value, list[Keep]] = {}
-        for event in self.of(Keep):
-            if event.how is Keeping.CLEAR:
-                inside = event.container.elements() if isinstance(event.container, Container) else ()
-                for container in (event.container, *inside):
-                    found.setdefault(container, []).append(event)
         return found
 
     @property

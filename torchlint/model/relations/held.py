@@ -8,19 +8,18 @@ from functools import cached_property
 from typing import NamedTuple
 
 from torchlint.model.events import Keep, Keeping, Loop, Path, apart, repeating
-from torchlint.model.heap import AS_MADE, BackEdge, Change, Contents
+from torchlint.model.heap import AS_MADE, Change, Contents
 from torchlint.model.lineage import with_owners
 from torchlint.model.parts import Parts
 from torchlint.model.program import Program, Trace
 from torchlint.model.relations._conditions import Conditions
+from torchlint.model.relations._places import MOST_ARMS, End, Places, alternatives, put_in
 from torchlint.model.relations.answer import Answer as Text
 from torchlint.model.relations.answer import lines
 from torchlint.model.tracking import Tracking
 from torchlint.model.values import Answer, CallResult, Container, Phi, Value, inputs_of, is_none, resolved
 from torchlint.syntax.python_ast import walk
 
-_MOST_ARMS = 8
-"""The arms of branches around a change that say how often it happens."""
 _EMPTYING = frozenset({"clear", "pop", "popleft"})
 
 
@@ -32,44 +31,6 @@ class Holding(NamedTuple):
     """What empties it, or may."""
 
 
-class _End(NamedTuple):
-    """One way in which a place may end: it holds what it held (YES), or something else."""
-
-    holds: Answer
-    arms: Path
-    reason: str = ""
-
-
-class _Places:
-    """The places that an iteration changes, by what they hold at its beginning."""
-
-    def __init__(self, edge: BackEdge, loop: Loop | None, program: Program) -> None:
-        self.contents = edge.contents
-        self.loop = loop
-        self.known: dict[tuple[Value, Keeping, str], list[_End]] = {}
-        self.by_value: dict[Value, list[tuple[Value, Value | None]]] = {}
-        self.by_name: dict[str, list[tuple[Value | None, Value | None]]] = {}
-        self.around: dict[Value, list[Value]] = {}
-        """The containers that hold a value."""
-        for name, pair in (*edge.names.items(), *((name, pair) for (_, name), pair in edge.attributes.items())):
-            self.by_name.setdefault(name, []).append(pair)
-        stored = program.interpreter.state.before
-        attributes = ((begun or stored(key), ended) for key, (begun, ended) in edge.attributes.items())
-        for begun, ended in (*edge.names.values(), *attributes):
-            for item in self.at_first(begun) if begun is not None else ():
-                assert begun is not None
-                self.by_value.setdefault(item, []).append((begun, ended))
-        for item in dict.fromkeys((*self.contents, *self.by_value)):
-            for part in item.elements() if isinstance(item, Container) else ():
-                self.around.setdefault(part, []).append(item)
-
-    def at_first(self, value: Value) -> Iterator[Value]:
-        """What a value may be at the beginning of an iteration, but for what the one before has made it."""
-        if isinstance(value, Phi) and value.loop is not None and value.loop is self.loop:
-            value = value.parents[0]
-        yield from inputs_of(value)
-
-
 class Held:
     """Answers about places that outlive the iterations of a loop."""
 
@@ -78,7 +39,7 @@ class Held:
         self._tracking = tracking
         self._parts = parts
         self._conditions = Conditions(program)
-        self._known: dict[Loop | Trace, _Places] = {}
+        self._known: dict[Loop | Trace, Places] = {}
         self._known_keeps: dict[Trace, dict[tuple[Value, Keeping | None], list[Keep]]] = {}
 
     def after(self, keep: Keep, container: Value, loop: Loop | None, trace: Trace) -> Holding:
@@ -90,7 +51,7 @@ class Held:
             return Holding(Answer.NO, "it holds a few only")
         places = self._known.get(loop or trace)
         if places is None:
-            places = self._known[loop or trace] = _Places(edge, loop, self._program)
+            places = self._known[loop or trace] = Places(edge, loop, self._program)
         found = Holding(Answer.YES)
         for ends in self._ends(keep, container, places):
             holding = self._joined(list(ends))
@@ -108,7 +69,7 @@ class Held:
         ends = (*edge.names.values(), *edge.attributes.values())
         held = [ended for begun, ended in ends if ended is not None and ended is not begun]
         for container, (begun, ended) in edge.contents.items():
-            held += _put_in(begun, ended) if loop not in container.loops else ()
+            held += put_in(begun, ended) if loop not in container.loops else ()
         return any(not values.isdisjoint(self._tracking.graph(item)) for item in held)
 
     def is_emptied_elsewhere(self, container: Value) -> bool:
@@ -183,7 +144,7 @@ class Held:
 
     # -- the places --------------------------------------------------------------------------------------
 
-    def _ends(self, keep: Keep, container: Value, places: _Places) -> Iterator[Iterator[_End]]:
+    def _ends(self, keep: Keep, container: Value, places: Places) -> Iterator[Iterator[End]]:
         """For each place that holds what is kept, the ways in which it may end."""
         is_sum = keep.how is Keeping.ADD and not isinstance(container, Container)
         alive = self._holders(keep, container, places, is_sum=is_sum)
@@ -203,7 +164,7 @@ class Held:
             for before, after in places.by_value.get(item, ()):
                 yield self._bound(before, after, alive, places)
 
-    def _holders(self, keep: Keep, container: Value, places: _Places, *, is_sum: bool) -> set[Value]:
+    def _holders(self, keep: Keep, container: Value, places: Places, *, is_sum: bool) -> set[Value]:
         """A container, and what holds it; of a sum, the object whose attribute it is."""
         found: set[Value] = set()
         if is_sum and "." not in keep.name:
@@ -220,7 +181,7 @@ class Held:
 
     # -- the ways in which they end ----------------------------------------------------------------------
 
-    def _contents(self, begun: Value, ended: Value, keep: Keep) -> Iterator[_End]:
+    def _contents(self, begun: Value, ended: Value, keep: Keep) -> Iterator[End]:
         stack: list[tuple[Value, Path]] = [(ended, ())]
         seen: set[Value] = set()
         while stack:
@@ -229,15 +190,15 @@ class Held:
                 continue
             seen.add(item)
             if isinstance(item, Phi):
-                stack += [(part, (*item.arms.get(part, ()), *arms[:_MOST_ARMS])) for part in item.parents]
+                stack += [(part, (*item.arms.get(part, ()), *arms[:MOST_ARMS])) for part in item.parents]
             elif item is begun or item is AS_MADE or not isinstance(item, Contents):
-                yield _End(Answer.YES, arms)
+                yield End(Answer.YES, arms)
             elif item.change is Change.PUT or (item.change is Change.SET and not self._replaces(item, keep)):
                 stack.append((item.parents[0], arms))
             elif item.change is Change.UNKNOWN:
-                yield _End(Answer.UNKNOWN, arms, f"`{item.label}` may change it")
+                yield End(Answer.UNKNOWN, arms, f"`{item.label}` may change it")
             else:
-                yield _End(Answer.NO, arms, f"something {item.change.value} it")
+                yield End(Answer.NO, arms, f"something {item.change.value} it")
 
     def _replaces(self, item: Contents, keep: Keep) -> bool:
         """Whether setting an entry of a container drops what is kept in it: an entry of a list, or the same one."""
@@ -255,29 +216,29 @@ class Held:
         index = target.slice if isinstance(target, ast.Subscript) else None
         return str(index.value) if isinstance(index, ast.Constant) else ""
 
-    def _sums(self, begun: Value, ended: Value | None) -> Iterator[_End]:
+    def _sums(self, begun: Value, ended: Value | None) -> Iterator[End]:
         """What a sum may be. Where it begins with a new graph, it has held none: in the first iteration."""
-        for item, arms in _alternatives(ended, begun):
+        for item, arms in alternatives(ended, begun):
             if item is None or is_none(item):
-                yield _End(Answer.NO, arms, "it begins anew")
+                yield End(Answer.NO, arms, "it begins anew")
                 continue
             tracked = self._tracking.tracked(item)
             goes_on = begun in item.parents or begun in self._tracking.graph(item)
             if item is begun or (tracked is not Answer.NO and goes_on):
-                yield _End(Answer.YES, arms)
+                yield End(Answer.YES, arms)
             elif tracked is not Answer.YES:
-                yield _End(tracked, arms, "it begins anew")
+                yield End(tracked, arms, "it begins anew")
 
-    def _bound(self, begun: Value, ended: Value | None, alive: set[Value], places: _Places) -> Iterator[_End]:
-        for item, arms in _alternatives(ended, begun):
+    def _bound(self, begun: Value, ended: Value | None, alive: set[Value], places: Places) -> Iterator[End]:
+        for item, arms in alternatives(ended, begun):
             if item is not None and self._includes(item, begun, alive, places):
-                yield _End(Answer.YES, arms)
+                yield End(Answer.YES, arms)
             elif isinstance(item, CallResult):
-                yield _End(Answer.UNKNOWN, arms, "it is bound to the result of a call")
+                yield End(Answer.UNKNOWN, arms, "it is bound to the result of a call")
             else:
-                yield _End(Answer.NO, arms, "it is bound anew")
+                yield End(Answer.NO, arms, "it is bound anew")
 
-    def _includes(self, item: Value, begun: Value, alive: set[Value], places: _Places) -> bool:
+    def _includes(self, item: Value, begun: Value, alive: set[Value], places: Places) -> bool:
         """Whether a value is what a place has held, or a list that it is joined into."""
         if item is begun or item in alive:
             return True
@@ -285,7 +246,7 @@ class Held:
         joined = made.parents if isinstance(made, Contents) and made.change is Change.PUT else ()
         return any(self._includes(part, begun, alive, places) for part in joined if part is not item)
 
-    def _joined(self, ends: list[_End]) -> Holding:
+    def _joined(self, ends: list[End]) -> Holding:
         others = [end for end in ends if end.holds is not Answer.YES]
         if not others or (len(others) < len(ends) and all(self._conditions.is_seldom(end.arms) for end in others)):
             return Holding(Answer.YES)
@@ -293,33 +254,3 @@ class Held:
             return Holding(Answer.UNKNOWN, f"now and then {others[0].reason}")
         unknown = next((end for end in others if end.holds is Answer.UNKNOWN), None)
         return Holding(Answer.UNKNOWN, unknown.reason) if unknown else Holding(Answer.NO, others[0].reason)
-
-
-def _put_in(begun: Value, ended: Value) -> Iterator[Value]:
-    """The values that an iteration has put into a container, and that nothing has taken out again."""
-    stack, seen = [ended], {begun}
-    while stack:
-        item = stack.pop()
-        if item in seen:
-            continue
-        seen.add(item)
-        if isinstance(item, Phi):
-            stack += item.parents
-        elif isinstance(item, Contents) and item.change is not Change.EMPTIED:
-            stack += item.parents[:1]
-            yield from item.parents[1:]
-
-
-def _alternatives(value: Value | None, begun: Value) -> Iterator[tuple[Value | None, Path]]:
-    """What a value may be, and in which arms of branches; what it was at the beginning is one of these."""
-    stack: list[tuple[Value | None, Path]] = [(value, ())]
-    seen: set[Value | None] = set()
-    while stack:
-        item, arms = stack.pop()
-        if item in seen:
-            continue
-        seen.add(item)
-        if isinstance(item, Phi) and item is not begun:
-            stack += [(part, (*item.arms.get(part, ()), *arms[:_MOST_ARMS])) for part in item.parents]
-        else:
-            yield item, arms

@@ -56,7 +56,6 @@ class Functions(Part):
             state.callers.append(caller)
             self.run_body(info, frame)
             state.callers.pop()
-            held = tuple(frame.locals.values())
             self._return_to(caller)
         self.machine.visit.at = before
         if decorated is not None:
@@ -71,7 +70,7 @@ class Functions(Part):
         if info.is_generator and not any(isinstance(event, _TRAINING) for event in events_in(items)):
             items = without_yields(items)  # whoever takes what it makes does so here
         if items:
-            state.items.append(Inlined(site_of(node), items, start, result, function.receiver, held))
+            state.items.append(Inlined(site_of(node), items, start, result, function.receiver))
         return result
 
     def _is_vague(self, result: Value, start: int) -> bool:
