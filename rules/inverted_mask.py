@@ -1,0 +1,147 @@
+"""Attention masks of the wrong polarity, or whose rows leave nothing to attend to."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from torchlint import Category, Rule
+from torchlint.model import events, values
+from torchlint.model.queries import masks, polarity
+from torchlint.pytorch import operators
+from torchlint.syntax.python_ast import Site
+
+_FAR = -1e3
+"""A score below this has no weight in a softmax."""
+_LAYERS = frozenset({"MultiheadAttention", "TransformerEncoderLayer", "TransformerEncoder", "Transformer"}) | {
+    "TransformerDecoderLayer",
+    "TransformerDecoder",
+}
+_MASKS = frozenset("attn_mask key_padding_mask mask src_mask tgt_mask memory_mask src_key_padding_mask".split()) | {
+    "tgt_key_padding_mask",
+    "memory_key_padding_mask",
+}
+
+
+class Inverted(NamedTuple):
+    """The mask that is used at `site` and made at `made` is wrong in one of three ways."""
+
+    site: Site
+    made: Site
+    how: str
+
+
+class InvertedMask(Rule):
+    """An attention mask hides what it should show, or everything.
+
+    ## What it does
+    Finds masks of later positions (`tril`, `triu`) and of padding (`tokens != pad`, `arange(n) < lengths`) that are used
+    with the wrong polarity: in `masked_fill` and `torch.where` with minus infinity, in `nn.MultiheadAttention`, the
+    layers of `nn.Transformer`, and `scaled_dot_product_attention`. Finds as well `triu(ones)` without `diagonal=1`,
+    which hides each position from itself, and masks of 0 and 1 that are no booleans, which attention adds to the scores.
+
+    ## Why is this bad?
+    `masked_fill` and the masks of `nn.MultiheadAttention` are True where attention is not allowed; the mask of
+    `scaled_dot_product_attention` is True where it is. With the wrong one a model attends to padding only, or to the
+    tokens that it has to predict: the loss is low, and generation fails. A row without any position gives NaN.
+
+    ## Example
+    ```python
+    import torch
+
+    def attend(scores, values):
+        n = scores.size(-1)
+        mask = torch.tril(torch.ones(n, n)).bool()
+        scores = scores.masked_fill(mask, float("-inf"))
+        return torch.softmax(scores, dim=-1) @ values
+    ```
+
+    Use instead:
+    ```python
+    import torch
+
+    def attend(scores, values):
+        n = scores.size(-1)
+        mask = torch.tril(torch.ones(n, n)).bool()
+        scores = scores.masked_fill(~mask, float("-inf"))
+        return torch.softmax(scores, dim=-1) @ values
+    ```
+
+    ## References
+    - [torch.nn.MultiheadAttention](https://docs.pytorch.org/docs/stable/generated/torch.nn.MultiheadAttention.html)
+    - [scaled_dot_product_attention](https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.scaled_dot_product_attention.html)
+    """
+
+    code = "TL529"
+    category = Category.CORRECTNESS
+    triggers = ((b"torch",), (b"tril", b"triu", b"pad", b"arange"), (b"mask",))
+    calls = frozenset({"masked_fill", "masked_fill_", "scaled_dot_product_attention", *_LAYERS})
+
+    def ask(self) -> Iterator[Inverted]:
+        self._polarities = polarity.Polarities(self.model.program)
+        seen = set[Site]()
+        for trace in [] if self.model.is_test else self.model.program.traces:
+            for event in trace.of(events.Compute):
+                for value, calls in masks.computed_in_calls(event.value):
+                    for found in self._wrong(value, calls):
+                        if found.site not in seen:
+                            seen.add(found.site)
+                            yield found
+
+    def _wrong(self, value: values.Tensor, calls: masks.Calls) -> Iterator[Inverted]:
+        if value.site is None:
+            return
+        for mask, is_kept, adds in self._uses(value):
+            known = self._polarities.of(mask, calls)
+            if known is None:
+                continue
+            if adds and not known.is_boolean:
+                yield Inverted(value.site, known.made, "adds")
+            elif known.keeps is not is_kept:
+                yield Inverted(value.site, known.made, "inverted")
+            elif known.masks_itself:
+                yield Inverted(value.site, known.made, "itself")
+
+    def _uses(self, value: values.Tensor) -> Iterator[tuple[values.Value, bool, bool]]:
+        """The masks of an operation, whether each is to be true at what is kept, and whether numbers are added."""
+        operands = value.parents
+        if value.op in (operators.MASKED_FILL, operators.MASKED_FILL_) and len(operands) == 3:
+            if self._is_far(operands[2]):
+                yield operands[1], False, False
+        elif value.op == operators.WHERE and len(operands) == 3 and self._is_far(operands[2]):
+            yield operands[0], True, False
+        known = self.model.program.observations.calls.get(value)
+        module = values.resolved(operands[0]) if isinstance(value, values.ModuleOutput) else None
+        if known is not None and value.op == "scaled_dot_product_attention":
+            mask = known[1].get(3, "attn_mask")
+            if mask is not None:
+                yield mask, True, True
+        elif known is not None and isinstance(module, values.Module) and module.info is None:
+            if module.name.rpartition(".")[2] in _LAYERS:
+                for name in sorted(_MASKS & known[1].keywords.keys()):
+                    yield known[1].keywords[name], False, True
+
+    def _is_far(self, fill: values.Value) -> bool:
+        fill = values.resolved(fill)
+        number = fill.constant if isinstance(fill, values.Plain) and fill.is_literal else None
+        is_number = isinstance(number, (int, float)) and number <= _FAR
+        return is_number or self.model.domain.is_minus_infinity(fill) or self._is_written_far(fill)
+
+    def _is_written_far(self, fill: values.Value) -> bool:
+        """`-1e9`, `torch.finfo(x.dtype).min`."""
+        node = self.model.tree.node(fill.site) if fill.site is not None else None
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant):
+            return isinstance(node.operand.value, (int, float)) and -node.operand.value <= _FAR
+        return isinstance(node, ast.Attribute) and node.attr == "min" and "finfo" in self.model.tree.code(node)
+
+    def report_Inverted(self, found: Inverted) -> None:
+        messages = {
+            "inverted": "the attention mask is inverted: it hides the positions that it should show",
+            "itself": "the mask hides each position from itself: the first row has nothing left to attend to",
+            "adds": "the mask holds 0 and 1 and no booleans: they are added to the scores, and nothing is hidden",
+        }
+        advice = {"inverted": "invert the mask: `~mask`", "itself": "pass `diagonal=1` to `triu`", "adds": "use `.bool()`"}
+        self.report(
+            found.site, messages[found.how], related=[(found.made, "the mask is made here")], help=advice[found.how]
+        )

@@ -1,0 +1,165 @@
+"""Totals that go on from epoch to epoch, and are divided by the count of one; and counts that are off by one."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from torchlint import Category, Rule
+from torchlint.model.queries import names, written
+from torchlint.syntax import python_ast
+from torchlint.syntax.python_ast import Site
+
+from . import _written_sums as written_sums
+
+
+class NeverReset(NamedTuple):
+    """The total at `division` begins at `start`, before the loop over epochs, and is divided by the count of one."""
+
+    division: Site
+    start: Site
+    total: str
+
+
+class LastIndex(NamedTuple):
+    """The divisor at `division` is the last index of `enumerate`, which is one less than the number of batches."""
+
+    division: Site
+    loop: Site
+    index: str
+
+
+class TotalOverEpochs(Rule):
+    """An average of an epoch is divided by a number that does not count what was added.
+
+    ## What it does
+    Finds sums that start at 0 before the loop over epochs, grow with each batch, and are divided by `len(loader)` behind
+    the batches of each epoch. Finds as well sums that are divided behind the loop by the index of `enumerate`, which
+    ends at one less than the number of batches.
+
+    ## Why is this bad?
+    The loss of the second epoch contains that of the first, and so on: what is reported grows, though the model learns,
+    and schedules, early stopping and the choice of the best epoch go by it. With the last index as a count, each average
+    is too large, and a loader with one batch raises `ZeroDivisionError`.
+
+    ## Example
+    ```python
+    def fit(step, loader, epochs):
+        total = 0.0
+        for epoch in range(epochs):
+            for batch in loader:
+                total += step(batch).item()
+            print(epoch, total / len(loader))
+    ```
+
+    Use instead:
+    ```python
+    def fit(step, loader, epochs):
+        for epoch in range(epochs):
+            total = 0.0
+            for batch in loader:
+                total += step(batch).item()
+            print(epoch, total / len(loader))
+    ```
+    """
+
+    code = "TL620"
+    category = Category.CORRECTNESS
+    triggers = ((b"+=",), (b"/",), (b"for ",), (b"len", b"enumerate"), (b"torch",))
+
+    def ask(self) -> Iterator[NeverReset | LastIndex]:
+        if self.model.is_test:
+            return
+        for addition in self.model.tree.of_type(ast.AugAssign):
+            total = written_sums.name_of(addition.target) if isinstance(addition.op, ast.Add) else ""
+            loop = self._loop_of(addition) if total and "[" not in total else None
+            if loop is None:
+                continue
+            for division in self._divisions(total, loop):
+                epochs = self._loop_of(division)
+                divisor = division.right if isinstance(division, ast.BinOp) else division.value
+                if epochs is not None and written_sums.counted(divisor) == (written_sums.iterated(loop.iter), False):
+                    start = self._start(total, epochs, loop, addition)
+                    if start is not None and epochs in [*self.model.tree.ancestors(loop)]:
+                        yield NeverReset(python_ast.site_of(division), python_ast.site_of(start), total)
+                if isinstance(divisor, ast.Name) and self._is_last_index(divisor, loop):
+                    yield LastIndex(python_ast.site_of(division), python_ast.site_of(loop), divisor.id)
+
+    def _loop_of(self, node: ast.AST) -> ast.For | None:
+        """The innermost loop around a node, in its own function."""
+        for item in self.model.tree.ancestors(node):
+            if isinstance(item, (ast.For, ast.While, *python_ast.FUNCTIONS)):
+                return item if isinstance(item, ast.For) else None
+        return None
+
+    def _divisions(self, total: str, loop: ast.For) -> Iterator[ast.BinOp | ast.AugAssign]:
+        """Where a total is divided behind a loop, before anything else is assigned to it, and not scaled again."""
+        scope = self.model.tree.function_around(loop) or self.model.tree.module
+        for node in names.own_nodes(scope):
+            if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) and node.lineno > (loop.end_lineno or 0):
+                around = self.model.tree.parent(node)
+                is_scaled = isinstance(around, ast.BinOp) and isinstance(around.op, (ast.Mult, ast.Div))
+                if written_sums.dividend(node) == total and not (is_scaled and not _is_percent(around)):
+                    yield node
+
+    def _start(self, total: str, epochs: ast.For, loop: ast.For, addition: ast.AugAssign) -> ast.Assign | None:
+        """Where a total is set to 0 before the loop over epochs, if nothing but the addition changes it in there."""
+        start = None
+        scope = self.model.tree.function_around(loop) or self.model.tree.module
+        for node in python_ast.walk(scope):
+            if not isinstance(node, (ast.Name, ast.Attribute)) or python_ast.dotted(node) != total:
+                continue
+            statement = self.model.tree.statement(node)
+            if written.is_load(node) or statement is addition:
+                around = self.model.tree.parent(node)
+                if isinstance(around, ast.Attribute) and around.attr in ("zero_", "fill_", "reset", "clear"):
+                    return None
+            elif isinstance(statement, ast.Assign) and statement.lineno < epochs.lineno and start is None:
+                start = statement
+            else:
+                return None
+        return start
+
+    def _is_last_index(self, divisor: ast.Name, loop: ast.For) -> bool:
+        """Whether a name is the index that `enumerate(loader)` counts from 0, and nothing changes it."""
+        if not isinstance(loop.iter, ast.Call) or len(loop.iter.args) != 1 or loop.iter.keywords:
+            return False
+        inner = loop.iter
+        if python_ast.called_name(inner) in ("tqdm", "track") and isinstance(inner.args[0], ast.Call):
+            inner = inner.args[0]
+        if python_ast.called_name(inner) != "enumerate" or len(inner.args) != 1 or inner.keywords:
+            return False
+        target = loop.target.elts[0] if isinstance(loop.target, ast.Tuple) and loop.target.elts else None
+        if not isinstance(target, ast.Name) or target.id != divisor.id:
+            return False
+        scope = self.model.tree.function_around(loop) or self.model.tree.module
+        later = [
+            node for node in python_ast.walk(scope)
+            if isinstance(node, ast.Name) and node.id == divisor.id and not written.is_load(node)
+            and node is not target and target.lineno <= node.lineno <= divisor.lineno
+        ]  # fmt: skip
+        leaves = any(isinstance(node, (ast.Break, ast.Continue)) for node in python_ast.walk(loop))
+        return not later and not leaves and not any(item is loop for item in self.model.tree.ancestors(divisor))
+
+    def report_NeverReset(self, found: NeverReset) -> None:
+        self.report(
+            found.division,
+            f"`{found.total}` goes on from epoch to epoch, and is divided by the number of batches of one",
+            related=[(found.start, "it is set to 0 only here")],
+            help="set it to 0 at the start of each epoch",
+        )
+
+    def report_LastIndex(self, found: LastIndex) -> None:
+        self.report(
+            found.division,
+            f"`{found.index}` is the last index, one less than the number of batches",
+            related=[(found.loop, "it counts from 0 here")],
+            help=f"divide by `{found.index} + 1`, or by the length of the loader",
+        )
+
+
+def _is_percent(around: ast.AST) -> bool:
+    """`100 * x / n`."""
+    sides = [around.left, around.right] if isinstance(around, ast.BinOp) else []
+    return any(isinstance(item, ast.Constant) and item.value in (100, 100.0) for item in sides)
