@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from torchlint import Category, Rule
-from torchlint.model import events, values
-from torchlint.model.queries import masks
+from torchlint.model import values
 from torchlint.pytorch import operators
 from torchlint.syntax import python_ast
 from torchlint.syntax.python_ast import Site
@@ -82,13 +81,11 @@ class StepsForSamples(Rule):
 
     def ask(self) -> Iterator[Swapped]:
         seen = set[Site]()
-        for trace in [] if self.model.is_test else self.model.program.traces:
-            for event in trace.of(events.Compute):
-                for value, _ in masks.computed_in_calls(event.value):
-                    for found in self._swapped(value):
-                        if found.site not in seen:
-                            seen.add(found.site)
-                            yield found
+        for _, value, _ in [] if self.model.is_test else self.model.layout.computed():
+            for found in self._swapped(value):
+                if found.site not in seen:
+                    seen.add(found.site)
+                    yield found
 
     def _swapped(self, value: values.Tensor) -> Iterator[Swapped]:
         is_first = self._samples_first(value)
