@@ -72,11 +72,15 @@ class LossOfItself(Rule):
                 continue
             is_kl = losses.loss_function(loss) == "kl_div"
             first, second = (self._source(item, is_kl) for item in given[:2])
-            if first == second and first[0] is not None and isinstance(first[0], (values.Tensor, values.Unknown)):
-                whole = first[0]
+            whole = first[0]
+            if first == second and self._is_one(whole):
                 yield OfItself(event.site, whole.site, whole.label or self._code(whole))
 
-    def _source(self, value: values.Value, is_kl: bool) -> tuple[values.Value | None, tuple[object, ...]]:
+    def _is_one(self, value: values.Value) -> bool:
+        """Whether a value is one tensor, and no element of which nobody knows the key."""
+        return isinstance(value, (values.Tensor, values.Unknown)) and not value.label.startswith("[")
+
+    def _source(self, value: values.Value, is_kl: bool) -> tuple[values.Value, tuple[object, ...]]:
         """What an operand is made of, and by which operators and numbers."""
         steps: list[object] = []
         value = values.resolved(value)

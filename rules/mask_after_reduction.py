@@ -13,7 +13,7 @@ from torchlint.model.relations import domain
 from torchlint.pytorch import operators
 from torchlint.syntax.python_ast import Site
 
-_NAMED = LazyPattern(r"(?i)(?:^|[._])(?:\w*mask\w*|(?:sample_|is_|importance_)?weights?(?:_batch)?|valid|non_?pad\w*)$")
+_NAMED = LazyPattern(r"(?i)(?:^|[._])(?:\w*mask\w*|(?:sample_|is_|importance_)?weights(?:_batch)?|non_?pad\w*)$")
 _REDUCTIONS = frozenset({operators.SUM, operators.MEAN})
 
 
@@ -98,7 +98,7 @@ class MaskAfterReduction(Rule):
                 cancels = self._is_summed(factor)
                 if cancels or self._is_mask(factor):
                     yield TooLate(product.site, reduction.site, label, cancels)
-                elif _NAMED.search(label) and not isinstance(factor, values.Plain):
+                elif _NAMED.search(label) and self._is_of_batch(factor):
                     yield TooLate(product.site, reduction.site, label, False)
 
     def _products(self, value: values.Value) -> Iterator[values.Tensor]:
@@ -116,6 +116,12 @@ class MaskAfterReduction(Rule):
         """Whether the sum or mean over all elements of a factor is taken: it holds several."""
         users = [user for user in self.model.domain.users(factor) if user.op in _REDUCTIONS]
         return any(user.parents and values.resolved(user.parents[0]) is factor for user in users)
+
+    def _is_of_batch(self, factor: values.Value) -> bool:
+        """Whether a factor comes with the samples: a part of a batch, also as a new tensor."""
+        made = masks.adapted(factor)
+        copied = self.model.program.observations.copied.get(made, ())
+        return any(isinstance(values.resolved(item), values.Element) for item in (made, *copied))
 
     def _is_mask(self, factor: values.Value) -> bool:
         numbers = self.model.domain.of(masks.adapted(factor))

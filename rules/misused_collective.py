@@ -77,9 +77,9 @@ class MisusedCollective(Rule):
     def ask(self) -> Iterator[NoResult | SameTensor]:
         for call in self.model.tree.of_type(ast.Call):
             qualified = names.imported(call.func, self.model.definitions)
-            if not qualified.startswith(_MODULE):
+            name = qualified.removeprefix(_MODULE)
+            if name == qualified or "." in name:
                 continue
-            name = qualified.rpartition(".")[2]
             if name in _IN_PLACE and self._is_used(call):
                 yield NoResult(python_ast.site_of(call), name)
             if name in _GATHERING and (given := written.argument(call, _GATHERING[name], "tensor_list")) is not None:

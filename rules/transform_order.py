@@ -7,14 +7,12 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule
-from torchlint.lazy_pattern import LazyPattern
-from torchlint.model.queries import names, written
+from torchlint.model.queries import transforms, written
 from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
 
-_TRANSFORM = LazyPattern(r"^torchvision\.transforms\.(?:v2\.)?(?:transforms\.)?(\w+)$")
 _TENSORS = frozenset({"ToTensor", "PILToTensor", "ToImage", "ConvertImageDtype", "ToDtype"})
 _COLORS = frozenset("ColorJitter RandomAutocontrast RandomEqualize RandomPosterize RandomSolarize AutoAugment".split()) | {
     "RandAugment",
@@ -79,23 +77,8 @@ class TransformOrder(Rule):
 
     def ask(self) -> Iterator[WrongOrder]:
         for call in self.model.tree.of_type(ast.Call):
-            if self._transform(call) == "Compose" and len(call.args) == 1:
-                steps = written.value_of(call.args[0], self.model.definitions)
-                if isinstance(steps, ast.List):
-                    yield from self._wrong(self._steps(steps))
-
-    def _transform(self, node: ast.expr) -> str:
-        """The transform of torchvision that a call makes; else empty."""
-        qualified = names.imported(node.func, self.model.definitions) if isinstance(node, ast.Call) else ""
-        match = _TRANSFORM.search(qualified)
-        return match[1] if match else ""
-
-    def _steps(self, steps: ast.List) -> list[tuple[str, ast.expr]]:
-        found = []
-        for item in steps.elts:
-            made = written.value_of(item, self.model.definitions)
-            found.append((self._transform(made), made))
-        return found
+            if transforms.name_of(call, self.model.definitions) == "Compose":
+                yield from self._wrong(transforms.steps_of(call, self.model.definitions))
 
     def _wrong(self, steps: list[tuple[str, ast.expr]]) -> Iterator[WrongOrder]:
         kinds = [name for name, _ in steps]

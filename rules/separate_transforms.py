@@ -1,0 +1,143 @@
+"""Images and masks that are flipped, rotated or cropped at random, each on its own."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from torchlint import Category, Rule
+from torchlint.lazy_pattern import LazyPattern
+from torchlint.model.queries import names, transforms, written
+from torchlint.syntax import python_ast
+
+if TYPE_CHECKING:
+    from torchlint.model.definitions import ClassInfo, FunctionInfo
+    from torchlint.syntax.python_ast import Site
+
+_TARGET = LazyPattern(r"(?i)(?:^|[._])(?:\w*mask\w*|\w*seg(?:mentation)?|gt|ground_?truth|annot\w*|\w*label_?(?:img|image|map))$")
+_SEEDING = LazyPattern(r"seed|rng_state|get_params|setstate|getstate")
+
+
+class Separate(NamedTuple):
+    """The transform at `random` is applied to an image at `first`, and to its mask at `second`."""
+
+    site: Site
+    random: Site
+    name: str
+    mask: str
+
+
+class SeparateTransforms(Rule):
+    """An image and its mask are transformed at random, each on its own.
+
+    ## What it does
+    Finds datasets that call the same random transform for an image and for its mask, `self.transform(image)` and
+    `self.transform(mask)`, where the transform flips, rotates or crops, and nothing seeds in between.
+
+    ## Why is this bad?
+    Each call draws numbers of its own. The image is flipped and its mask is not: in half of the samples the target does
+    not belong to the image. The loss goes down a little, and stays there.
+
+    ## Example
+    ```python
+    from torch.utils.data import Dataset
+    from torchvision import transforms
+
+    class Cells(Dataset):
+        def __init__(self, pairs):
+            self.pairs = pairs
+            self.transform = transforms.Compose([transforms.RandomHorizontalFlip(), transforms.ToTensor()])
+
+        def __getitem__(self, index):
+            image, mask = self.pairs[index]
+            return self.transform(image), self.transform(mask)
+    ```
+
+    Use instead:
+    ```python
+    from torch.utils.data import Dataset
+    from torchvision import tv_tensors
+    from torchvision.transforms import v2
+
+    class Cells(Dataset):
+        def __init__(self, pairs):
+            self.pairs = pairs
+            self.transform = v2.Compose([v2.RandomHorizontalFlip(), v2.ToImage()])
+
+        def __getitem__(self, index):
+            image, mask = self.pairs[index]
+            return self.transform(image, tv_tensors.Mask(mask))
+    ```
+
+    ## References
+    - [torchvision: transforms of images, masks and boxes](https://docs.pytorch.org/vision/stable/transforms.html)
+    """
+
+    code = "TL625"
+    category = Category.CORRECTNESS
+    triggers = ((b"torchvision",), (b"Random", b"Elastic"))
+
+    def ask(self) -> Iterator[Separate]:
+        if self.model.is_test:
+            return
+        definitions = self.model.definitions
+        for info in definitions.classes.values():
+            for attribute, mask, call in self._pairs(info):
+                stores = list(written.stores_of(attribute, info))
+                made = self.model.tree.parent(stores[0]) if len(stores) == 1 else None
+                value = made.value if isinstance(made, ast.Assign) else None
+                if value is not None and not isinstance(value, ast.Name):
+                    yield from self._found(call, value, mask)
+        for made in self.model.tree.of_type(ast.Call):
+            given = [item for item in written.arguments_of(made) if isinstance(item, (ast.Name, ast.Call))]
+            if any(transforms.first_of(item, transforms.GEOMETRIC, definitions) is not None for item in given):
+                info = definitions.class_named(python_ast.dotted(made.func))
+                for attribute, mask, call in self._pairs(info) if info is not None else ():
+                    item = self._given(made, attribute, info)  # type: ignore[arg-type]
+                    if item is not None:
+                        is_own = info.definitions is definitions  # type: ignore[union-attr]
+                        yield from self._found(call if is_own else made, item, mask)
+
+    def _pairs(self, info: ClassInfo) -> Iterator[tuple[str, str, ast.Call]]:
+        """The attributes that `__getitem__` calls for an image and for a mask, with the name of the mask and its call."""
+        method = info.methods.get("__getitem__")
+        if method is None:
+            return
+        calls: dict[str, list[ast.Call]] = {}
+        for node in names.own_nodes(method.node):
+            if isinstance(node, ast.Call) and _SEEDING.search(python_ast.dotted(node.func)):
+                return
+            is_call = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and len(node.args) == 1
+            if is_call and python_ast.dotted(node.func).count(".") == 1 and not node.keywords:  # type: ignore[union-attr]
+                if python_ast.dotted(node.func).startswith("self."):  # type: ignore[union-attr]
+                    calls.setdefault(node.func.attr, []).append(node)  # type: ignore[union-attr]
+        for attribute, found in calls.items():
+            given = [python_ast.dotted(item.args[0]) for item in found]
+            masks = [name for name in given if _TARGET.search(name)]
+            if len(found) == 2 and len(masks) == 1 and all(given):
+                yield attribute, masks[0], found[given.index(masks[0])]
+
+    def _given(self, made: ast.Call, attribute: str, info: ClassInfo) -> ast.expr | None:
+        """The argument that a class keeps as an attribute."""
+        init = info.methods.get("__init__")
+        stores = list(written.stores_of(attribute, info))
+        statement = info.definitions.tree.parent(stores[0]) if len(stores) == 1 else None
+        value = statement.value if isinstance(statement, ast.Assign) else None
+        if init is None or not isinstance(value, ast.Name) or value.id not in init.parameters:
+            return None
+        return written.argument(made, init.parameters.index(value.id) - 1, value.id)
+
+    def _found(self, call: ast.Call, transform: ast.expr, mask: str) -> Iterator[Separate]:
+        random = transforms.first_of(transform, transforms.GEOMETRIC, self.model.definitions)
+        if random is not None:
+            name = transforms.name_of(random, self.model.definitions)
+            yield Separate(python_ast.site_of(call), python_ast.site_of(random), name, mask)
+
+    def report_Separate(self, found: Separate) -> None:
+        self.report(
+            found.site,
+            f"`{found.name}` draws anew for `{found.mask}`: image and mask do not fit together",
+            related=[(found.random, "this transform is random")],
+            help="transform both in one call, as `torchvision.transforms.v2` does",
+        )
