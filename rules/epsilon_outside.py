@@ -79,7 +79,8 @@ class EpsilonOutside(Rule):
             if isinstance(item, ast.BinOp) and isinstance(item.op, (ast.Div, ast.Pow)):
                 return True
             if isinstance(item, ast.stmt):
-                return self._is_read_so(item) or (isinstance(item, ast.Return) and not _is_standardized(node.left))
+                is_quotient = isinstance(node.left, ast.BinOp) and not _is_standardized(node.left)
+                return self._is_read_so(item) or (isinstance(item, ast.Return) and is_quotient)
         return False
 
     def _is_read_so(self, statement: ast.stmt) -> bool:

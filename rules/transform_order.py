@@ -91,7 +91,8 @@ class TransformOrder(Rule):
                 yield WrongOrder(python_ast.site_of(made), to_tensor, name, "before")
         normal: ast.expr | None = None
         for index, (name, made) in enumerate(steps[place:], place):
-            if name == "Normalize" and all(kinds[place:index]) and self._is_of_bytes(made):
+            is_scaled = all(kinds[place:index]) and "Lambda" not in kinds[place:index]
+            if name == "Normalize" and is_scaled and self._is_of_bytes(made):
                 yield WrongOrder(python_ast.site_of(made), to_tensor, name, "scale")
             if name == "Normalize":
                 normal = made

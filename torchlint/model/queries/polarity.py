@@ -115,13 +115,21 @@ class Polarities:
             is_false = operator is ast.Eq if not number else operator in (ast.NotEq, ast.Lt)
             turned = inner.turned() if is_false else inner._replace(is_boolean=True)
             return turned if is_true or is_false else None
-        if operator in (ast.Lt, ast.GtE) and masks.is_position(left) and not masks.is_position(right):
+        if operator in (ast.Lt, ast.GtE) and self._is_position(left) and not self._is_position(right):
             return Polarity(operator is ast.Lt, site, False, is_boolean=True)
-        if operator in (ast.Gt, ast.LtE) and masks.is_position(right) and not masks.is_position(left):
+        if operator in (ast.Gt, ast.LtE) and self._is_position(right) and not self._is_position(left):
             return Polarity(operator is ast.Gt, site, False, is_boolean=True)
         if operator in (ast.Eq, ast.NotEq) and any(self._is_padding(item) for item in mask.parents):
             return Polarity(operator is ast.NotEq, site, False, is_boolean=True)
         return None
+
+    def _is_position(self, value: Value) -> bool:
+        """Whether a value numbers places, `torch.arange(n)`, in any type and on any device."""
+        value = masks.adapted(value)
+        while isinstance(value, Tensor) and value.op == operators.GETITEM and value.parents:
+            value = masks.adapted(value.parents[0])
+        node = self._program.tree.node(value.site) if isinstance(value, Tensor) and value.site is not None else None
+        return isinstance(node, ast.Call) and python_ast.called_name(node) == "arange"
 
     def _is_padding(self, value: Value) -> bool:
         """Whether a number is named as the padding of sequences."""
