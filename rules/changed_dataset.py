@@ -107,6 +107,7 @@ class ChangedDataset(Rule):
         """The function that gives an attribute its array or tensor, whose rows are views; else empty."""
         assert isinstance(node, ast.Attribute)
         made = written.attribute_value(node, self.model.definitions)
+        made = made.elt if isinstance(made, ast.ListComp) else made
         while isinstance(made, ast.Call) and isinstance(made.func, ast.Attribute):
             qualified = names.imported(made.func, self.model.definitions)
             if qualified:

@@ -14,14 +14,16 @@ from torchlint.syntax.python_ast import Site
 
 _FAR = -1e3
 """A score below this has no weight in a softmax."""
-_LAYERS = frozenset({"MultiheadAttention", "TransformerEncoderLayer", "TransformerEncoder", "Transformer"}) | {
-    "TransformerDecoderLayer",
-    "TransformerDecoder",
+_DECODER = "tgt memory tgt_mask memory_mask tgt_key_padding_mask memory_key_padding_mask"
+_LAYERS = {
+    "MultiheadAttention": "query key value key_padding_mask need_weights attn_mask".split(),
+    "TransformerEncoderLayer": "src src_mask src_key_padding_mask".split(),
+    "TransformerEncoder": "src mask src_key_padding_mask".split(),
+    "TransformerDecoderLayer": _DECODER.split(),
+    "TransformerDecoder": _DECODER.split(),
+    "Transformer": "src tgt src_mask tgt_mask memory_mask src_key_padding_mask tgt_key_padding_mask".split(),
 }
-_MASKS = frozenset("attn_mask key_padding_mask mask src_mask tgt_mask memory_mask src_key_padding_mask".split()) | {
-    "tgt_key_padding_mask",
-    "memory_key_padding_mask",
-}
+"""The parameters of the layers that attend."""
 
 
 class Inverted(NamedTuple):
@@ -76,18 +78,33 @@ class InvertedMask(Rule):
     code = "TL529"
     category = Category.CORRECTNESS
     triggers = ((b"torch",), (b"tril", b"triu", b"pad", b"arange"), (b"mask",))
-    calls = frozenset({"masked_fill", "masked_fill_", "scaled_dot_product_attention", *_LAYERS})
+    calls = frozenset({"masked_fill", "masked_fill_", "scaled_dot_product_attention", "softmax", *_LAYERS})
 
     def ask(self) -> Iterator[Inverted]:
         self._polarities = polarity.Polarities(self.model.program)
         seen = set[Site]()
         for trace in [] if self.model.is_test else self.model.program.traces:
+            for change in trace.of(events.Mutate):
+                yield from self._changed(change)
             for event in trace.of(events.Compute):
                 for value, calls in masks.computed_in_calls(event.value):
                     for found in self._wrong(value, calls):
                         if found.site not in seen:
                             seen.add(found.site)
                             yield found
+
+    def _changed(self, change: events.Mutate) -> Iterator[Inverted]:
+        """Scores that are filled in place: `scores.masked_fill_(mask, -inf)`, `scores[mask] = -inf`."""
+        found = [mask for site, _, mask in self.model.program.observations.masked if site == change.site]
+        if change.how == operators.MASKED_FILL_ and len(change.by) == 2:
+            found, fill = [change.by[0]], change.by[1]  # type: ignore[list-item]
+        elif change.how == operators.SETITEM and found and change.by:
+            fill = change.by[-1]
+        else:
+            return
+        known = self._polarities.of(found[0]) if self._is_far(fill) else None
+        if known is not None and (known.keeps or known.masks_itself):
+            yield Inverted(change.site, known.made, "inverted" if known.keeps else "itself")
 
     def _wrong(self, value: values.Tensor, calls: masks.Calls) -> Iterator[Inverted]:
         if value.site is None:
@@ -111,6 +128,12 @@ class InvertedMask(Rule):
                 yield operands[1], False, False
         elif value.op == operators.WHERE and len(operands) == 3 and self._is_far(operands[2]):
             yield operands[0], True, False
+        elif value.op == operators.ADD and len(operands) == 2:
+            for item in map(values.resolved, operands):
+                is_product = isinstance(item, values.Tensor) and item.op == operators.MUL and len(item.parents) == 2
+                for mask, fill in (item.parents, item.parents[::-1]) if is_product else ():
+                    if self._is_far(fill):
+                        yield mask, False, False
         known = self.model.program.observations.calls.get(value)
         module = values.resolved(operands[0]) if isinstance(value, values.ModuleOutput) else None
         if known is not None and value.op == "scaled_dot_product_attention":
@@ -118,9 +141,10 @@ class InvertedMask(Rule):
             if mask is not None:
                 yield mask, True, True
         elif known is not None and isinstance(module, values.Module) and module.info is None:
-            if module.name.rpartition(".")[2] in _LAYERS:
-                for name in sorted(_MASKS & known[1].keywords.keys()):
-                    yield known[1].keywords[name], False, True
+            for index, name in enumerate(_LAYERS.get(module.name.rpartition(".")[2], ())):
+                given = known[1].get(index, name) if "mask" in name else None
+                if given is not None:
+                    yield given, False, True
 
     def _is_far(self, fill: values.Value) -> bool:
         fill = values.resolved(fill)

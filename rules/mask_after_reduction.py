@@ -94,7 +94,8 @@ class MaskAfterReduction(Rule):
                 factor = values.resolved(factor)
                 if scalars.reduction_of(factor, self.model.program) is not None:
                     continue
-                label = factor.label or (self.model.tree.code(factor.site) if factor.site is not None else "")
+                label = factor.label if factor.label[:1] != "[" else ""
+                label = label or (self.model.tree.code(factor.site) if factor.site is not None else "")
                 cancels = self._is_summed(factor)
                 if cancels or self._is_mask(factor):
                     yield TooLate(product.site, reduction.site, label, cancels)

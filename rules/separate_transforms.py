@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from torchlint.model.definitions import ClassInfo, FunctionInfo
     from torchlint.syntax.python_ast import Site
 
-_TARGET = LazyPattern(r"(?i)(?:^|[._])(?:\w*mask\w*|\w*seg(?:mentation)?|gt|ground_?truth|annot\w*|\w*label_?(?:img|image|map))$")
+_TARGET = LazyPattern(r"(?i)(?:^|[._])(?:\w*masks?(?:_\w+)?|\w*seg(?:mentation)?|gt|ground_?truth|annot\w*|\w*label_?(?:img|image|map))$")
 _SEEDING = LazyPattern(r"seed|rng_state|get_params|setstate|getstate")
 
 
@@ -85,8 +85,7 @@ class SeparateTransforms(Rule):
         for info in definitions.classes.values():
             for attribute, mask, call in self._pairs(info):
                 stores = list(written.stores_of(attribute, info))
-                made = self.model.tree.parent(stores[0]) if len(stores) == 1 else None
-                value = made.value if isinstance(made, ast.Assign) else None
+                value = written.assigned(stores[0], definitions) if len(stores) == 1 else None
                 if value is not None and not isinstance(value, ast.Name):
                     yield from self._found(call, value, mask)
         for made in self.model.tree.of_type(ast.Call):
@@ -113,17 +112,24 @@ class SeparateTransforms(Rule):
                 if python_ast.dotted(node.func).startswith("self."):  # type: ignore[union-attr]
                     calls.setdefault(node.func.attr, []).append(node)  # type: ignore[union-attr]
         for attribute, found in calls.items():
-            given = [python_ast.dotted(item.args[0]) for item in found]
-            masks = [name for name in given if _TARGET.search(name)]
-            if len(found) == 2 and len(masks) == 1 and all(given):
-                yield attribute, masks[0], found[given.index(masks[0])]
+            given = [self._names(item, info) for item in found]
+            masks = [[name for name in names if _TARGET.search(name)] for names in given]
+            if len(found) == 2 and bool(masks[0]) != bool(masks[1]):
+                index = int(bool(masks[1]))
+                yield attribute, masks[index][0], found[index]
+
+    def _names(self, call: ast.Call, info: ClassInfo) -> list[str]:
+        """The names of what a call transforms, and of what its result is assigned to."""
+        statement = info.definitions.tree.parent(call)
+        targets = statement.targets if isinstance(statement, ast.Assign) else []
+        nodes = [*targets, *ast.walk(call.args[0])]
+        return [name for node in nodes if isinstance(node, (ast.Name, ast.Attribute)) and (name := python_ast.dotted(node))]
 
     def _given(self, made: ast.Call, attribute: str, info: ClassInfo) -> ast.expr | None:
         """The argument that a class keeps as an attribute."""
         init = info.methods.get("__init__")
         stores = list(written.stores_of(attribute, info))
-        statement = info.definitions.tree.parent(stores[0]) if len(stores) == 1 else None
-        value = statement.value if isinstance(statement, ast.Assign) else None
+        value = written.assigned(stores[0], info.definitions) if len(stores) == 1 else None
         if init is None or not isinstance(value, ast.Name) or value.id not in init.parameters:
             return None
         return written.argument(made, init.parameters.index(value.id) - 1, value.id)

@@ -26,6 +26,8 @@ class OtherDimension(NamedTuple):
     softmax: Site
     product: Site
     dimension: int
+    is_first: bool
+    """Whether the weights are the first factor, which is summed over its last dimension."""
 
 
 class SoftmaxOverQueries(Rule):
@@ -77,14 +79,18 @@ class SoftmaxOverQueries(Rule):
                         yield found
 
     def _wrong(self, product: values.Tensor) -> OtherDimension | None:
-        softmax = self._softmax(product.parents[0])
-        if softmax is None or softmax.site is None or product.site is None:
-            return None
-        dimension, scores = self._dimension(softmax), values.resolved(softmax.parents[-1 if self._is_layer(softmax) else 0])
-        rank = self._rank(scores)
-        if dimension is None or rank is None or dimension in (-1, rank - 1) or dimension == -rank:
-            return None
-        return OtherDimension(softmax.site, product.site, dimension)
+        for place, weights in enumerate(product.parents[:2]):
+            softmax = self._softmax(weights)
+            if softmax is None or softmax.site is None or product.site is None:
+                continue
+            dimension = self._dimension(softmax)
+            rank = self._rank(softmax.parents[-1 if self._is_layer(softmax) else 0])
+            if dimension is None or rank is None:
+                continue
+            behind = dimension - rank if dimension >= 0 else dimension
+            if behind != (-1 if place == 0 else -2):
+                return OtherDimension(softmax.site, product.site, dimension, place == 0)
+        return None
 
     def _softmax(self, weights: values.Value) -> values.Tensor | None:
         """The softmax that makes weights, through what keeps their dimensions."""
@@ -133,16 +139,26 @@ class SoftmaxOverQueries(Rule):
                 return 3
             if scores.op == "matmul":
                 known = {item.rank for item in self.model.shapes.types_of(scores)}
-                return known.pop() if len(known) == 1 else None
+                return known.pop() if len(known) == 1 and None not in known else self._transposed_rank(scores)
             if scores.op not in _KEEPING or isinstance(scores, values.ModuleOutput):
                 return None
             scores = scores.parents[0]
         return None
 
+    def _transposed_rank(self, scores: values.Tensor) -> int | None:
+        """3 where a product transposes the dimensions 1 and 2 of its second factor."""
+        factor = values.resolved(scores.parents[1]) if len(scores.parents) > 1 else None
+        known = self.model.program.observations.calls.get(factor) if factor is not None else None
+        if known is None or not isinstance(factor, values.Tensor) or factor.op != "transpose":
+            return None
+        numbers = {item.constant for item in map(values.resolved, known[1].positional) if isinstance(item, values.Plain)}
+        return 3 if numbers == {1, 2} else None
+
     def report_OtherDimension(self, found: OtherDimension) -> None:
+        summed = "the last one" if found.is_first else "the one before the last"
         self.report(
             found.softmax,
-            f"the softmax goes over dimension {found.dimension}, and the weights are summed over the last one",
+            f"the softmax goes over dimension {found.dimension}, and the weights are summed over {summed}",
             related=[(found.product, "the weighted sum is here")],
-            help="use `dim=-1`",
+            help="use `dim=-1`" if found.is_first else "transpose the weights, or use `dim=-2`",
         )

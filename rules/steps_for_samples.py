@@ -135,6 +135,9 @@ class StepsForSamples(Rule):
         node = self.model.tree.node(value.site)
         if value.op == operators.GETITEM and isinstance(node, ast.Subscript):
             index = _index_of_last(node)
+            if index is None and ast.unparse(node.slice) in ("(:, 0)", ":, 0", "(:, 0, :)", ":, 0, :"):
+                is_encoder = isinstance(values.resolved(value.parents[0]), values.ModuleOutput)
+                return (value.site, 1) if is_encoder else None  # the token of the class
             return (value.site, index) if index is not None else None
         known = self.model.program.observations.calls.get(value) if value.op in _POOLING else None
         given = known[1].get(0 if known[2] is not None else 1, "dim") if known is not None else None

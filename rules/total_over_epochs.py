@@ -79,7 +79,8 @@ class TotalOverEpochs(Rule):
             for division in self._divisions(total, loop):
                 epochs = self._loop_of(division)
                 divisor = division.right if isinstance(division, ast.BinOp) else division.value
-                if epochs is not None and written_sums.counted(divisor) == (written_sums.iterated(loop.iter), False):
+                counted = written_sums.counted(divisor)
+                if epochs is not None and counted is not None and counted[0] == written_sums.iterated(loop.iter):
                     start = self._start(total, epochs, loop, addition)
                     if start is not None and epochs in [*self.model.tree.ancestors(loop)]:
                         yield NeverReset(python_ast.site_of(division), python_ast.site_of(start), total)
@@ -97,7 +98,8 @@ class TotalOverEpochs(Rule):
         """Where a total is divided behind a loop, before anything else is assigned to it, and not scaled again."""
         scope = self.model.tree.function_around(loop) or self.model.tree.module
         for node in names.own_nodes(scope):
-            if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) and node.lineno > (loop.end_lineno or 0):
+            is_division = isinstance(node, (ast.BinOp, ast.AugAssign)) and isinstance(node.op, ast.Div)
+            if is_division and node.lineno > (loop.end_lineno or 0):  # type: ignore[attr-defined]
                 around = self.model.tree.parent(node)
                 is_scaled = isinstance(around, ast.BinOp) and isinstance(around.op, (ast.Mult, ast.Div))
                 if written_sums.dividend(node) == total and not (is_scaled and not _is_percent(around)):
@@ -145,7 +147,7 @@ class TotalOverEpochs(Rule):
     def report_NeverReset(self, found: NeverReset) -> None:
         self.report(
             found.division,
-            f"`{found.total}` goes on from epoch to epoch, and is divided by the number of batches of one",
+            f"`{found.total}` goes on from epoch to epoch, and is divided by the count of one",
             related=[(found.start, "it is set to 0 only here")],
             help="set it to 0 at the start of each epoch",
         )

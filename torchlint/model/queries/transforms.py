@@ -39,5 +39,9 @@ def steps_of(node: ast.expr, definitions: Definitions) -> list[tuple[str, ast.ex
 
 
 def first_of(node: ast.expr, kinds: frozenset[str], definitions: Definitions) -> ast.expr | None:
-    """The first transform of some kinds that an expression surely applies."""
+    """The first transform of some kinds that an expression applies, perhaps under a condition."""
+    made = written.value_of(node, definitions)
+    if isinstance(made, ast.IfExp):
+        found = [first_of(item, kinds, definitions) for item in (made.body, made.orelse)]
+        return found[0] if found[0] is not None else found[1]
     return next((made for name, made in steps_of(node, definitions) if name in kinds), None)

@@ -44,8 +44,20 @@ def attribute_value(node: ast.Attribute, definitions: Definitions) -> ast.expr |
     if around is None or around.owner is None:
         return None
     found = list(stores_of(node.attr, around.owner))
-    statement = definitions.tree.parent(found[0]) if len(found) == 1 else None
-    return statement.value if isinstance(statement, ast.Assign) and statement.targets == found else None
+    return assigned(found[0], definitions) if len(found) == 1 else None
+
+
+def assigned(target: ast.expr, definitions: Definitions) -> ast.expr | None:
+    """The expression that an assignment gives to a target, also one of several: `self.x, self.y = x, y`."""
+    around = definitions.tree.parent(target)
+    statement = definitions.tree.parent(around) if isinstance(around, ast.Tuple) else around
+    if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
+        return None
+    if not isinstance(around, ast.Tuple):
+        return statement.value
+    value = statement.value
+    is_paired = isinstance(value, ast.Tuple) and len(value.elts) == len(around.elts)
+    return value.elts[around.elts.index(target)] if is_paired else None  # type: ignore[attr-defined]
 
 
 def stores_of(attribute: str, owner: ClassInfo) -> Iterator[ast.Attribute]:
