@@ -78,7 +78,7 @@ class InvertedMask(Rule):
     code = "TL529"
     category = Category.CORRECTNESS
     triggers = ((b"torch",), (b"tril", b"triu", b"pad", b"arange"), (b"mask",))
-    calls = frozenset({"masked_fill", "masked_fill_", "scaled_dot_product_attention", "softmax", *_LAYERS})
+    calls = frozenset({"masked_fill", "masked_fill_", "scaled_dot_product_attention", "softmax", "Embedding", *_LAYERS})
 
     def ask(self) -> Iterator[Inverted]:
         self._polarities = polarity.Polarities(self.model.program)
@@ -128,8 +128,10 @@ class InvertedMask(Rule):
                 yield operands[1], False, False
         elif value.op == operators.WHERE and len(operands) == 3 and self._is_far(operands[2]):
             yield operands[0], True, False
-        elif value.op == operators.ADD and len(operands) == 2:
-            for item in map(values.resolved, operands):
+        elif value.op == "softmax" and operands:
+            scores = values.resolved(operands[0])
+            is_sum = isinstance(scores, values.Tensor) and scores.op == operators.ADD
+            for item in map(values.resolved, scores.parents if is_sum else ()):
                 is_product = isinstance(item, values.Tensor) and item.op == operators.MUL and len(item.parents) == 2
                 for mask, fill in (item.parents, item.parents[::-1]) if is_product else ():
                     if self._is_far(fill):

@@ -12,6 +12,10 @@ from torchlint.syntax import python_ast
 from torchlint.syntax.python_ast import Site
 
 
+_DEEPEST = 3
+"""Functions between a call and the sum over the processes."""
+
+
 class ReducedTotal(NamedTuple):
     """The call at `site` reduces a total that the addition at `addition` goes on with."""
 
@@ -77,6 +81,41 @@ class ReducedRunningTotal(Rule):
                 addition = self._addition(total, loop)
                 if addition is not None and not self._is_set(total, loop, addition):
                     yield ReducedTotal(python_ast.site_of(call), python_ast.site_of(addition), total)
+        for assignment in self.model.tree.of_type(ast.Assign):
+            yield from self._by_helper(assignment)
+
+    def _by_helper(self, assignment: ast.Assign) -> Iterator[ReducedTotal]:
+        """`total = reduce(total)` in a loop, where a function of the program sums over the processes."""
+        call, total = assignment.value, python_ast.dotted(assignment.targets[0])
+        if not isinstance(call, ast.Call) or not total or [python_ast.dotted(item) for item in call.args] != [total]:
+            return
+        loop = self._loop(call)
+        if loop is None or self._is_conditional(call, loop) or not self._sums(call, self.model.definitions, _DEEPEST):
+            return
+        stores = [
+            self.model.tree.statement(node) for node in python_ast.walk(loop)
+            if isinstance(node, (ast.Name, ast.Attribute)) and not isinstance(node.ctx, ast.Load)
+            and python_ast.dotted(node) == total
+        ]  # fmt: skip
+        others = [item for item in stores if item is not assignment]
+        if len(others) == 1 and _goes_on(others[0], total):
+            yield ReducedTotal(python_ast.site_of(call), python_ast.site_of(others[0]), total)
+
+    def _sums(self, call: ast.Call, definitions: Definitions, steps: int) -> bool:
+        """Whether a call leads to a sum over the processes, in functions that divide nothing."""
+        if names.imported(call.func, definitions) == "torch.distributed.all_reduce":
+            operation = written.argument(call, 1, "op")
+            return operation is None or python_ast.dotted(operation).endswith(".SUM")
+        info = definitions.defined(python_ast.dotted(call.func)) or names.function(call.func, definitions)
+        node = getattr(info, "node", None)
+        if not steps or info is None or not isinstance(node, python_ast.FUNCTIONS):
+            return False
+        inside = list(ast.walk(node))
+        if any(isinstance(item, (ast.BinOp, ast.AugAssign)) and isinstance(item.op, ast.Div) for item in inside):
+            return False
+        within = info.definitions if hasattr(info, "definitions") else definitions
+        calls = [item for item in inside if isinstance(item, ast.Call)]
+        return any(self._sums(item, within, steps - 1) for item in calls)
 
     def _loop(self, call: ast.Call) -> ast.For | None:
         """The innermost loop around a call, in its own function."""
@@ -127,3 +166,13 @@ def names_only_options(test: ast.expr, loop: ast.For) -> bool:
         node.id for node in python_ast.walk(loop) if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)
     }
     return not stored & {node.id for node in python_ast.walk(test) if isinstance(node, ast.Name)}
+
+
+def _goes_on(statement: ast.AST, total: str) -> bool:
+    """Whether a statement adds to a total: `total += x`, `total = total + x`, `total = update(x, total)`."""
+    if isinstance(statement, ast.AugAssign):
+        return isinstance(statement.op, ast.Add)
+    value = statement.value if isinstance(statement, ast.Assign) else None
+    parts = [value.left, value.right] if isinstance(value, ast.BinOp) and isinstance(value.op, ast.Add) else []
+    parts = value.args if isinstance(value, ast.Call) else parts
+    return any(python_ast.dotted(item) == total for item in parts)

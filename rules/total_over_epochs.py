@@ -76,6 +76,8 @@ class TotalOverEpochs(Rule):
             loop = self._loop_of(addition) if total and "[" not in total else None
             if loop is None:
                 continue
+            if total.startswith("self."):
+                yield from self._of_object(total, addition, loop)
             for division in self._divisions(total, loop):
                 epochs = self._loop_of(division)
                 divisor = division.right if isinstance(division, ast.BinOp) else division.value
@@ -86,6 +88,24 @@ class TotalOverEpochs(Rule):
                         yield NeverReset(python_ast.site_of(division), python_ast.site_of(start), total)
                 if isinstance(divisor, ast.Name) and self._is_last_index(divisor, loop):
                     yield LastIndex(python_ast.site_of(division), python_ast.site_of(loop), divisor.id)
+
+    def _of_object(self, total: str, addition: ast.AugAssign, loop: ast.For) -> Iterator[NeverReset]:
+        """An attribute that only `__init__` sets to 0, and that a loop over epochs divides by the count of one."""
+        around = self.model.definitions.method_around(addition)
+        if around is None or around.owner is None or around.name == "__init__":
+            return
+        stores = [item for item in written.stores_of(total.removeprefix("self."), around.owner)]
+        others = [item for item in stores if self.model.tree.statement(item) is not addition]
+        first = self.model.definitions.method_around(others[0]) if len(others) == 1 else None
+        if first is None or first.name != "__init__":
+            return
+        for node in python_ast.walk(around.owner.node):
+            if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) and written_sums.dividend(node) == total:
+                counted = written_sums.counted(node.right)
+                is_of_epoch = counted is not None and counted[0] == written_sums.iterated(loop.iter)
+                if is_of_epoch and self._loop_of(node) not in (None, loop):
+                    start = python_ast.site_of(self.model.tree.statement(others[0]))
+                    yield NeverReset(python_ast.site_of(node), start, total)
 
     def _loop_of(self, node: ast.AST) -> ast.For | None:
         """The innermost loop around a node, in its own function."""
