@@ -92,7 +92,11 @@ class BoundAtSingularity(Rule):
             return
         operand, factor, shift = values.resolved(value.parents[0]), 1.0, 0.0
         for _ in range(6):
-            if not isinstance(operand, values.Tensor) or isinstance(operand, values.ModuleOutput) or not operand.parents:
+            if (
+                not isinstance(operand, values.Tensor)
+                or isinstance(operand, values.ModuleOutput)
+                or not operand.parents
+            ):
                 return
             if operand.op in _CLAMPS:
                 break

@@ -132,7 +132,11 @@ class ChangedDataset(Rule):
             if isinstance(statement, ast.AugAssign) and isinstance(statement.op, _SCALING):
                 return statement
         for node in nodes:
-            if isinstance(node, ast.Subscript) and not written.is_load(node) and python_ast.dotted(node.value) == name.id:
+            if (
+                isinstance(node, ast.Subscript)
+                and not written.is_load(node)
+                and python_ast.dotted(node.value) == name.id
+            ):
                 return node
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
                 if python_ast.dotted(node.func.value) == name.id and _IN_PLACE.search(node.func.attr):

@@ -128,7 +128,13 @@ def _may_be_zero(node: ast.expr) -> bool:
     """Whether a denominator may be 0, as it is written: a deviation, norm or sum, without a small number of its own."""
     if any(_is_epsilon(item) for item in ast.walk(node)):
         return False
-    while isinstance(node, ast.Call) and python_ast.called_name(node) in ("item", "detach", "unsqueeze", "view", "float"):
+    while isinstance(node, ast.Call) and python_ast.called_name(node) in (
+        "item",
+        "detach",
+        "unsqueeze",
+        "view",
+        "float",
+    ):
         node = node.func.value if isinstance(node.func, ast.Attribute) else node.args[0]
     if isinstance(node, ast.Call):
         return bool(_MAY_BE_ZERO.search(python_ast.called_name(node)))
@@ -145,4 +151,8 @@ def _is_of_value(call: ast.Call) -> bool:
 
 def _is_standardized(quotient: ast.expr) -> bool:
     """`(x - x.mean()) / x.std()`: no logarithm is taken of that."""
-    return isinstance(quotient, ast.BinOp) and isinstance(quotient.left, ast.BinOp) and isinstance(quotient.left.op, ast.Sub)
+    return (
+        isinstance(quotient, ast.BinOp)
+        and isinstance(quotient.left, ast.BinOp)
+        and isinstance(quotient.left.op, ast.Sub)
+    )

@@ -58,7 +58,11 @@ class FractionInIntegers(Rule):
 
     code = "TL536"
     category = Category.CORRECTNESS
-    triggers = ((b"torch",), (b"] = 0.", b"]= 0.", b"] = .", b"]=0.", b"] = 1.", b"] = 1 -"), (b"long", b"int", b"_like"))
+    triggers = (
+        (b"torch",),
+        (b"] = 0.", b"]= 0.", b"] = .", b"]=0.", b"] = 1.", b"] = 1 -"),
+        (b"long", b"int", b"_like"),
+    )
     calls = frozenset({"zeros_like", "ones_like", "zeros", "long", "full_like"})
 
     def ask(self) -> Iterator[CutOff]:

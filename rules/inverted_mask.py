@@ -167,7 +167,11 @@ class InvertedMask(Rule):
             "itself": "the mask hides each position from itself: the first row has nothing left to attend to",
             "adds": "the mask holds 0 and 1 and no booleans: they are added to the scores, and nothing is hidden",
         }
-        advice = {"inverted": "invert the mask: `~mask`", "itself": "pass `diagonal=1` to `triu`", "adds": "use `.bool()`"}
+        advice = {
+            "inverted": "invert the mask: `~mask`",
+            "itself": "pass `diagonal=1` to `triu`",
+            "adds": "use `.bool()`",
+        }
         self.report(
             found.site, messages[found.how], related=[(found.made, "the mask is made here")], help=advice[found.how]
         )

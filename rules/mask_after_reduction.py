@@ -70,7 +70,9 @@ class MaskAfterReduction(Rule):
     code = "TL531"
     category = Category.CORRECTNESS
     triggers = ((b"torch",), (b"*", b"mul"), (b"mean", b"sum"), (b"loss", b"Loss", b"mean", b"sum", b"cross_entropy"))
-    calls = frozenset("mse_loss cross_entropy nll_loss smooth_l1_loss binary_cross_entropy sum mean".split()) | frozenset(
+    calls = frozenset(
+        "mse_loss cross_entropy nll_loss smooth_l1_loss binary_cross_entropy sum mean".split()
+    ) | frozenset(
         "MSELoss CrossEntropyLoss NLLLoss BCELoss BCEWithLogitsLoss SmoothL1Loss binary_cross_entropy_with_logits".split()
     )
 

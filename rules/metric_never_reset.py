@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 _READS = frozenset({"compute", "avg", "average"})
 _PACKAGES = ("torchmetrics.", "torcheval.metrics.")
-_HOOKS = frozenset(f"{prefix}{stage}_epoch_end" for prefix in ("on_", "") for stage in ("train", "validation", "test")) | {
-    "training_epoch_end"
-}
+_HOOKS = frozenset(
+    f"{prefix}{stage}_epoch_end" for prefix in ("on_", "") for stage in ("train", "validation", "test")
+) | {"training_epoch_end"}
 
 
 class NeverReset(NamedTuple):
@@ -94,7 +94,11 @@ class MetricNeverReset(Rule):
             if isinstance(item, python_ast.FUNCTIONS):
                 return None
             if isinstance(item, ast.For):
-                inner = [node for node in python_ast.walk(item) if isinstance(node, (ast.For, ast.While)) and node is not item]
+                inner = [
+                    node
+                    for node in python_ast.walk(item)
+                    if isinstance(node, (ast.For, ast.While)) and node is not item
+                ]
                 return item if any(_is_updated(name, node) for node in inner) else None
         return None
 

@@ -97,7 +97,11 @@ class PenaltyOverChannels(Rule):
 
 def _is_norm(node: ast.AST, target: str) -> bool:
     """`gradients.norm(2, dim=1)`."""
-    if not isinstance(node, ast.Call) or python_ast.called_name(node) != "norm" or not isinstance(node.func, ast.Attribute):
+    if (
+        not isinstance(node, ast.Call)
+        or python_ast.called_name(node) != "norm"
+        or not isinstance(node.func, ast.Attribute)
+    ):
         return False
     owner = node.func.value
     owner = owner.value if isinstance(owner, ast.Subscript) else owner

@@ -83,7 +83,12 @@ class RankDependentSplit(Rule):
             return
         seeds = [call for call, name in calls if name in _SEEDS and call.args and self._has_rank(call.args[0])]
         for call, name in calls if seeds else ():
-            if name in datasets.SPLITS and len(call.args) == 2 and not call.keywords and self._is_behind(call, seeds[0]):
+            if (
+                name in datasets.SPLITS
+                and len(call.args) == 2
+                and not call.keywords
+                and self._is_behind(call, seeds[0])
+            ):
                 yield OwnSplit(python_ast.site_of(call), python_ast.site_of(seeds[0]))
 
     def _has_rank(self, node: ast.expr) -> bool:

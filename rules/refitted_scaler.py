@@ -91,7 +91,9 @@ class RefittedScaler(Rule):
 
     def _data(self, call: ast.Call) -> str:
         """The name of what a scaler is fitted to."""
-        found = [python_ast.dotted(item) for item in ast.walk(call.args[0]) if isinstance(item, (ast.Name, ast.Attribute))]
+        found = [
+            python_ast.dotted(item) for item in ast.walk(call.args[0]) if isinstance(item, (ast.Name, ast.Attribute))
+        ]
         return max(found, key=len, default="")
 
     def _is_apart(self, first: ast.Call, second: ast.Call) -> bool:

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from torchlint.model.definitions import ClassInfo, FunctionInfo
     from torchlint.syntax.python_ast import Site
 
-_TARGET = LazyPattern(r"(?i)(?:^|[._])(?:\w*masks?(?:_\w+)?|\w*seg(?:mentation)?|gt|ground_?truth|annot\w*|\w*label_?(?:img|image|map))$")
+_TARGET = LazyPattern(
+    r"(?i)(?:^|[._])(?:\w*masks?(?:_\w+)?|\w*seg(?:mentation)?|gt|ground_?truth|annot\w*|\w*label_?(?:img|image|map))$"
+)
 _SEEDING = LazyPattern(r"seed|rng_state|get_params|setstate|getstate")
 
 
@@ -123,7 +125,9 @@ class SeparateTransforms(Rule):
         statement = info.definitions.tree.parent(call)
         targets = statement.targets if isinstance(statement, ast.Assign) else []
         nodes = [*targets, *ast.walk(call.args[0])]
-        return [name for node in nodes if isinstance(node, (ast.Name, ast.Attribute)) and (name := python_ast.dotted(node))]
+        return [
+            name for node in nodes if isinstance(node, (ast.Name, ast.Attribute)) and (name := python_ast.dotted(node))
+        ]
 
     def _given(self, made: ast.Call, attribute: str, info: ClassInfo) -> ast.expr | None:
         """The argument that a class keeps as an attribute."""

@@ -151,7 +151,9 @@ class SoftmaxOverQueries(Rule):
         known = self.model.program.observations.calls.get(factor) if factor is not None else None
         if known is None or not isinstance(factor, values.Tensor) or factor.op != "transpose":
             return None
-        numbers = {item.constant for item in map(values.resolved, known[1].positional) if isinstance(item, values.Plain)}
+        numbers = {
+            item.constant for item in map(values.resolved, known[1].positional) if isinstance(item, values.Plain)
+        }
         return 3 if numbers == {1, 2} else None
 
     def report_OtherDimension(self, found: OtherDimension) -> None:

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 _SHUFFLES = frozenset({"random.shuffle", "numpy.random.shuffle"})
 _ORDERS = frozenset({"numpy.random.permutation", "torch.randperm"})
 _SEEDING = LazyPattern(r"seed|RandomState|default_rng|Generator|random_state")
-_PART = LazyPattern(r"(?i)^(?:split|mode|phase|stage|subset|partition|is_?train\w*|train\w*|is_?val\w*|is_?test|test|validation)$")
+_PART = LazyPattern(
+    r"(?i)^(?:split|mode|phase|stage|subset|partition|is_?train\w*|train\w*|is_?val\w*|is_?test|test|validation)$"
+)
 
 
 class Reshuffled(NamedTuple):
@@ -91,7 +93,11 @@ class SplitPerInstance(Rule):
                 statement = self.model.tree.parent(call)
                 shuffled = python_ast.dotted(statement.targets[0]) if isinstance(statement, ast.Assign) else ""
             for node in nodes if shuffled else ():
-                if isinstance(node, ast.Subscript) and python_ast.dotted(node.value) == shuffled and node.lineno > call.lineno:
+                if (
+                    isinstance(node, ast.Subscript)
+                    and python_ast.dotted(node.value) == shuffled
+                    and node.lineno > call.lineno
+                ):
                     parameter = self._decides(node, init) if isinstance(node.slice, ast.Slice) else ""
                     if parameter and not self._is_decided(call, parameter):
                         yield Reshuffled(python_ast.site_of(call), python_ast.site_of(node), parameter)

@@ -180,7 +180,9 @@ class StepsForSamples(Rule):
         for _ in range(6):
             given = values.resolved(given)
             if isinstance(given, values.ModuleOutput):
-                is_dropout = given.body is None and self._is_of(given, frozenset({"Dropout"})) and len(given.parents) > 1
+                is_dropout = (
+                    given.body is None and self._is_of(given, frozenset({"Dropout"})) and len(given.parents) > 1
+                )
                 inner = given.parents[1] if is_dropout else given.body
                 if inner is None:
                     return None
@@ -202,7 +204,9 @@ class StepsForSamples(Rule):
         if not isinstance(node, ast.Subscript) or not isinstance(positions, values.Tensor):
             return None
         parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-        cuts = [(place, item) for place, item in enumerate(parts) if isinstance(item, ast.Slice) and item.upper is not None]
+        cuts = [
+            (place, item) for place, item in enumerate(parts) if isinstance(item, ast.Slice) and item.upper is not None
+        ]
         if len(cuts) != 1 or cuts[0][1].lower is not None:
             return None
         size = cuts[0][1].upper

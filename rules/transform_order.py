@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
 
 _TENSORS = frozenset({"ToTensor", "PILToTensor", "ToImage", "ConvertImageDtype", "ToDtype"})
-_COLORS = frozenset("ColorJitter RandomAutocontrast RandomEqualize RandomPosterize RandomSolarize AutoAugment".split()) | {
+_COLORS = frozenset(
+    "ColorJitter RandomAutocontrast RandomEqualize RandomPosterize RandomSolarize AutoAugment".split()
+) | {
     "RandAugment",
     "TrivialAugmentWide",
     "AugMix",
@@ -107,15 +109,23 @@ class TransformOrder(Rule):
         mean = written.value_of(mean, self.model.definitions) if mean is not None else None
         items = mean.elts if isinstance(mean, (ast.List, ast.Tuple)) else []
         numbers = [item.value for item in items if isinstance(item, ast.Constant)]
-        return bool(items) and len(numbers) == len(items) and all(
-            isinstance(item, (int, float)) and item > 2 for item in numbers
+        return (
+            bool(items)
+            and len(numbers) == len(items)
+            and all(isinstance(item, (int, float)) and item > 2 for item in numbers)
         )
 
     def report_WrongOrder(self, found: WrongOrder) -> None:
         messages = {
-            "before": (f"`{found.name}` comes before `ToTensor`, and needs a tensor", "the image becomes a tensor here"),
+            "before": (
+                f"`{found.name}` comes before `ToTensor`, and needs a tensor",
+                "the image becomes a tensor here",
+            ),
             "scale": ("these means are of values up to 255; `ToTensor` gives values up to 1", "values are scaled here"),
-            "colors": (f"`{found.name}` clips to the range from 0 to 1, and comes behind `Normalize`", "it is left here"),
+            "colors": (
+                f"`{found.name}` clips to the range from 0 to 1, and comes behind `Normalize`",
+                "it is left here",
+            ),
         }
         message, related = messages[found.how]
         advice = "divide means and deviations by 255" if found.how == "scale" else "change the order of the two"

@@ -75,7 +75,13 @@ class UndividedReduction(Rule):
         for node in python_ast.walk(function):
             if isinstance(node, (ast.BinOp, ast.AugAssign)) and isinstance(node.op, (ast.Div, ast.Mult)):
                 return True
-            if isinstance(node, ast.Call) and python_ast.called_name(node) in ("div_", "mul_", "div", "mul", "foreach_div_"):
+            if isinstance(node, ast.Call) and python_ast.called_name(node) in (
+                "div_",
+                "mul_",
+                "div",
+                "mul",
+                "foreach_div_",
+            ):
                 return True
         return False
 

@@ -53,7 +53,9 @@ class Polarities:
             given = masks.argument(mask, calls)
             return self._of(given, calls, steps - 1) if given is not mask and steps else None
         if isinstance(mask, Phi):
-            found = {self._of(item, calls, steps - 1) for item in mask.parents} if steps and not mask.is_loop else {None}
+            found = (
+                {self._of(item, calls, steps - 1) for item in mask.parents} if steps and not mask.is_loop else {None}
+            )
             return found.pop() if len(found) == 1 else None
         if not isinstance(mask, Tensor) or not mask.parents or mask.site is None or not steps:
             return None
@@ -72,7 +74,9 @@ class Polarities:
             return inner._replace(is_boolean=False)
         if mask.op == "logical_not" or (mask.op == operators.BITWISE and self._inverts(mask.site)):
             return inner.turned()
-        return inner if mask.op in _SAME or mask.op == operators.GETITEM or self._transposes_padding(mask, inner) else None
+        return (
+            inner if mask.op in _SAME or mask.op == operators.GETITEM or self._transposes_padding(mask, inner) else None
+        )
 
     def _transposes_padding(self, mask: Tensor, inner: Polarity) -> bool:
         return mask.op in ("transpose", "permute") and not inner.is_causal

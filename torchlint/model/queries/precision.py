@@ -85,7 +85,11 @@ def is_half(value: Value, tree: PythonTree, steps: int = _MOST) -> bool:
         return True
     if value.op in _WITH_NUMBERS:
         tensors = [item for item in map(resolved, value.parents) if not isinstance(item, Plain)]
-        cast = [item for item in tensors if isinstance(item, Tensor) and item.op == operators.TO and _is_cast_to(item, value, tree)]
+        cast = [
+            item
+            for item in tensors
+            if isinstance(item, Tensor) and item.op == operators.TO and _is_cast_to(item, value, tree)
+        ]
         others = [item for item in tensors if item not in cast]
         return bool(others) and all(is_half(item, tree, steps - 1) for item in others)
     return value.op in _KEEPING and is_half(value.parents[0], tree, steps - 1)

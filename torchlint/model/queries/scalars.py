@@ -8,7 +8,9 @@ from torchlint.model.values import Plain, Tensor, Value, resolved
 from torchlint.pytorch import operators
 
 _MOST = 12
-_ARITHMETIC = frozenset({operators.ADD, operators.SUB, operators.RSUB, operators.MUL, operators.DIV, operators.POW, "neg"})
+_ARITHMETIC = frozenset(
+    {operators.ADD, operators.SUB, operators.RSUB, operators.MUL, operators.DIV, operators.POW, "neg"}
+)
 _REDUCTIONS = frozenset({operators.SUM, operators.MEAN})
 _DIMENSIONS = ("dim", "axis", "keepdim", "keepdims")
 
