@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
 from typing import NamedTuple
 
 from torchlint import Category, Confidence, Rule
-from torchlint.model import definitions, events, values
-from torchlint.model.queries import masks
+from torchlint.model import events, values
+from torchlint.model.queries import masks, numbers
 from torchlint.pytorch import operators
-from torchlint.syntax import python_ast
 from torchlint.syntax.python_ast import Site
 
 _CLAMPS = frozenset({"clamp", "clip", "clamp_min", "clamp_max", "clamp_"})
 _AT_ZERO = frozenset({"log", "log2", "log10", "sqrt", "rsqrt", "reciprocal"})
 _AT_ONE = frozenset({"acos", "arccos", "asin", "arcsin", "atanh", "arctanh", "erfinv"})
-_SHAPES = frozenset("view reshape squeeze unsqueeze flatten float getitem contiguous sum mean".split())
+_SHAPES = frozenset("view reshape squeeze unsqueeze flatten float getitem contiguous".split())
 _HALF = 2.0**-25
 """`1 - x` is 1 in single precision for a smaller number."""
 
@@ -81,15 +79,25 @@ class BoundAtSingularity(Rule):
         for trace in [] if self.model.is_test else self.model.program.traces:
             for event in trace.of(events.Compute):
                 for value, calls in masks.computed_in_calls(event.value):
-                    for found in self._found(value, event.value if calls else None):
+                    for found in self._found(value, calls[0] if calls else None):
                         if found.site not in seen:
                             seen.add(found.site)
                             yield found
 
-    def _found(self, value: values.Tensor, call: values.Tensor | None) -> Iterator[AtSingularity]:
+    def _found(self, value: values.Tensor, call: values.ModuleOutput | None) -> Iterator[AtSingularity]:
         bad = self._singular(value)
-        if value.site is None or not value.parents or not bad:
+        clamp, factor, shift = self._clamp_under(value) if bad and value.parents else (None, 1.0, 0.0)
+        if clamp is None or clamp.site is None or value.site is None:
             return
+        tracked = self.model.tracking.tracked(value) if call is None else self.model.tracking.tracked_in(value, call)
+        for bound, exact in self._bounds(clamp) if tracked is not values.Answer.NO else ():
+            if factor * bound + shift in bad:
+                is_sure = tracked is values.Answer.YES
+                yield AtSingularity(value.site, clamp.site, value.op, bound, not exact, is_sure)
+                return
+
+    def _clamp_under(self, value: values.Tensor) -> tuple[values.Tensor | None, float, float]:
+        """The clamp whose result an operation takes, and what that is multiplied by and added to: `1 - x`."""
         operand, factor, shift = values.resolved(value.parents[0]), 1.0, 0.0
         for _ in range(6):
             if (
@@ -97,70 +105,39 @@ class BoundAtSingularity(Rule):
                 or isinstance(operand, values.ModuleOutput)
                 or not operand.parents
             ):
-                return
-            if operand.op in _CLAMPS:
                 break
+            if operand.op in _CLAMPS:
+                return operand, factor, shift
             if operand.op in (operators.SUB, operators.RSUB) and len(operand.parents) == 2 and shift == 0:
                 first, second = operand.parents if operand.op == operators.SUB else operand.parents[::-1]
-                if self._number(first) != 1:
-                    return
+                if numbers.of(first, self.model.program) != 1:
+                    break
                 operand, factor, shift = values.resolved(second), -factor, factor
-            elif operand.op == "neg":
-                operand, factor = values.resolved(operand.parents[0]), -factor
-            elif operand.op in _SHAPES - {"sum", "mean"}:
+            elif operand.op == "neg" or operand.op in _SHAPES:
+                factor = -factor if operand.op == "neg" else factor
                 operand = values.resolved(operand.parents[0])
             else:
-                return
-        tracked = self.model.tracking.tracked(value) if call is None else self.model.tracking.tracked_in(value, call)
-        if operand.op not in _CLAMPS or operand.site is None or tracked is values.Answer.NO:
-            return
-        for bound, exact in self._bounds(operand):
-            if factor * bound + shift in bad:
-                is_sure = tracked is values.Answer.YES
-                yield AtSingularity(value.site, operand.site, value.op, bound, not exact, is_sure)
-                return
+                break
+        return None, factor, shift
 
     def _singular(self, value: values.Tensor) -> tuple[float, ...]:
         """The operands at which an operation is infinite, or its gradient."""
         if value.op in _AT_ZERO:
             return (0.0,)
         if value.op == operators.POW and len(value.parents) == 2:
-            power = self._number(value.parents[1])
+            power = numbers.of(value.parents[1], self.model.program)
             return (0.0,) if isinstance(power, float) and power < 1 else ()
         return (1.0, -1.0) if value.op in _AT_ONE else (-1.0,) if value.op == "log1p" else ()
 
     def _bounds(self, clamp: values.Tensor) -> Iterator[tuple[float, bool]]:
         """The bounds of a clamp in single precision, and whether each is written exactly so."""
-        known = self.model.program.observations.calls.get(clamp)
-        if known is None:
-            return
-        name, arguments, receiver = known
-        start = 0 if receiver is not None else 1
-        given = [arguments.get(start, "min"), arguments.get(start + 1, "max")]
-        if name in ("clamp_max",):
-            given = [arguments.get(start, "max")]
-        for item in given:
-            number = self._number(item) if item is not None else None
+        program = self.model.program
+        given = [numbers.argument(clamp, index, name, program) for index, name in enumerate(("min", "max"))]
+        given = given if clamp.op != "clamp_max" else [numbers.argument(clamp, 0, "max", program)]
+        for number in (numbers.of(item, program) for item in given):
             if number is not None:
                 is_one = number not in (1, -1) and abs(abs(number) - 1) < _HALF
                 yield (round(number), False) if is_one else (float(number), True)
-
-    def _number(self, value: values.Value, steps: int = 6) -> float | None:
-        """A number that is written, by default that of a parameter, or the sum or difference of two; None: not known."""
-        value = values.resolved(value)
-        node = self.model.tree.node(value.site) if value.site is not None else None
-        if isinstance(value, values.Parameter) and isinstance(node, python_ast.FUNCTIONS):
-            return _literal(definitions.defaults_of(node).get(value.label))
-        if isinstance(value, values.Plain) and value.is_literal:
-            constant = value.constant
-            return constant if isinstance(constant, (int, float)) and not isinstance(constant, bool) else None
-        known = self.model.program.observations.numbers.get(value)
-        operator, parts = (value.op, value.parents) if isinstance(value, values.Tensor) else (known or ("", ()))[:2]
-        if operator in (operators.ADD, operators.SUB) and len(parts) == 2 and steps:
-            left, right = (self._number(item, steps - 1) for item in parts)
-            if left is not None and right is not None:
-                return left + right if operator == operators.ADD else left - right
-        return _literal(node)
 
     def report_AtSingularity(self, found: AtSingularity) -> None:
         bound = "a bound that is 1 in single precision" if found.is_rounded else f"the bound {found.bound:g}"
@@ -171,17 +148,3 @@ class BoundAtSingularity(Rule):
             help="leave a gap that single precision can hold, such as 1e-6",
             confidence=Confidence.HIGH if found.is_sure else Confidence.LOW,
         )
-
-
-def _literal(node: ast.AST | None) -> float | None:
-    """The number that literals make: `-1 + 1e-6`."""
-    if isinstance(node, ast.Constant):
-        return node.value if isinstance(node.value, (int, float)) else None
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        inner = _literal(node.operand)
-        return -inner if inner is not None else None
-    if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Sub)):
-        left, right = _literal(node.left), _literal(node.right)
-        if left is not None and right is not None:
-            return left + right if isinstance(node.op, ast.Add) else left - right
-    return None

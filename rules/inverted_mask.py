@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
 from typing import NamedTuple
 
 from torchlint import Category, Rule
 from torchlint.model import events, values
-from torchlint.model.queries import masks, polarity
+from torchlint.model.queries import masks, numbers, polarity
 from torchlint.pytorch import operators
 from torchlint.syntax.python_ast import Site
 
-_FAR = -1e3
-"""A score below this has no weight in a softmax."""
 _DECODER = "tgt memory tgt_mask memory_mask tgt_key_padding_mask memory_key_padding_mask"
 _LAYERS = {
     "MultiheadAttention": "query key value key_padding_mask need_weights attn_mask".split(),
@@ -149,17 +146,7 @@ class InvertedMask(Rule):
                     yield given, False, True
 
     def _is_far(self, fill: values.Value) -> bool:
-        fill = values.resolved(fill)
-        number = fill.constant if isinstance(fill, values.Plain) and fill.is_literal else None
-        is_number = isinstance(number, (int, float)) and number <= _FAR
-        return is_number or self.model.domain.is_minus_infinity(fill) or self._is_written_far(fill)
-
-    def _is_written_far(self, fill: values.Value) -> bool:
-        """`-1e9`, `torch.finfo(x.dtype).min`."""
-        node = self.model.tree.node(fill.site) if fill.site is not None else None
-        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant):
-            return isinstance(node.operand.value, (int, float)) and -node.operand.value <= _FAR
-        return isinstance(node, ast.Attribute) and node.attr == "min" and "finfo" in self.model.tree.code(node)
+        return numbers.is_far(fill, self.model.program) or self.model.domain.is_minus_infinity(fill)
 
     def report_Inverted(self, found: Inverted) -> None:
         messages = {

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
 from typing import NamedTuple
 
 from torchlint import Category, Rule
 from torchlint.model import events, values
-from torchlint.model.queries import losses, masks, precision
+from torchlint.model.queries import losses, masks, numbers, precision
 from torchlint.pytorch import operators
 from torchlint.syntax.python_ast import Site
 
@@ -112,35 +111,23 @@ class LostInHalf(Rule):
             number = self._number(operand.parents[1])
             if number is not None and 0 < number < _SMALLEST[dtype] and self._is_half(inner):
                 return Lost(operand.site, "small", number, dtype)
-        known = self.model.program.observations.calls.get(operand) if operand.op == "clamp" else None
-        if known is None or not self._is_half(inner):
+        if operand.op != "clamp" or not self._is_half(inner):
             return None
-        start = 0 if known[2] is not None else 1
-        low, high = known[1].get(start, "min"), known[1].get(start + 1, "max")
-        number = self._number(low) if low is not None else None
-        if number is not None and 0 < number < _SMALLEST[dtype] and op != "log1p":
-            return Lost(operand.site, "small", number, dtype)
-        number = self._number(high) if high is not None else None
-        if number is not None and 0 < 1 - number < _BELOW_ONE[dtype] and op == "log1p":
-            return Lost(operand.site, "below one", number, dtype)
+        low, high = (
+            self._number(numbers.argument(operand, index, name, self.model.program))
+            for index, name in enumerate(("min", "max"))
+        )
+        if low is not None and 0 < low < _SMALLEST[dtype] and op != "log1p":
+            return Lost(operand.site, "small", low, dtype)
+        if high is not None and 0 < 1 - high < _BELOW_ONE[dtype] and op == "log1p":
+            return Lost(operand.site, "below one", high, dtype)
         return None
 
     def _is_half(self, value: values.Value) -> bool:
         return precision.is_half(value, self.model.tree)
 
-    def _number(self, value: values.Value) -> float | None:
-        """A number as it is written: `-1e9`, `1.0 - 1e-6`."""
-        value = values.resolved(value)
-        node = self.model.tree.node(value.site) if value.site is not None else None
-        if isinstance(value, values.Plain) and value.is_literal and not isinstance(value.constant, bool):
-            return value.constant if isinstance(value.constant, (int, float)) else None
-        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant):
-            return -node.operand.value if isinstance(node.operand.value, (int, float)) else None
-        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub):
-            sides = [item.value for item in (node.left, node.right) if isinstance(item, ast.Constant)]
-            if len(sides) == 2 and all(isinstance(item, (int, float)) for item in sides):
-                return float(sides[0]) - float(sides[1])  # type: ignore[arg-type]
-        return None
+    def _number(self, value: values.Value | None) -> float | None:
+        return numbers.of(value, self.model.program)
 
     def report_Lost(self, found: Lost) -> None:
         messages = {
