@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
 from typing import NamedTuple
 
 from torchlint import Category, Rule
 from torchlint.model import values
-from torchlint.pytorch import operators
-from torchlint.syntax import python_ast
+from torchlint.model.queries import sequences
 from torchlint.syntax.python_ast import Site
-
-_RECURRENT = frozenset({"LSTM", "GRU", "RNN"})
-_ENCODERS = frozenset({"TransformerEncoder", "TransformerEncoderLayer"})
-_POOLING = frozenset({operators.MEAN, operators.SUM, "max", "amax"})
-_PASSING = frozenset({"dropout", "relu", "contiguous", "tanh"})
 
 
 class Swapped(NamedTuple):
@@ -77,9 +70,10 @@ class StepsForSamples(Rule):
     code = "TL719"
     category = Category.CORRECTNESS
     triggers = ((b"LSTM", b"GRU", b"RNN", b"TransformerEncoder"),)
-    calls = _RECURRENT | _ENCODERS
+    calls = frozenset({"LSTM", "GRU", "RNN", "TransformerEncoder", "TransformerEncoderLayer"})
 
     def ask(self) -> Iterator[Swapped]:
+        self._sequences = sequences.Sequences(self.model.program)
         seen = set[Site]()
         for _, value, _ in [] if self.model.is_test else self.model.layout.computed():
             for found in self._swapped(value):
@@ -88,17 +82,17 @@ class StepsForSamples(Rule):
                     yield found
 
     def _swapped(self, value: values.Tensor) -> Iterator[Swapped]:
-        is_first = self._samples_first(value)
+        is_first = self._sequences.samples_first(value)
         if is_first is not None and isinstance(value, values.ModuleOutput):
-            claimed = self._positions(value.parents[1])
+            claimed = self._sequences.positions(value.parents[1])
             if claimed is not None and claimed[1] == (0 if is_first else 1):
                 yield self._found(claimed[0], value, claimed[1])
             return
-        claimed = self._steps_of(value)
-        layer = self._layer(value.parents[0]) if claimed is not None else None
-        is_first = self._samples_first(layer) if layer is not None else None
+        claimed = self._sequences.steps_of(value)
+        layer = self._sequences.layer(value.parents[0]) if claimed is not None else None
+        is_first = self._sequences.samples_first(layer) if layer is not None else None
         if layer is not None and claimed is not None and is_first is not None and claimed[1] == (0 if is_first else 1):
-            if not self._is_single(layer.parents[1]):
+            if not self._sequences.is_single(layer.parents[1]):
                 yield self._found(claimed[0], layer, claimed[1])
 
     def _found(self, site: Site, layer: values.ModuleOutput, steps: int) -> Swapped:
@@ -106,118 +100,6 @@ class StepsForSamples(Rule):
         name = module.name.rpartition(".")[2] if isinstance(module, values.Module) else ""
         assert layer.site is not None
         return Swapped(site, module.site or layer.site, steps, name)
-
-    def _samples_first(self, value: values.Value) -> bool | None:
-        """Whether a layer of sequences has samples first, where a value is its output; None: no such layer."""
-        module = values.resolved(value.parents[0]) if isinstance(value, values.ModuleOutput) else None
-        if not isinstance(module, values.Module) or module.info is not None or len(value.parents) < 2:
-            return None
-        name = module.name.removeprefix("torch.nn.")
-        made = self.model.program.observations.calls.get(module)
-        if name == "TransformerEncoder" and made is not None:
-            inner = made[1].get(0, "encoder_layer")
-            made = self.model.program.observations.calls.get(values.resolved(inner)) if inner is not None else None
-        elif name not in _RECURRENT | _ENCODERS:
-            return None
-        if made is None or made[1].starred:
-            return None
-        flag = made[1].keywords.get("batch_first")
-        if flag is None:
-            is_short = len(made[1].positional) <= (3 if name in _RECURRENT else 5)
-            return False if is_short else None
-        flag = values.resolved(flag)
-        return flag.constant if isinstance(flag, values.Plain) and isinstance(flag.constant, bool) else None
-
-    def _steps_of(self, value: values.Tensor) -> tuple[Site, int] | None:
-        """The dimension that an operation takes for steps: the last one is taken, or all are averaged."""
-        if value.site is None or not value.parents:
-            return None
-        node = self.model.tree.node(value.site)
-        if value.op == operators.GETITEM and isinstance(node, ast.Subscript):
-            index = _index_of_last(node)
-            if index is None and ast.unparse(node.slice) in ("(:, 0)", ":, 0", "(:, 0, :)", ":, 0, :"):
-                is_encoder = isinstance(values.resolved(value.parents[0]), values.ModuleOutput)
-                return (value.site, 1) if is_encoder else None  # the token of the class
-            return (value.site, index) if index is not None else None
-        known = self.model.program.observations.calls.get(value) if value.op in _POOLING else None
-        given = known[1].get(0 if known[2] is not None else 1, "dim") if known is not None else None
-        number = values.resolved(given) if given is not None else None
-        constant = number.constant if isinstance(number, values.Plain) and number.is_literal else None
-        return (value.site, constant) if type(constant) is int and constant in (0, 1) else None
-
-    def _layer(self, value: values.Value) -> values.ModuleOutput | None:
-        """The layer of sequences whose output, of all steps, a value is."""
-        for _ in range(4):
-            value = values.resolved(value)
-            if isinstance(value, values.Component):
-                whole = values.resolved(value.parents[0])
-                is_output = isinstance(whole, values.ModuleOutput) and whole.key_of(value) == 0
-                return whole if is_output and self._is_of(whole, _RECURRENT) else None  # type: ignore[return-value]
-            if isinstance(value, values.ModuleOutput):
-                if self._is_of(value, _ENCODERS):
-                    return value
-                if not self._is_of(value, frozenset({"Dropout", "ReLU", "LayerNorm"})) or len(value.parents) < 2:
-                    return None
-                value = value.parents[1]
-            elif isinstance(value, values.Tensor) and value.op in _PASSING:
-                value = value.parents[0]
-            else:
-                return None
-        return None
-
-    def _is_of(self, value: values.Value, names: frozenset[str]) -> bool:
-        module = values.resolved(value.parents[0])
-        return isinstance(module, values.Module) and module.info is None and module.name.rpartition(".")[2] in names
-
-    def _is_single(self, given: values.Value) -> bool:
-        """Whether a layer gets a dimension of size 1, which may be either."""
-        given = values.resolved(given)
-        code = self.model.tree.code(given.site) if given.site is not None else ""
-        return isinstance(given, values.Tensor) and ("unsqueeze" in code or "None" in code or "1," in code)
-
-    def _positions(self, given: values.Value) -> tuple[Site, int] | None:
-        """Where positions are added to what a layer gets, and along which dimension: `x + pe[:x.size(0)]`."""
-        for _ in range(6):
-            given = values.resolved(given)
-            if isinstance(given, values.ModuleOutput):
-                is_dropout = (
-                    given.body is None and self._is_of(given, frozenset({"Dropout"})) and len(given.parents) > 1
-                )
-                inner = given.parents[1] if is_dropout else given.body
-                if inner is None:
-                    return None
-                given = inner
-            elif isinstance(given, values.Tensor) and given.op == operators.ADD and given.site is not None:
-                found = [self._place(item) for item in given.parents]
-                places = [item for item in found if item is not None]
-                return (given.site, places[0]) if len(places) == 1 else None
-            elif isinstance(given, values.Tensor) and given.op in _PASSING:
-                given = given.parents[0]
-            else:
-                return None
-        return None
-
-    def _place(self, positions: values.Value) -> int | None:
-        """The dimension of x whose size cuts positions off: 0 of `pe[:x.size(0)]`, 1 of `pe[:, :x.size(1)]`."""
-        positions = values.resolved(positions)
-        node = self.model.tree.node(positions.site) if positions.site is not None else None
-        if not isinstance(node, ast.Subscript) or not isinstance(positions, values.Tensor):
-            return None
-        parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-        cuts = [
-            (place, item) for place, item in enumerate(parts) if isinstance(item, ast.Slice) and item.upper is not None
-        ]
-        if len(cuts) != 1 or cuts[0][1].lower is not None:
-            return None
-        size = cuts[0][1].upper
-        if isinstance(size, ast.Call) and python_ast.called_name(size) == "size" and len(size.args) == 1:
-            number: ast.AST = size.args[0]
-        elif isinstance(size, ast.Subscript) and isinstance(size.value, ast.Attribute) and size.value.attr == "shape":
-            number = size.slice
-        else:
-            return None
-        is_same = isinstance(number, ast.Constant) and number.value == cuts[0][0]
-        return cuts[0][0] if is_same and cuts[0][0] in (0, 1) else None
 
     def report_Swapped(self, found: Swapped) -> None:
         other = "samples first" if found.steps == 0 else "steps first"
@@ -227,14 +109,3 @@ class StepsForSamples(Rule):
             related=[(found.layer, "the layer is made here")],
             help="make both agree: `batch_first=True` for (samples, steps, features)",
         )
-
-
-def _index_of_last(node: ast.Subscript) -> int | None:
-    """The dimension of which the last element is taken: 1 of `x[:, -1]`, 0 of `x[-1]`."""
-    parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-    for place, item in enumerate(parts[:2]):
-        if isinstance(item, ast.UnaryOp) and ast.unparse(item) == "-1":
-            return place
-        if not isinstance(item, ast.Slice) or item.lower or item.upper or item.step:
-            return None
-    return None

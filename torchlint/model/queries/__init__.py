@@ -8,6 +8,7 @@ from torchlint.lazy_import import submodules
 
 if TYPE_CHECKING:
     from torchlint.model.queries import (
+        attention,
         autograd_functions,
         byte_masks,
         changed_api,
@@ -18,12 +19,20 @@ if TYPE_CHECKING:
         masks,
         moved_modules,
         names,
+        numbers,
+        polarity,
+        precision,
         repeated_hooks,
+        scalars,
+        sequences,
         torch_classes,
+        transforms,
         version_guards,
+        written,
     )
 
 __all__ = [
+    "attention",
     "autograd_functions",
     "byte_masks",
     "changed_api",
@@ -34,9 +43,16 @@ __all__ = [
     "masks",
     "moved_modules",
     "names",
+    "numbers",
+    "polarity",
+    "precision",
     "repeated_hooks",
+    "scalars",
+    "sequences",
     "torch_classes",
+    "transforms",
     "version_guards",
+    "written",
 ]
 
 if not TYPE_CHECKING:
