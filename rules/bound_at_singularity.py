@@ -34,9 +34,9 @@ class BoundAtSingularity(Rule):
     """A clamp ends exactly where the next operation is infinite, or has an infinite gradient.
 
     ## What it does
-    Finds `acos(x.clamp(-1, 1))`, `sqrt(x.clamp(min=0))`, `log(x.clamp(min=0))` and `log(1 - p)` of a `p` that is clamped
-    to 1, in the graph of a loss. A bound of `1 - 1e-8` counts as 1: it is 1 in single precision. In preview: where
-    nobody knows whether gradients are computed.
+    Finds `acos(x.clamp(-1, 1))`, `sqrt(x.clamp(min=0))`, `log(x.clamp(min=0))` and `log(1 - p)` of a `p` that is
+    clamped to 1, in the graph of a loss. A bound of `1 - 1e-8` counts as 1: it is 1 in single precision. In preview:
+    where nobody knows whether gradients are computed.
 
     ## Why is this bad?
     The clamp stands there because values go beyond the bound. These become the bound itself. There the logarithm is

@@ -127,8 +127,8 @@ class ChangedDataset(Rule):
             statement = self.model.tree.parent(node)
             if node is not name and not isinstance(statement, ast.AugAssign):
                 return None
-        for node in sorted(stores, key=lambda item: item.lineno):
-            statement = self.model.tree.parent(node)
+        for store in sorted(stores, key=lambda item: item.lineno):
+            statement = self.model.tree.parent(store)
             if isinstance(statement, ast.AugAssign) and isinstance(statement.op, _SCALING):
                 return statement
         for node in nodes:

@@ -136,9 +136,9 @@ class InvertedMask(Rule):
         known = self.model.program.observations.calls.get(value)
         module = values.resolved(operands[0]) if isinstance(value, values.ModuleOutput) else None
         if known is not None and value.op == "scaled_dot_product_attention":
-            mask = known[1].get(3, "attn_mask")
-            if mask is not None:
-                yield mask, True, True
+            given = known[1].get(3, "attn_mask")
+            if given is not None:
+                yield given, True, True
         elif known is not None and isinstance(module, values.Module) and module.info is None:
             for index, name in enumerate(_LAYERS.get(module.name.rpartition(".")[2], ())):
                 given = known[1].get(index, name) if "mask" in name else None

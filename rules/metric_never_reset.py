@@ -105,7 +105,7 @@ class MetricNeverReset(Rule):
     def _of_loop(self, read: ast.Attribute, name: str, loop: ast.For) -> Iterator[NeverReset]:
         """A metric that is made once before a loop over epochs."""
         scope = self.model.tree.function_around(read) or self.model.tree.module
-        stores = [node for node in python_ast.walk(scope) if _is_store(node, name)]
+        stores = _stores(scope, name)
         made = written.assigned(stores[0], self.model.definitions) if len(stores) == 1 else None
         is_before = made is not None and made.lineno < loop.lineno
         inner = [item for item in self.model.tree.ancestors(read) if isinstance(item, ast.For)]
@@ -147,8 +147,10 @@ class MetricNeverReset(Rule):
         )
 
 
-def _is_store(node: ast.AST, name: str) -> bool:
-    return isinstance(node, ast.Name) and node.id == name and not isinstance(node.ctx, ast.Load)
+def _stores(scope: ast.AST, name: str) -> list[ast.Name]:
+    """Where a variable is set."""
+    nodes = (node for node in python_ast.walk(scope) if isinstance(node, ast.Name) and node.id == name)
+    return [node for node in nodes if not isinstance(node.ctx, ast.Load)]
 
 
 def _is_updated(name: str, loop: ast.AST) -> bool:

@@ -7,13 +7,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from torchlint import Category, Rule
-from torchlint.model.queries import names, written
+from torchlint.model.queries import collectives, names, written
 from torchlint.syntax import python_ast
 from torchlint.syntax.python_ast import Site
-
-
-_DEEPEST = 3
-"""Functions between a call and the sum over the processes."""
 
 
 class ReducedTotal(NamedTuple):
@@ -90,7 +86,7 @@ class ReducedRunningTotal(Rule):
         if not isinstance(call, ast.Call) or not total or [python_ast.dotted(item) for item in call.args] != [total]:
             return
         loop = self._loop(call)
-        if loop is None or self._is_conditional(call, loop) or not self._sums(call, self.model.definitions, _DEEPEST):
+        if loop is None or self._is_conditional(call, loop) or not collectives.sums(call, self.model.definitions):
             return
         stores = [
             self.model.tree.statement(node) for node in python_ast.walk(loop)
@@ -100,22 +96,6 @@ class ReducedRunningTotal(Rule):
         others = [item for item in stores if item is not assignment]
         if len(others) == 1 and _goes_on(others[0], total):
             yield ReducedTotal(python_ast.site_of(call), python_ast.site_of(others[0]), total)
-
-    def _sums(self, call: ast.Call, definitions: Definitions, steps: int) -> bool:
-        """Whether a call leads to a sum over the processes, in functions that divide nothing."""
-        if names.imported(call.func, definitions) == "torch.distributed.all_reduce":
-            operation = written.argument(call, 1, "op")
-            return operation is None or python_ast.dotted(operation).endswith(".SUM")
-        info = definitions.defined(python_ast.dotted(call.func)) or names.function(call.func, definitions)
-        node = getattr(info, "node", None)
-        if not steps or info is None or not isinstance(node, python_ast.FUNCTIONS):
-            return False
-        inside = list(ast.walk(node))
-        if any(isinstance(item, (ast.BinOp, ast.AugAssign)) and isinstance(item.op, ast.Div) for item in inside):
-            return False
-        within = info.definitions if hasattr(info, "definitions") else definitions
-        calls = [item for item in inside if isinstance(item, ast.Call)]
-        return any(self._sums(item, within, steps - 1) for item in calls)
 
     def _loop(self, call: ast.Call) -> ast.For | None:
         """The innermost loop around a call, in its own function."""

@@ -12,7 +12,7 @@ from torchlint.model.queries import names, transforms, written
 from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
-    from torchlint.model.definitions import ClassInfo, FunctionInfo
+    from torchlint.model.definitions import ClassInfo
     from torchlint.syntax.python_ast import Site
 
 _TARGET = LazyPattern(
@@ -93,12 +93,17 @@ class SeparateTransforms(Rule):
         for made in self.model.tree.of_type(ast.Call):
             given = [item for item in written.arguments_of(made) if isinstance(item, (ast.Name, ast.Call))]
             if any(transforms.first_of(item, transforms.GEOMETRIC, definitions) is not None for item in given):
-                info = definitions.class_named(python_ast.dotted(made.func))
-                for attribute, mask, call in self._pairs(info) if info is not None else ():
-                    item = self._given(made, attribute, info)  # type: ignore[arg-type]
-                    if item is not None:
-                        is_own = info.definitions is definitions  # type: ignore[union-attr]
-                        yield from self._found(call if is_own else made, item, mask)
+                owner = definitions.class_named(python_ast.dotted(made.func))
+                if owner is not None:
+                    yield from self._of_object(made, owner)
+
+    def _of_object(self, made: ast.Call, info: ClassInfo) -> Iterator[Separate]:
+        """Where a class applies a transform that its constructor is given at a call."""
+        for attribute, mask, call in self._pairs(info):
+            given = self._given(made, attribute, info)
+            if given is not None:
+                is_own = info.definitions is self.model.definitions
+                yield from self._found(call if is_own else made, given, mask)
 
     def _pairs(self, info: ClassInfo) -> Iterator[tuple[str, str, ast.Call]]:
         """The attributes that `__getitem__` calls for an image and for a mask, with the name of the mask and its call."""
@@ -109,10 +114,9 @@ class SeparateTransforms(Rule):
         for node in names.own_nodes(method.node):
             if isinstance(node, ast.Call) and _SEEDING.search(python_ast.dotted(node.func)):
                 return
-            is_call = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and len(node.args) == 1
-            if is_call and python_ast.dotted(node.func).count(".") == 1 and not node.keywords:  # type: ignore[union-attr]
-                if python_ast.dotted(node.func).startswith("self."):  # type: ignore[union-attr]
-                    calls.setdefault(node.func.attr, []).append(node)  # type: ignore[union-attr]
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and len(node.args) == 1:
+                if python_ast.dotted(node.func.value) == "self" and not node.keywords:
+                    calls.setdefault(node.func.attr, []).append(node)
         for attribute, found in calls.items():
             given = [self._names(item, info) for item in found]
             masks = [[name for name in names if _TARGET.search(name)] for names in given]

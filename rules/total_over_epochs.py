@@ -1,4 +1,4 @@
-"""Totals that go on from epoch to epoch, and are divided by the count of one; and counts that are off by one."""
+"""Totals that go on from epoch to epoch, and are divided by the count of one."""
 
 from __future__ import annotations
 
@@ -22,26 +22,16 @@ class NeverReset(NamedTuple):
     total: str
 
 
-class LastIndex(NamedTuple):
-    """The divisor at `division` is the last index of `enumerate`, which is one less than the number of batches."""
-
-    division: Site
-    loop: Site
-    index: str
-
-
 class TotalOverEpochs(Rule):
-    """An average of an epoch is divided by a number that does not count what was added.
+    """A sum that no epoch sets back is divided by the count of one epoch.
 
     ## What it does
-    Finds sums that start at 0 before the loop over epochs, grow with each batch, and are divided by `len(loader)` behind
-    the batches of each epoch. Finds as well sums that are divided behind the loop by the index of `enumerate`, which
-    ends at one less than the number of batches.
+    Finds sums that start at 0 before the loop over epochs, grow with each batch, and are divided by the length of the
+    loader, or of its dataset, behind the batches of each epoch.
 
     ## Why is this bad?
-    The loss of the second epoch contains that of the first, and so on: what is reported grows, though the model learns,
-    and schedules, early stopping and the choice of the best epoch go by it. With the last index as a count, each average
-    is too large, and a loader with one batch raises `ZeroDivisionError`.
+    The loss of the second epoch contains that of the first, and so on: what is reported grows, though the model learns.
+    Schedules, early stopping and the choice of the best epoch go by it.
 
     ## Example
     ```python
@@ -66,9 +56,9 @@ class TotalOverEpochs(Rule):
 
     code = "TL620"
     category = Category.CORRECTNESS
-    triggers = ((b"+=",), (b"/",), (b"for ",), (b"len", b"enumerate"), (b"torch",))
+    triggers = ((b"+=",), (b"/",), (b"for ",), (b"len",), (b"torch",))
 
-    def ask(self) -> Iterator[NeverReset | LastIndex]:
+    def ask(self) -> Iterator[NeverReset]:
         if self.model.is_test:
             return
         for addition in self.model.tree.of_type(ast.AugAssign):
@@ -86,15 +76,13 @@ class TotalOverEpochs(Rule):
                     start = self._start(total, epochs, loop, addition)
                     if start is not None and epochs in [*self.model.tree.ancestors(loop)]:
                         yield NeverReset(python_ast.site_of(division), python_ast.site_of(start), total)
-                if isinstance(divisor, ast.Name) and self._is_last_index(divisor, loop):
-                    yield LastIndex(python_ast.site_of(division), python_ast.site_of(loop), divisor.id)
 
     def _of_object(self, total: str, addition: ast.AugAssign, loop: ast.For) -> Iterator[NeverReset]:
         """An attribute that only `__init__` sets to 0, and that a loop over epochs divides by the count of one."""
         around = self.model.definitions.method_around(addition)
         if around is None or around.owner is None or around.name == "__init__":
             return
-        stores = [item for item in written.stores_of(total.removeprefix("self."), around.owner)]
+        stores = list(written.stores_of(total.removeprefix("self."), around.owner))
         others = [item for item in stores if self.model.tree.statement(item) is not addition]
         first = self.model.definitions.method_around(others[0]) if len(others) == 1 else None
         if first is None or first.name != "__init__":
@@ -118,11 +106,12 @@ class TotalOverEpochs(Rule):
         """Where a total is divided behind a loop, before anything else is assigned to it, and not scaled again."""
         scope = self.model.tree.function_around(loop) or self.model.tree.module
         for node in names.own_nodes(scope):
-            is_division = isinstance(node, (ast.BinOp, ast.AugAssign)) and isinstance(node.op, ast.Div)
-            if is_division and node.lineno > (loop.end_lineno or 0):  # type: ignore[attr-defined]
+            if not isinstance(node, (ast.BinOp, ast.AugAssign)) or not isinstance(node.op, ast.Div):
+                continue
+            if node.lineno > (loop.end_lineno or 0) and written_sums.dividend(node) == total:
                 around = self.model.tree.parent(node)
                 is_scaled = isinstance(around, ast.BinOp) and isinstance(around.op, (ast.Mult, ast.Div))
-                if written_sums.dividend(node) == total and not (is_scaled and not _is_percent(around)):
+                if not is_scaled or _is_percent(around):
                     yield node
 
     def _start(self, total: str, epochs: ast.For, loop: ast.For, addition: ast.AugAssign) -> ast.Assign | None:
@@ -143,27 +132,6 @@ class TotalOverEpochs(Rule):
                 return None
         return start
 
-    def _is_last_index(self, divisor: ast.Name, loop: ast.For) -> bool:
-        """Whether a name is the index that `enumerate(loader)` counts from 0, and nothing changes it."""
-        if not isinstance(loop.iter, ast.Call) or len(loop.iter.args) != 1 or loop.iter.keywords:
-            return False
-        inner = loop.iter
-        if python_ast.called_name(inner) in ("tqdm", "track") and isinstance(inner.args[0], ast.Call):
-            inner = inner.args[0]
-        if python_ast.called_name(inner) != "enumerate" or len(inner.args) != 1 or inner.keywords:
-            return False
-        target = loop.target.elts[0] if isinstance(loop.target, ast.Tuple) and loop.target.elts else None
-        if not isinstance(target, ast.Name) or target.id != divisor.id:
-            return False
-        scope = self.model.tree.function_around(loop) or self.model.tree.module
-        later = [
-            node for node in python_ast.walk(scope)
-            if isinstance(node, ast.Name) and node.id == divisor.id and not written.is_load(node)
-            and node is not target and target.lineno <= node.lineno <= divisor.lineno
-        ]  # fmt: skip
-        leaves = any(isinstance(node, (ast.Break, ast.Continue)) for node in python_ast.walk(loop))
-        return not later and not leaves and not any(item is loop for item in self.model.tree.ancestors(divisor))
-
     def report_NeverReset(self, found: NeverReset) -> None:
         self.report(
             found.division,
@@ -172,16 +140,8 @@ class TotalOverEpochs(Rule):
             help="set it to 0 at the start of each epoch",
         )
 
-    def report_LastIndex(self, found: LastIndex) -> None:
-        self.report(
-            found.division,
-            f"`{found.index}` is the last index, one less than the number of batches",
-            related=[(found.loop, "it counts from 0 here")],
-            help=f"divide by `{found.index} + 1`, or by the length of the loader",
-        )
 
-
-def _is_percent(around: ast.AST) -> bool:
+def _is_percent(around: ast.AST | None) -> bool:
     """`100 * x / n`."""
     sides = [around.left, around.right] if isinstance(around, ast.BinOp) else []
     return any(isinstance(item, ast.Constant) and item.value in (100, 100.0) for item in sides)

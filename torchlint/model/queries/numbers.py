@@ -38,8 +38,8 @@ def of(value: Value | None, program: Program, steps: int = _STEPS) -> float | No
 def literal(node: ast.AST | None) -> float | None:
     """The number that literals make: `-1 + 1e-6`."""
     if isinstance(node, ast.Constant):
-        is_number = isinstance(node.value, (int, float)) and not isinstance(node.value, bool)
-        return node.value if is_number else None
+        number = node.value
+        return number if isinstance(number, (int, float)) and not isinstance(number, bool) else None
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         inner = literal(node.operand)
         return -inner if inner is not None else None

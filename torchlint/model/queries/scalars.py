@@ -27,7 +27,7 @@ def reduction_of(value: Value, program: Program, steps: int = _MOST) -> Tensor |
     if value.op not in _ARITHMETIC:
         return None
     found = [reduction_of(item, program, steps - 1) for item in value.parents]
-    others = [item for item, known in zip(value.parents, found) if known is None]
+    others = [item for item, known in zip(value.parents, found, strict=True) if known is None]
     known = [item for item in found if item is not None]
     return known[0] if known and all(_is_number(item, program) for item in others) else None
 

@@ -57,7 +57,7 @@ class Sequences:
                 return (value.site, 1) if is_encoder else None  # the token of the class
             return (value.site, index) if index is not None else None
         taken = numbers.dimension(value, self._program) if value.op in _POOLING else None
-        return (value.site, taken) if taken in (0, 1) else None  # type: ignore[return-value]
+        return (value.site, taken) if taken in (0, 1) else None
 
     def layer(self, value: Value) -> ModuleOutput | None:
         """The layer of sequences whose output, of all steps, a value is."""

@@ -9,6 +9,7 @@ from torchlint.model.definitions import Definitions
 from torchlint.model.queries import names, written
 
 _TRANSFORM = LazyPattern(r"^torchvision\.transforms\.(?:v2\.)?(?:transforms\.)?(\w+)$")
+_STEPS = 3
 GEOMETRIC = frozenset(
     "RandomHorizontalFlip RandomVerticalFlip RandomRotation RandomCrop RandomResizedCrop RandomAffine "
     "RandomPerspective ElasticTransform".split()
@@ -38,10 +39,10 @@ def steps_of(node: ast.expr, definitions: Definitions) -> list[tuple[str, ast.ex
     return [(name_of(item, definitions), item) for item in items]
 
 
-def first_of(node: ast.expr, kinds: frozenset[str], definitions: Definitions) -> ast.expr | None:
+def first_of(node: ast.expr, kinds: frozenset[str], definitions: Definitions, steps: int = _STEPS) -> ast.expr | None:
     """The first transform of some kinds that an expression applies, perhaps under a condition."""
     made = written.value_of(node, definitions)
-    if isinstance(made, ast.IfExp):
-        found = [first_of(item, kinds, definitions) for item in (made.body, made.orelse)]
+    if isinstance(made, ast.IfExp) and steps:
+        found = [first_of(item, kinds, definitions, steps - 1) for item in (made.body, made.orelse)]
         return found[0] if found[0] is not None else found[1]
     return next((made for name, made in steps_of(node, definitions) if name in kinds), None)
