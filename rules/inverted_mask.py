@@ -35,10 +35,10 @@ class InvertedMask(Rule):
     """An attention mask hides what it should show, or everything.
 
     ## What it does
-    Finds masks of later positions (`tril`, `triu`) and of padding (`tokens != pad`, `arange(n) < lengths`) that are used
-    with the wrong polarity: in `masked_fill` and `torch.where` with minus infinity, in `nn.MultiheadAttention`, the
+    Finds masks of later positions (`tril`, `triu`) and of padding (`tokens != pad`, `arange(n) < lengths`) of the
+    wrong polarity: in `masked_fill` and `torch.where` with minus infinity, in `nn.MultiheadAttention`, the
     layers of `nn.Transformer`, and `scaled_dot_product_attention`. Finds as well `triu(ones)` without `diagonal=1`,
-    which hides each position from itself, and masks of 0 and 1 that are no booleans, which attention adds to the scores.
+    which hides each position from itself, and masks of 0 and 1 that are no booleans: attention adds these to scores.
 
     ## Why is this bad?
     `masked_fill` and the masks of `nn.MultiheadAttention` are True where attention is not allowed; the mask of

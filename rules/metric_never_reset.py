@@ -34,9 +34,9 @@ class MetricNeverReset(Rule):
     """A metric is read in each epoch and never reset.
 
     ## What it does
-    Finds metrics of torchmetrics that `compute()` reads in each epoch, by a loop or a hook of Lightning, and that nothing
-    resets. Lightning resets a metric only if the metric itself is logged, and not the result of `compute()`. In preview:
-    an `AverageMeter` that is made before the loop over epochs.
+    Finds metrics of torchmetrics that `compute()` reads in each epoch, by a loop or a hook of Lightning, and that
+    nothing resets. Lightning resets a metric only if the metric itself is logged, and not the result of `compute()`. In
+    preview: an `AverageMeter` that is made before the loop over epochs.
 
     ## Why is this bad?
     A metric adds up what it is updated with until `reset()`. From the second epoch on its value is that of all epochs

@@ -27,8 +27,8 @@ class PenaltyOverChannels(Rule):
     """A gradient penalty takes the norm over the channels, and not over a sample.
 
     ## What it does
-    Finds `(gradients.norm(2, dim=1) - 1) ** 2` of gradients from `autograd.grad` that nothing flattens, where the numbers
-    that mix real and false images have sizes (n, 1, 1, 1).
+    Finds `(gradients.norm(2, dim=1) - 1) ** 2` of gradients from `autograd.grad` that nothing flattens, where the
+    numbers that mix real and false images have sizes (n, 1, 1, 1).
 
     ## Why is this bad?
     The penalty of WGAN-GP holds for the gradient of a whole image. Over dimension 1 alone each pixel gets a norm of its

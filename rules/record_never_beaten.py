@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
 
 _INFINITE = LazyPattern(
-    r"""^(?:float\(\s*["']\+?inf(?:inity)?["']\s*\)|(?:np|numpy|math|torch)\.(?:inf|Inf|Infinity)|1e\d\d+|9{6,}(?:\.0?)?)$"""
+    r"""^(?:float\(\s*["']\+?inf(?:inity)?["']\s*\)|(?:np|numpy|math|torch)\.(?:inf|Inf|Infinity)"""
+    r"""|1e\d\d+|9{6,}(?:\.0?)?)$"""
 )
 _MIRRORED: dict[type[ast.cmpop], type[ast.cmpop]] = {ast.Gt: ast.Lt, ast.Lt: ast.Gt, ast.GtE: ast.LtE, ast.LtE: ast.GtE}
 

@@ -106,7 +106,7 @@ class SeparateTransforms(Rule):
                 yield from self._found(call if is_own else made, given, mask)
 
     def _pairs(self, info: ClassInfo) -> Iterator[tuple[str, str, ast.Call]]:
-        """The attributes that `__getitem__` calls for an image and for a mask, with the name of the mask and its call."""
+        """The attributes that `__getitem__` calls for an image and for a mask, with the mask's name and call."""
         method = info.methods.get("__getitem__")
         if method is None:
             return

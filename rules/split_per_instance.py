@@ -74,7 +74,7 @@ class SplitPerInstance(Rule):
     def ask(self) -> Iterator[Reshuffled]:
         for info in [] if self.model.is_test else self.model.definitions.classes.values():
             init = info.methods.get("__init__")
-            if (init is not None and "__getitem__" in info.methods) or (init is not None and self._is_dataset(info.bases)):
+            if init is not None and ("__getitem__" in info.methods or self._is_dataset(info.bases)):
                 yield from self._reshuffled(init)
 
     def _is_dataset(self, bases: list[str]) -> bool:

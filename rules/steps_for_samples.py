@@ -25,8 +25,8 @@ class StepsForSamples(Rule):
 
     ## What it does
     Finds `nn.LSTM`, `nn.GRU`, `nn.RNN` and `nn.TransformerEncoder` whose output is read as if time were the other
-    dimension: `out[:, -1]`, `out.mean(dim=1)` without `batch_first=True`, `out[-1]`, `out.mean(dim=0)` with it. Finds as
-    well positional encodings that are added along the samples: `x + pe[:x.size(0)]` before a layer with
+    dimension: `out[:, -1]`, `out.mean(dim=1)` without `batch_first=True`, `out[-1]`, `out.mean(dim=0)` with it. Finds
+    as well positional encodings that are added along the samples: `x + pe[:x.size(0)]` before a layer with
     `batch_first=True`.
 
     ## Why is this bad?

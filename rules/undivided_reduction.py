@@ -27,7 +27,7 @@ class UndividedReduction(Rule):
     Finds functions that call `all_reduce` for the gradients of parameters, with the sum, and divide nothing.
 
     ## Why is this bad?
-    Each process has the gradient of the mean of its own batch. Their sum is the gradient of the mean times the number of
+    Each process has the gradient of the mean of its own batch. Their sum is that of the mean times the number of
     processes: with eight processes the learning rate is eight times as large as it is written.
 
     ## Example

@@ -79,7 +79,7 @@ class UnsortedPairs(Rule):
         for site, first, second in self._pairs():
             listings = [self._listing(item) for item in (first, second)]
             labels = python_ast.dotted(first), python_ast.dotted(second)
-            if None in listings or labels in seen or ast.unparse(listings[0]) == ast.unparse(listings[1]):  # type: ignore[arg-type]
+            if labels in seen or len({ast.unparse(item) for item in listings if item is not None}) < len(listings):
                 continue
             if any(self._is_ordered(item) for item in (first, second)):
                 continue
