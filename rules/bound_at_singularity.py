@@ -31,7 +31,7 @@ class AtSingularity(NamedTuple):
 
 
 class BoundAtSingularity(Rule):
-    """A clamp ends exactly where the next operation is infinite, or has an infinite gradient.
+    """A clamp ends exactly where the next operation, or its gradient, is infinite.
 
     ## What it does
     Finds `acos(x.clamp(-1, 1))`, `sqrt(x.clamp(min=0))`, `log(x.clamp(min=0))` and `log(1 - p)` of a `p` that is
@@ -113,8 +113,8 @@ class BoundAtSingularity(Rule):
                 if numbers.of(first, self.model.program) != 1:
                     break
                 operand, factor, shift = values.resolved(second), -factor, factor
-            elif operand.op == "neg" or operand.op in _SHAPES:
-                factor = -factor if operand.op == "neg" else factor
+            elif operand.op == operators.NEG or operand.op in _SHAPES:
+                factor = -factor if operand.op == operators.NEG else factor
                 operand = values.resolved(operand.parents[0])
             else:
                 break
@@ -127,13 +127,13 @@ class BoundAtSingularity(Rule):
         if value.op == operators.POW and len(value.parents) == 2:
             power = numbers.of(value.parents[1], self.model.program)
             return (0.0,) if isinstance(power, float) and power < 1 else ()
-        return (1.0, -1.0) if value.op in _AT_ONE else (-1.0,) if value.op == "log1p" else ()
+        return (1.0, -1.0) if value.op in _AT_ONE else (-1.0,) if value.op == operators.LOG1P else ()
 
     def _bounds(self, clamp: values.Tensor) -> Iterator[tuple[float, bool]]:
         """The bounds of a clamp in single precision, and whether each is written exactly so."""
         program = self.model.program
         given = [numbers.argument(clamp, index, name, program) for index, name in enumerate(("min", "max"))]
-        given = given if clamp.op != "clamp_max" else [numbers.argument(clamp, 0, "max", program)]
+        given = given if clamp.op != operators.CLAMP_MAX else [numbers.argument(clamp, 0, "max", program)]
         for number in (numbers.of(item, program) for item in given):
             if number is not None:
                 is_one = number not in (1, -1) and abs(abs(number) - 1) < _HALF

@@ -42,13 +42,17 @@ class EpsilonOutside(Rule):
 
     ## Example
     ```python
-    def normalize(rewards):
+    import torch
+
+    def normalize(rewards: torch.Tensor):
         return (rewards - rewards.mean()) / rewards.std() + 1e-8
     ```
 
     Use instead:
     ```python
-    def normalize(rewards):
+    import torch
+
+    def normalize(rewards: torch.Tensor):
         return (rewards - rewards.mean()) / (rewards.std() + 1e-8)
     ```
     """

@@ -74,7 +74,7 @@ class FocalOfMean(Rule):
     def _mean_under(self, power: values.Tensor) -> values.Tensor | None:
         """The loss of which `exp(-loss)` is taken, if it is the mean of a batch."""
         operand = values.resolved(power.parents[0]) if power.parents else None
-        if not isinstance(operand, values.Tensor) or operand.op != "neg" or not operand.parents:
+        if not isinstance(operand, values.Tensor) or operand.op != operators.NEG or not operand.parents:
             return None
         loss = values.resolved(operand.parents[0])
         return loss if isinstance(loss, values.Tensor) and losses.is_mean(loss, self.model.tree) else None

@@ -125,7 +125,7 @@ class InvertedMask(Rule):
                 yield operands[1], False, False
         elif value.op == operators.WHERE and len(operands) == 3 and self._is_far(operands[2]):
             yield operands[0], True, False
-        elif value.op == "softmax" and operands:
+        elif value.op == operators.SOFTMAX and operands:
             scores = values.resolved(operands[0])
             is_sum = isinstance(scores, values.Tensor) and scores.op == operators.ADD
             for item in map(values.resolved, scores.parents if is_sum else ()):
@@ -135,7 +135,7 @@ class InvertedMask(Rule):
                         yield mask, False, False
         known = self.model.program.observations.calls.get(value)
         module = values.resolved(operands[0]) if isinstance(value, values.ModuleOutput) else None
-        if known is not None and value.op == "scaled_dot_product_attention":
+        if known is not None and value.op == operators.ATTENTION:
             given = known[1].get(3, "attn_mask")
             if given is not None:
                 yield given, True, True

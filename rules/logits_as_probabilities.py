@@ -9,6 +9,7 @@ from typing import NamedTuple
 from torchlint import Category, Rule
 from torchlint.model import values
 from torchlint.model.queries import endings, losses
+from torchlint.pytorch import operators
 from torchlint.syntax.python_ast import Site
 
 _COMPARISONS = frozenset({"compare", "gt", "ge", "lt", "le"})
@@ -78,7 +79,7 @@ class LogitsAsProbabilities(Rule):
             found = [item for item in self._outputs(operand) if item in scores] if operand is not None else []
             if found and asked.site is not None and asked.site not in seen:
                 seen.add(asked.site)
-                yield Compared(asked.site, scores[found[0]], asked.op == "round")
+                yield Compared(asked.site, scores[found[0]], asked.op == operators.ROUND)
 
     def _outputs(self, value: values.Value) -> Iterator[values.Value]:
         """A value in any shape and, of the output of a module that ends in no probabilities, the module."""
@@ -87,7 +88,7 @@ class LogitsAsProbabilities(Rule):
             if isinstance(value, (values.ModuleOutput, values.Component)):
                 break
             value = values.resolved(value.parents[0])
-        if isinstance(value, values.Tensor):
+        if isinstance(value, (values.Tensor, values.CallResult)):
             yield value
         if isinstance(value, values.ModuleOutput) and self.model.endings.of(value, _PROBABILITIES) is None:
             module = values.resolved(value.parents[0])
@@ -96,7 +97,7 @@ class LogitsAsProbabilities(Rule):
 
     def _asked(self, value: values.Tensor) -> values.Value | None:
         """What is compared with 0.5, or rounded."""
-        if value.op == "round" and len(value.parents) == 1:
+        if value.op == operators.ROUND and len(value.parents) == 1:
             return value.parents[0]
         if value.op not in _COMPARISONS or len(value.parents) != 2:
             return None

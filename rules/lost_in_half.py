@@ -12,8 +12,10 @@ from torchlint.pytorch import operators
 from torchlint.syntax.python_ast import Site
 
 _LARGEST = 65504.0
-_SMALLEST = {precision.HALF: 2.0**-25, precision.BFLOAT: 0.0}
-_BELOW_ONE = {precision.HALF: 2.0**-12, precision.BFLOAT: 2.0**-9}
+_HALF = "float16"
+_LOGARITHMS = frozenset({operators.LOG, operators.LOG1P})
+_SMALLEST = {_HALF: 2.0**-25, "bfloat16": 0.0}
+_BELOW_ONE = {_HALF: 2.0**-12, "bfloat16": 2.0**-9}
 """`1 - x` is 1 for a smaller number."""
 _FILLS = frozenset({operators.MASKED_FILL, operators.MASKED_FILL_})
 
@@ -87,13 +89,13 @@ class LostInHalf(Rule):
     def _lost(self, value: values.Tensor, dtype: str) -> Lost | None:
         if value.site is None or not value.parents:
             return None
-        if losses.loss_function(value) == "binary_cross_entropy" and dtype == precision.HALF:
+        if losses.loss_function(value) == "binary_cross_entropy" and dtype == _HALF:
             return Lost(value.site, "raises", 0, dtype)
-        if value.op in _FILLS and dtype == precision.HALF and len(value.parents) > 2:
+        if value.op in _FILLS and dtype == _HALF and len(value.parents) > 2:
             number = self._number(value.parents[2])
             if number is not None and _LARGEST < abs(number) < float("inf") and self._is_half(value.parents[0]):
                 return Lost(value.site, "large", number, dtype)
-        if value.op in ("log", "log1p") or (value.op == operators.DIV and len(value.parents) > 1):
+        if value.op in _LOGARITHMS or (value.op == operators.DIV and len(value.parents) > 1):
             return self._unprotected(value.parents[1 if value.op == operators.DIV else 0], value.op, dtype)
         return None
 
@@ -102,7 +104,7 @@ class LostInHalf(Rule):
         operand = values.resolved(operand)
         if not isinstance(operand, values.Tensor) or operand.site is None or not operand.parents:
             return None
-        if operand.op == "neg" and op == "log1p":
+        if operand.op == operators.NEG and op == operators.LOG1P:
             operand = values.resolved(operand.parents[0])
         if not isinstance(operand, values.Tensor) or operand.site is None or not operand.parents:
             return None
@@ -111,15 +113,15 @@ class LostInHalf(Rule):
             number = self._number(operand.parents[1])
             if number is not None and 0 < number < _SMALLEST[dtype] and self._is_half(inner):
                 return Lost(operand.site, "small", number, dtype)
-        if operand.op != "clamp" or not self._is_half(inner):
+        if operand.op != operators.CLAMP or not self._is_half(inner):
             return None
         low, high = (
             self._number(numbers.argument(operand, index, name, self.model.program))
             for index, name in enumerate(("min", "max"))
         )
-        if low is not None and 0 < low < _SMALLEST[dtype] and op != "log1p":
+        if low is not None and 0 < low < _SMALLEST[dtype] and op != operators.LOG1P:
             return Lost(operand.site, "small", low, dtype)
-        if high is not None and 0 < 1 - high < _BELOW_ONE[dtype] and op == "log1p":
+        if high is not None and 0 < 1 - high < _BELOW_ONE[dtype] and op == operators.LOG1P:
             return Lost(operand.site, "below one", high, dtype)
         return None
 

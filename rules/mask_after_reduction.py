@@ -72,9 +72,7 @@ class MaskAfterReduction(Rule):
     triggers = ((b"torch",), (b"*", b"mul"), (b"mean", b"sum"), (b"loss", b"Loss", b"mean", b"sum", b"cross_entropy"))
     calls = frozenset(
         "mse_loss cross_entropy nll_loss smooth_l1_loss binary_cross_entropy sum mean".split()
-    ) | frozenset(
-        "MSELoss CrossEntropyLoss NLLLoss BCELoss BCEWithLogitsLoss SmoothL1Loss binary_cross_entropy_with_logits".split()
-    )
+    ) | frozenset("MSELoss CrossEntropyLoss NLLLoss BCELoss BCEWithLogitsLoss SmoothL1Loss".split())
 
     def ask(self) -> Iterator[TooLate]:
         seen = set[Site]()

@@ -55,8 +55,8 @@ class TargetShapeBroadcast(Rule):
     are known: from `Linear(..., 1)`, `gather`, `keepdim=True`, `mean(dim=1)`, `max(1)`, `view(-1)`.
 
     Of a batch with known sizes also operands with different numbers of dimensions are found, such as (N, 1, D) and
-    (N, D). Batches of a `DataLoader` have known sizes where its dataset is a `TensorDataset`, or a subset of one, or where
-    the `__getitem__` of its dataset returns a number, or a tensor of known size. There
+    (N, D). Batches of a `DataLoader` have known sizes where its dataset is a `TensorDataset`, or a subset of one, or
+    where the `__getitem__` of its dataset returns a number, or a tensor of known size. There
     `(prediction == y).sum()` is found as well, in the same sizes. All other findings are in preview.
 
     ## Why is this bad?

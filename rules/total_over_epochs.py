@@ -35,7 +35,9 @@ class TotalOverEpochs(Rule):
 
     ## Example
     ```python
-    def fit(step, loader, epochs):
+    from torch.utils.data import DataLoader
+
+    def fit(step, loader: DataLoader, epochs):
         total = 0.0
         for epoch in range(epochs):
             for batch in loader:
@@ -45,7 +47,9 @@ class TotalOverEpochs(Rule):
 
     Use instead:
     ```python
-    def fit(step, loader, epochs):
+    from torch.utils.data import DataLoader
+
+    def fit(step, loader: DataLoader, epochs):
         for epoch in range(epochs):
             total = 0.0
             for batch in loader:

@@ -128,5 +128,5 @@ class TransformOrder(Rule):
             ),
         }
         message, related = messages[found.how]
-        advice = "divide means and deviations by 255" if found.how == "scale" else "change the order of the two"
+        advice = {"scale": "divide means and deviations by 255"}.get(found.how, "change the order of the two")
         self.report(found.site, message, related=[(found.other, related)], help=advice)

@@ -26,7 +26,7 @@ class UnsortedPair(NamedTuple):
 
 
 class UnsortedPairs(Rule):
-    """Two folders are listed in arbitrary order, and their files are paired by position.
+    """Files of two folders are paired by their position in unsorted listings.
 
     ## What it does
     Finds two lists of `os.listdir`, `glob.glob` or `Path.glob` that nothing sorts, and of which a dataset takes the

@@ -18,6 +18,7 @@ _KEEPING = frozenset("dropout masked_fill clone contiguous float to type_as half
     operators.ADD,
 }
 _PASSING = frozenset({"dropout", "contiguous", "clone", "float", "to"})
+_TRANSPOSING = frozenset({"transpose"})
 _MOST = 10
 
 
@@ -27,7 +28,7 @@ def softmax_of(weights: Value) -> Tensor | None:
         weights = resolved(weights)
         if not isinstance(weights, Tensor) or not weights.parents:
             return None
-        if weights.op == "softmax" or is_layer(weights):
+        if weights.op == operators.SOFTMAX or is_layer(weights):
             return weights
         if is_layer(weights, "Dropout"):
             weights = weights.parents[1]
@@ -65,9 +66,9 @@ def rank(scores: Value, model: Model) -> int | None:
             return ranks.pop() if len(ranks) == 1 else None
         if not isinstance(scores, Tensor) or not scores.parents:
             return None
-        if scores.op == "bmm":
+        if scores.op == operators.BMM:
             return 3
-        if scores.op == "matmul":
+        if scores.op == operators.MATMUL:
             known = {item.rank for item in model.shapes.types_of(scores)}
             is_known = len(known) == 1 and None not in known
             return known.pop() if is_known else _transposed_rank(scores, model.program)
@@ -81,7 +82,7 @@ def _transposed_rank(scores: Tensor, program: Program) -> int | None:
     """3 where a product transposes the dimensions 1 and 2 of its second factor."""
     factor = resolved(scores.parents[1]) if len(scores.parents) > 1 else None
     known = program.observations.calls.get(factor) if factor is not None else None
-    if known is None or not isinstance(factor, Tensor) or factor.op != "transpose":
+    if known is None or not isinstance(factor, Tensor) or factor.op not in _TRANSPOSING:
         return None
     given = {item.constant for item in map(resolved, known[1].positional) if isinstance(item, Plain)}
     return 3 if given == {1, 2} else None
