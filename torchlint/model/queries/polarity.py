@@ -72,7 +72,7 @@ class Polarities:
             return inner._replace(is_boolean=True)
         if mask.op in _NUMERIC:
             return inner._replace(is_boolean=False)
-        if mask.op == "logical_not" or (mask.op == operators.BITWISE and self._inverts(mask.site)):
+        if mask.op == operators.LOGICAL_NOT or (mask.op == operators.BITWISE and self._inverts(mask.site)):
             return inner.turned()
         return (
             inner if mask.op in _SAME or mask.op == operators.GETITEM or self._transposes_padding(mask, inner) else None
@@ -91,9 +91,9 @@ class Polarities:
             return None
         diagonal = self._diagonal(mask)
         is_boolean = any(item.arg == "dtype" and _is_bool(item.value) for item in node.keywords)
-        if mask.op == "tril" and diagonal == 0:
+        if mask.op == operators.TRIL and diagonal == 0:
             return Polarity(True, site, True, is_boolean=is_boolean)
-        if mask.op == "triu" and diagonal in (0, 1):
+        if mask.op == operators.TRIU and diagonal in (0, 1):
             return Polarity(False, site, True, masks_itself=diagonal == 0, is_boolean=is_boolean)
         return None
 
