@@ -123,9 +123,9 @@ class ChangedDataset(Rule):
         stores = [
             node for node in nodes if isinstance(node, ast.Name) and node.id == name.id and not written.is_load(node)
         ]
-        for node in stores:
-            statement = self.model.tree.parent(node)
-            if node is not name and not isinstance(statement, ast.AugAssign):
+        for store in stores:
+            statement = self.model.tree.parent(store)
+            if store is not name and not isinstance(statement, ast.AugAssign):
                 return None
         for store in sorted(stores, key=lambda item: item.lineno):
             statement = self.model.tree.parent(store)

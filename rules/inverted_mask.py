@@ -135,7 +135,7 @@ class InvertedMask(Rule):
                         yield mask, False, False
         known = self.model.program.observations.calls.get(value)
         module = values.resolved(operands[0]) if isinstance(value, values.ModuleOutput) else None
-        if known is not None and value.op == operators.ATTENTION:
+        if known is not None and value.op == operators.SCALED_DOT_PRODUCT_ATTENTION:
             given = known[1].get(3, "attn_mask")
             if given is not None:
                 yield given, True, True

@@ -18,6 +18,7 @@ _PAD = LazyPattern(r"(?i)(?:^|[._])pad(?:ding)?(?:_?(?:id|ids|idx|index|token|to
 _BOOLEAN = frozenset({"bool", "byte"})
 _NUMERIC = frozenset({"float", "half", "double", "long", "int"})
 _SAME = frozenset("unsqueeze squeeze expand view reshape repeat to cuda cpu type_as contiguous detach clone".split())
+_MOVING = frozenset({"transpose", "permute"})
 _TRIANGLES = frozenset({"tril", "triu"})
 _METHODS = {"eq": ast.Eq, "ne": ast.NotEq, "gt": ast.Gt, "lt": ast.Lt, "ge": ast.GtE, "le": ast.LtE}
 
@@ -79,7 +80,7 @@ class Polarities:
         )
 
     def _transposes_padding(self, mask: Tensor, inner: Polarity) -> bool:
-        return mask.op in ("transpose", "permute") and not inner.is_causal
+        return mask.op in _MOVING and not inner.is_causal
 
     def _of_triangle(self, mask: Tensor, site: Site) -> Polarity | None:
         """`tril(ones)` is true where attention is allowed, `triu(ones, diagonal=1)` where it is not."""
