@@ -98,9 +98,12 @@ class RefittedScaler(Rule):
 
     def _is_apart(self, first: ast.Call, second: ast.Call) -> bool:
         """Whether only one of two calls runs: in two branches of a condition."""
-        tree = self.model.tree
-        branches = [[item for item in tree.ancestors(call) if isinstance(item, ast.If)] for call in (first, second)]
-        return branches[0] != branches[1]
+        return self._arms(first) != self._arms(second)
+
+    def _arms(self, call: ast.Call) -> list[tuple[ast.If, bool]]:
+        """The conditions around a call, and whether it stands where each holds."""
+        around = [item for item in self.model.tree.ancestors(call) if isinstance(item, ast.If)]
+        return [(item, call.lineno <= (item.body[-1].end_lineno or 0)) for item in around]
 
     def report_Refitted(self, found: Refitted) -> None:
         self.report(
