@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from torchlint import Category, Confidence, Rule
+from torchlint import Category, Rule
 from torchlint.model.queries import names, written
 from torchlint.syntax import python_ast
 
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from torchlint.model.definitions import ClassInfo
     from torchlint.syntax.python_ast import Site
 
-_READS = frozenset({"compute", "avg", "average"})
 _PACKAGES = ("torchmetrics.", "torcheval.metrics.")
 _HOOKS = frozenset(
     f"{prefix}{stage}_epoch_end" for prefix in ("on_", "") for stage in ("train", "validation", "test")
@@ -27,7 +26,6 @@ class NeverReset(NamedTuple):
     site: Site
     made: Site
     name: str
-    is_metric: bool
 
 
 class MetricNeverReset(Rule):
@@ -35,8 +33,7 @@ class MetricNeverReset(Rule):
 
     ## What it does
     Finds metrics of torchmetrics that `compute()` reads in each epoch, by a loop or a hook of Lightning, and that
-    nothing resets. Lightning resets a metric only if the metric itself is logged, and not the result of `compute()`. In
-    preview: an `AverageMeter` that is made before the loop over epochs.
+    nothing resets. Lightning resets a metric only if the metric itself is logged, and not the result of `compute()`.
 
     ## Why is this bad?
     A metric adds up what it is updated with until `reset()`. From the second epoch on its value is that of all epochs
@@ -73,14 +70,14 @@ class MetricNeverReset(Rule):
 
     code = "TL631"
     category = Category.CORRECTNESS
-    triggers = ((b"torchmetrics", b"torcheval", b"Meter"), (b"compute", b".avg", b".average"))
+    triggers = ((b"torchmetrics", b"torcheval"), (b"compute",))
 
     def ask(self) -> Iterator[NeverReset]:
         if self.model.is_test or b"reset_all" in self.model.tree.source.code:
             return
         for read in self.model.tree.of_type(ast.Attribute):
             name = python_ast.dotted(read.value)
-            if read.attr not in _READS or not name:
+            if read.attr != "compute" or not name:
                 continue
             loop = self._epochs(read, name)
             if loop is not None and "." not in name:
@@ -93,12 +90,8 @@ class MetricNeverReset(Rule):
         for item in self.model.tree.ancestors(read):
             if isinstance(item, python_ast.FUNCTIONS):
                 return None
-            if isinstance(item, ast.For):
-                inner = [
-                    node
-                    for node in python_ast.walk(item)
-                    if isinstance(node, (ast.For, ast.While)) and node is not item
-                ]
+            if isinstance(item, ast.For) and _counts(item):
+                inner = [node for node in python_ast.walk(item) if isinstance(node, ast.For) and not _counts(node)]
                 return item if any(_is_updated(name, node) for node in inner) else None
         return None
 
@@ -109,33 +102,35 @@ class MetricNeverReset(Rule):
         made = written.assigned(stores[0], self.model.definitions) if len(stores) == 1 else None
         is_before = made is not None and made.lineno < loop.lineno
         inner = [item for item in self.model.tree.ancestors(read) if isinstance(item, ast.For)]
-        kind = self._kind(made) if is_before and made is not None else None
-        if made is not None and kind is not None and not _is_handled(name, scope) and inner[0] is loop:
-            yield NeverReset(python_ast.site_of(read), python_ast.site_of(made), name, kind)
+        if (
+            made is not None
+            and is_before
+            and self._is_metric(made)
+            and not _is_handled(name, scope)
+            and inner[0] is loop
+        ):
+            yield NeverReset(python_ast.site_of(read), python_ast.site_of(made), name)
 
     def _of_hook(self, read: ast.Attribute, name: str) -> Iterator[NeverReset]:
         """A metric of a Lightning module that a hook reads at the end of each epoch."""
         around = self.model.definitions.method_around(read)
-        if around is None or around.owner is None or around.name not in _HOOKS or read.attr != "compute":
+        if around is None or around.owner is None or around.name not in _HOOKS:
             return
         stores = list(written.stores_of(name.removeprefix("self."), around.owner))
         made = written.assigned(stores[0], self.model.definitions) if len(stores) == 1 else None
-        if made is not None and self._kind(made) and self._is_lightning(around.owner):
+        if made is not None and self._is_metric(made) and self._is_lightning(around.owner):
             if not _is_handled(name, around.owner.node):
-                yield NeverReset(python_ast.site_of(read), python_ast.site_of(made), name, True)
+                yield NeverReset(python_ast.site_of(read), python_ast.site_of(made), name)
 
     def _is_lightning(self, info: ClassInfo) -> bool:
         return any(isinstance(item, str) and item.endswith("LightningModule") for item in info.ancestors())
 
-    def _kind(self, made: ast.expr) -> bool | None:
-        """Whether an expression makes a metric (True) or a meter (False); None: neither."""
+    def _is_metric(self, made: ast.expr) -> bool:
+        """Whether an expression makes a metric."""
         while isinstance(made, ast.Call) and isinstance(made.func, ast.Attribute) and made.func.attr == "to":
             made = made.func.value
-        if not isinstance(made, ast.Call):
-            return None
-        if names.imported(made.func, self.model.definitions).startswith(_PACKAGES):
-            return True
-        return False if python_ast.dotted(made.func).endswith("AverageMeter") else None
+        is_call = isinstance(made, ast.Call)
+        return is_call and names.imported(made.func, self.model.definitions).startswith(_PACKAGES)
 
     def report_NeverReset(self, found: NeverReset) -> None:
         self.report(
@@ -143,7 +138,6 @@ class MetricNeverReset(Rule):
             f"nothing resets `{found.name}`: from the second epoch on this is the value of all epochs together",
             related=[(found.made, "it is made once, here")],
             help=f"call `{found.name}.reset()` at the end of each epoch",
-            confidence=Confidence.HIGH if found.is_metric else Confidence.LOW,
         )
 
 
@@ -167,3 +161,8 @@ def _is_handled(name: str, scope: ast.AST) -> bool:
         if isinstance(node, ast.Call) and any(python_ast.dotted(item) == name for item in written.arguments_of(node)):
             return True
     return False
+
+
+def _counts(loop: ast.For) -> bool:
+    """Whether a loop counts, as one over epochs does."""
+    return isinstance(loop.iter, ast.Call) and python_ast.called_name(loop.iter) in ("range", "trange")
