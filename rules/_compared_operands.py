@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from typing import TYPE_CHECKING
 
 from torchlint.model import values
@@ -10,6 +11,7 @@ from torchlint.pytorch import operators
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from torchlint.index import FileIndex
     from torchlint.model.shapes.tensor_type import TensorType
 
 _AMOUNTS = frozenset({operators.POW, operators.SQUARE, operators.ABS})

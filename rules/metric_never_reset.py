@@ -129,8 +129,8 @@ class MetricNeverReset(Rule):
         """Whether an expression makes a metric."""
         while isinstance(made, ast.Call) and isinstance(made.func, ast.Attribute) and made.func.attr == "to":
             made = made.func.value
-        is_call = isinstance(made, ast.Call)
-        return is_call and names.imported(made.func, self.model.definitions).startswith(_PACKAGES)
+        qualified = names.imported(made.func, self.model.definitions) if isinstance(made, ast.Call) else ""
+        return qualified.startswith(_PACKAGES)
 
     def report_NeverReset(self, found: NeverReset) -> None:
         self.report(

@@ -118,6 +118,10 @@ class TargetShapeBroadcast(Rule):
         names_loss = any(name.encode() in code for name in cls.calls)
         return names_loss or b"TensorDataset" in code or (b"mean" in code and any(word in code for word in _SQUARES))
 
+    @classmethod
+    def concerns(cls, index: FileIndex) -> bool:
+        return index.names_one(cls.calls) or compared.may_average(index) or compared.may_count(index)
+
     def ask(self) -> Iterator[BroadcastTarget | CrossedSamples | BroadcastMetric]:
         for event, loss in self.model.endings.losses(*_LOSSES):
             operands = losses.operands(loss)

@@ -45,7 +45,9 @@ OPERATORS: dict[str, Operator] = {
     "adaptive_max_pool3d": _op("self output_size", self="self"),
     "add": _op("self other alpha", self="", other=""),
     "addbmm": _op("self batch1 batch2 beta alpha", self="", batch1="batch2", batch2="batch1"),
-    "addcdiv": _op("self tensor1 tensor2 value", self="tensor2", tensor1="tensor2", tensor2="tensor1 tensor2"),
+    "addcdiv": _op(
+        "self tensor1 tensor2 value", self="tensor2", tensor1="tensor2", tensor2="tensor1 tensor2"
+    ),
     "addcmul": _op("self tensor1 tensor2 value", self="", tensor1="tensor2", tensor2="tensor1"),
     "addmm": _op("self mat1 mat2 beta alpha", self="", mat1="mat2", mat2="mat1"),
     "addmv": _op("self mat vec beta alpha", self="", mat="vec", vec="mat"),
@@ -75,8 +77,12 @@ OPERATORS: dict[str, Operator] = {
     "atleast_2d": _op("self", self=""),
     "atleast_3d": _op("self", self=""),
     "avg_pool1d": _op("self kernel_size stride padding ceil_mode count_include_pad", self="self"),
-    "avg_pool2d": _op("self kernel_size stride padding ceil_mode count_include_pad divisor_override", self="self"),
-    "avg_pool3d": _op("self kernel_size stride padding ceil_mode count_include_pad divisor_override", self="self"),
+    "avg_pool2d": _op(
+        "self kernel_size stride padding ceil_mode count_include_pad divisor_override", self="self"
+    ),
+    "avg_pool3d": _op(
+        "self kernel_size stride padding ceil_mode count_include_pad divisor_override", self="self"
+    ),
     "baddbmm": _op("self batch1 batch2 beta alpha", self="", batch1="batch2", batch2="batch1"),
     "batch_norm": _op(
         "self running_mean running_var weight bias training momentum eps",
@@ -285,7 +291,9 @@ OPERATORS: dict[str, Operator] = {
     "glu": _op("self dim", self="self"),
     "gradient": _op("self spacing dim edge_order", self=""),
     "grid_sample": _op("self grid mode padding_mode align_corners", self="self grid", grid="self grid"),
-    "group_norm": _op("self num_groups weight bias eps", self="self weight", weight="self weight", bias="self weight"),
+    "group_norm": _op(
+        "self num_groups weight bias eps", self="self weight", weight="self weight", bias="self weight"
+    ),
     "gumbel_softmax": _op("logits tau hard eps dim", logits="result"),
     "hardshrink": _op("self lambd", self="self"),
     "hardsigmoid": _op("self inplace", self="self"),
@@ -318,7 +326,9 @@ OPERATORS: dict[str, Operator] = {
     ),
     "interpolate": _op("self size scale_factor mode align_corners recompute_scale_factor antialias", self=""),
     "inverse": _op("self", self="result"),
-    "kl_div": _op("self target size_average reduce reduction log_target", self="target", target="self target"),
+    "kl_div": _op(
+        "self target size_average reduce reduction log_target", self="target", target="self target"
+    ),
     "kron": _op("self other", self="", other=""),
     "kthvalue": _op("self k dim keepdim", self="result.1"),
     "l1_loss": _op("self target size_average reduce reduction weight", self="", target=""),
@@ -417,10 +427,14 @@ OPERATORS: dict[str, Operator] = {
     "mode": _op("self dim keepdim", self="result.1"),
     "moveaxis": _op("self source destination", self=""),
     "movedim": _op("self source destination", self=""),
-    "mse_loss": _op("self target size_average reduce reduction weight", self="self target", target="self target"),
+    "mse_loss": _op(
+        "self target size_average reduce reduction weight", self="self target", target="self target"
+    ),
     "msort": _op("self", self=""),
     "mul": _op("self other", self="other", other="self"),
-    "multi_margin_loss": _op("self target p margin weight size_average reduce reduction", self="self target weight"),
+    "multi_margin_loss": _op(
+        "self target p margin weight size_average reduce reduction", self="self target weight"
+    ),
     "multilabel_margin_loss": _op("self target size_average reduce reduction", self="self target"),
     "multilabel_soft_margin_loss": _op(
         "self target weight size_average reduce reduction", self="self target", target=""
@@ -519,7 +533,9 @@ OPERATORS: dict[str, Operator] = {
     "sinh": _op("self", self="self"),
     "slice_scatter": _op("self src dim start end step", self="", src=""),
     "slogdet": _op("self", self="self result.0"),
-    "smooth_l1_loss": _op("self target size_average reduce reduction beta", self="self target", target="self target"),
+    "smooth_l1_loss": _op(
+        "self target size_average reduce reduction beta", self="self target", target="self target"
+    ),
     "soft_margin_loss": _op("self target size_average reduce reduction", self="self target"),
     "softmax": _op("self dim dtype", self="result"),
     "softmin": _op("self dim _stacklevel dtype", self="result"),
@@ -568,7 +584,8 @@ OPERATORS: dict[str, Operator] = {
     "std": _op("self dim correction keepdim", self="self result"),
     "std_mean": _op("self dim correction keepdim", self="self result.0"),
     "stft": _op(
-        "self n_fft hop_length win_length window center pad_mode normalized onesided return_complex align_to_window",
+        "self n_fft hop_length win_length window center pad_mode normalized onesided return_complex "
+        "align_to_window",
         self="self window",
         window="",
     ),
@@ -601,7 +618,9 @@ OPERATORS: dict[str, Operator] = {
     "transpose": _op("self dim0 dim1", self=""),
     "trapezoid": _op("y x dim", y="", x=""),
     "trapz": _op("y x dim", y="", x=""),
-    "triangular_solve": _op("self A upper transpose unitriangular", self="self A result.0", A="self A result.0"),
+    "triangular_solve": _op(
+        "self A upper transpose unitriangular", self="self A result.0", A="self A result.0"
+    ),
     "tril": _op("self diagonal", self=""),
     "triplet_margin_loss": _op(
         "anchor positive negative margin p eps swap size_average reduce reduction",
