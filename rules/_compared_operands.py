@@ -9,7 +9,10 @@ from torchlint.model import values
 from torchlint.pytorch import operators
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from torchlint.index import FileIndex
+    from torchlint.model.shapes.tensor_type import TensorType
 
 _AMOUNTS = frozenset({operators.POW, operators.SQUARE, operators.ABS})
 _INSERTED = frozenset("unsqueeze view reshape getitem expand".split())
@@ -59,3 +62,24 @@ def counted_hits(value: values.Value) -> tuple[values.Value, values.Value] | Non
 def _is_meant(*operands: values.Value) -> bool:
     """Whether one of two operands is made a column on purpose."""
     return any(isinstance(item, values.Tensor) and item.op in _INSERTED for item in operands)
+
+
+def crossed(first: Sequence[TensorType], second: Sequence[TensorType]) -> tuple[int, int] | None:
+    """The numbers of dimensions of two tensors with samples first, if these are broadcast against other dimensions."""
+    pairs = [(left, right) for left in first for right in second]
+    if not pairs or not all(_is_crossed(left, right) for left, right in pairs):
+        return None
+    return len(pairs[0][0].sizes), len(pairs[0][1].sizes)
+
+
+def _is_crossed(left: TensorType, right: TensorType) -> bool:
+    """Whether two shapes of different rank can be broadcast, all sizes known, with two dimensions at least in each."""
+    long, short = sorted((left, right), key=lambda item: -len(item.sizes))
+    if left.is_open or right.is_open or len(long.sizes) == len(short.sizes) or len(short.sizes) < 2:
+        return False
+    if None in (*long.sizes[1:], *short.sizes):
+        return False
+    aligned = zip(long.sizes[-len(short.sizes) :], short.sizes, strict=True)
+    return all(
+        one == other or 1 in (getattr(one, "number", None), getattr(other, "number", None)) for one, other in aligned
+    )

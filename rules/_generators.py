@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from collections import defaultdict
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -18,17 +17,13 @@ _MOST_OBJECTS = 40
 
 def held_by(dataset: values.Value, model: Model) -> Iterator[tuple[values.Value, str, ast.Call]]:
     """The generators that a dataset holds: the object that has one, the name of its attribute, and where it is made."""
-    attributes: dict[values.Value, dict[str, values.Value]] = defaultdict(dict)
-    for trace in model.program.traces:
-        for (owner, name), value in trace.heap.items():
-            attributes[owner][name] = values.resolved(value)
     stack, seen = [dataset], set[values.Value]()
     while stack and len(seen) < _MOST_OBJECTS:
         owner = stack.pop()
         if owner in seen:
             continue
         seen.add(owner)
-        known = attributes.get(owner, {})
+        known = model.datasets.attributes.get(owner, {})
         if not known and isinstance(owner, values.Module) and owner.info is not None:
             known = model.program.attributes_of(owner.info)
         for name, value in known.items():

@@ -32,6 +32,13 @@ class BroadcastTarget(NamedTuple):
     """Whether both are of a batch of a loader whose dataset is known."""
 
 
+class CrossedSamples(NamedTuple):
+    """The operands of the loss at `loss` have these numbers of dimensions, and samples meet other dimensions."""
+
+    loss: Site
+    ranks: tuple[int, int]
+
+
 class BroadcastMetric(NamedTuple):
     """Equal elements are counted at `metric` between a column and a tensor of one dimension."""
 
@@ -47,8 +54,9 @@ class TargetShapeBroadcast(Rule):
     `(a - b).pow(2).mean()`, between a column of size (N, 1) and a tensor of one dimension, where the dimensions of both
     are known: from `Linear(..., 1)`, `gather`, `keepdim=True`, `mean(dim=1)`, `max(1)`, `view(-1)`.
 
-    Batches of a `DataLoader` have known sizes where its dataset is a `TensorDataset`, or a subset of one, or where the
-    `__getitem__` of its dataset returns a number, or a tensor of known size. There
+    Of a batch with known sizes also operands with different numbers of dimensions are found, such as (N, 1, D) and
+    (N, D). Batches of a `DataLoader` have known sizes where its dataset is a `TensorDataset`, or a subset of one, or
+    where the `__getitem__` of its dataset returns a number, or a tensor of known size. There
     `(prediction == y).sum()` is found as well, in the same sizes. All other findings are in preview.
 
     ## Why is this bad?
@@ -114,11 +122,15 @@ class TargetShapeBroadcast(Rule):
     def concerns(cls, index: FileIndex) -> bool:
         return index.names_one(cls.calls) or compared.may_average(index) or compared.may_count(index)
 
-    def ask(self) -> Iterator[BroadcastTarget | BroadcastMetric]:
+    def ask(self) -> Iterator[BroadcastTarget | CrossedSamples | BroadcastMetric]:
         for event, loss in self.model.endings.losses(*_LOSSES):
             operands = losses.operands(loss)
             if len(operands) > 1 and (column := self._column(operands[0], operands[1])) is not None:
                 yield BroadcastTarget(event.site, column, self._are_of_batch(*operands[:2]))
+            elif len(operands) > 1 and self._are_of_batch(*operands[:2]):
+                ranks = compared.crossed(*(self.model.shapes.types_of(item) for item in operands[:2]))
+                if ranks is not None:
+                    yield CrossedSamples(event.site, ranks)
         for event in (event for trace in self.model.program.traces for event in trace.of(events.Compute)):
             operands_ = compared.squared_difference(event.value)
             if operands_ is not None and (column := self._column(*operands_)) is not None:
@@ -153,6 +165,13 @@ class TargetShapeBroadcast(Rule):
             _message("loss", answer.column_first),
             help=_ADVICE,
             confidence=Confidence.HIGH if answer.is_sure else Confidence.LOW,
+        )
+
+    def report_CrossedSamples(self, answer: CrossedSamples) -> None:
+        self.report(
+            answer.loss,
+            f"the loss is between {answer.ranks[0]} and {answer.ranks[1]} dimensions: each sample is compared with all",
+            help="give both the same shape, as by `flatten(1)` or `squeeze(1)`",
         )
 
     def report_BroadcastMetric(self, answer: BroadcastMetric) -> None:

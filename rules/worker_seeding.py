@@ -120,11 +120,7 @@ class WorkerSeeding(Rule):
         classes = [item for item in info.ancestors() if isinstance(item, definitions.ClassInfo)]
         stores = {method for item in classes for method in item.assigned.get(name, ())}
         made = [item.methods["__init__"] for item in classes if "__init__" in item.methods]
-        nodes = (node for init in made for node in names.own_nodes(init.node) if isinstance(node, ast.Call))
-        return bool(stores) and stores <= {
-            "__init__",
-            *(python_ast.dotted(node.func).rpartition(".")[2] for node in nodes),
-        }
+        return bool(stores) and stores <= {"__init__", *(name for init in made for name in _called_on_itself(init))}
 
     # -- the function for the workers -----------------------------------------------------------------
 
@@ -283,6 +279,15 @@ class WorkerSeeding(Rule):
         if not is_imported or len(replaced) < len(sites):
             return None
         return edits.Change("seed with PyTorch's seed", replaced)
+
+
+def _called_on_itself(method: definitions.FunctionInfo) -> Iterator[str]:
+    """The methods that a method calls on its own object: `self.reset()`, `super().reset()`."""
+    for node in names.own_nodes(method.node):
+        owner = node.func.value if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else None
+        is_super = isinstance(owner, ast.Call) and python_ast.dotted(owner.func) == "super"
+        if owner is not None and (is_super or python_ast.dotted(owner) in method.parameters[:1]):
+            yield node.func.attr  # type: ignore[attr-defined]
 
 
 def _reads(method: definitions.FunctionInfo, name: str) -> bool:

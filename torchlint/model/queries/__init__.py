@@ -8,35 +8,53 @@ from torchlint.lazy_import import submodules
 
 if TYPE_CHECKING:
     from torchlint.model.queries import (
+        attention,
         autograd_functions,
         byte_masks,
         changed_api,
         clipping,
+        collectives,
         endings,
         initial_weights,
         losses,
         masks,
         moved_modules,
         names,
+        numbers,
+        polarity,
+        precision,
         repeated_hooks,
+        scalars,
+        sequences,
         torch_classes,
+        transforms,
         version_guards,
+        written,
     )
 
 __all__ = [
+    "attention",
     "autograd_functions",
     "byte_masks",
     "changed_api",
     "clipping",
+    "collectives",
     "endings",
     "initial_weights",
     "losses",
     "masks",
     "moved_modules",
     "names",
+    "numbers",
+    "polarity",
+    "precision",
     "repeated_hooks",
+    "scalars",
+    "sequences",
     "torch_classes",
+    "transforms",
     "version_guards",
+    "written",
 ]
 
 if not TYPE_CHECKING:

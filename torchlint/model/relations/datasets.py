@@ -63,6 +63,15 @@ class Datasets:
         self._program = program
         self._observed = program.observations
 
+    @cached_property
+    def attributes(self) -> dict[Value, dict[str, Value]]:
+        """The attributes of objects, as the program leaves them: what datasets and their transforms hold."""
+        found: dict[Value, dict[str, Value]] = {}
+        for trace in self._program.traces:
+            for (owner, name), value in trace.heap.items():
+                found.setdefault(owner, {})[name] = resolved(value)
+        return found
+
     # -- parts of datasets ------------------------------------------------------------------------------
 
     def whole(self, value: Value) -> Value:

@@ -23,6 +23,7 @@ from torchlint.syntax.python_ast import Site
 _VIEWS = frozenset({"view", "reshape"})
 _REST = Size.of(-1)
 _MAX_TRANSPOSES = 4
+_LINEAR = "linear"
 
 
 class Displaced(NamedTuple):
@@ -118,7 +119,17 @@ class Order:
         rank = self._ranks.get(place[0])
         if rank is not None:
             return tuple(case.dimension(place, index) for index in range(rank))
+        if isinstance(place[0], ModuleOutput) and depth:
+            return self._projected(case, place[0], type_.size(-1), depth)
         return self._transposed(case, place[0], depth) if isinstance(place[0], Tensor) and depth else None
+
+    def _projected(self, case: Case, output: ModuleOutput, last: Known, depth: int) -> tuple[Known, ...] | None:
+        """The sizes of what a linear layer gives: those of its input but for the last one."""
+        layer = case.layer(resolved(output.parents[0]))
+        if layer is None or layer.kind != _LINEAR or len(output.parents) < 2:
+            return None
+        sizes = self._known_sizes(case, output.parents[1], depth - 1)
+        return (*sizes[:-1], last) if sizes else None
 
     def _transposed(self, case: Case, value: Tensor, depth: int) -> tuple[Known, ...] | None:
         """The sizes of what `transpose` makes of a tensor whose sizes are told by its shape."""

@@ -1,0 +1,94 @@
+"""Probabilities that go through a sigmoid or softmax once more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from torchlint import Category, Rule
+from torchlint.model import events, values
+
+if TYPE_CHECKING:
+    from torchlint.syntax.python_ast import Site
+
+_ACTIVATIONS = {"Sigmoid": "sigmoid", "Softmax": "softmax", "LogSoftmax": "log_softmax"}
+_TWICE = {"sigmoid": {"sigmoid"}, "softmax": {"softmax"}, "log_softmax": {"softmax", "log_softmax"}}
+"""By activation, those whose results it must not be given."""
+
+
+class Twice(NamedTuple):
+    """The activation `name` at `site` is given the result of one at `first`."""
+
+    site: Site
+    first: Site
+    name: str
+
+
+class ActivationTwice(Rule):
+    """A sigmoid of a sigmoid, or a softmax of a softmax.
+
+    ## What it does
+    Finds `torch.sigmoid`, `softmax` and `log_softmax` that are given what surely is the result of the same activation,
+    also through modules: `torch.sigmoid(model(x))` of a model that ends in `nn.Sigmoid`.
+
+    ## Why is this bad?
+    A sigmoid of a probability is between 0.5 and 0.73: compared with 0.5 it predicts 1 for everything. A softmax of a
+    softmax is nearly uniform. Confidences are wrong, and gradients are small.
+
+    ## Example
+    ```python
+    import torch
+    from torch import nn
+
+    model = nn.Sequential(nn.Linear(8, 1), nn.Sigmoid())
+
+    def predict(x):
+        return torch.sigmoid(model(x)) > 0.5
+    ```
+
+    Use instead:
+    ```python
+    import torch
+    from torch import nn
+
+    model = nn.Sequential(nn.Linear(8, 1), nn.Sigmoid())
+
+    def predict(x):
+        return model(x) > 0.5
+    ```
+
+    ## References
+    - [torch.sigmoid](https://docs.pytorch.org/docs/stable/generated/torch.sigmoid.html)
+    """
+
+    code = "TL533"
+    category = Category.CORRECTNESS
+    triggers = ((b"torch",), (b"igmoid", b"oftmax"))
+    calls = frozenset({"sigmoid", "softmax", "log_softmax", "Sigmoid", "Softmax"})
+
+    def ask(self) -> Iterator[Twice]:
+        for trace in [] if self.model.is_test else self.model.program.traces:
+            for event in trace.of(events.Compute):
+                name, operand = self._activation(event.value)
+                if operand is not None and name in _TWICE:
+                    first = self.model.endings.of(operand, _TWICE[name])
+                    if first is not None and first != event.site:
+                        yield Twice(event.site, first, name)
+
+    def _activation(self, value: values.Tensor) -> tuple[str, values.Value | None]:
+        """The activation that a value is the result of, and what it is given."""
+        if isinstance(value, values.ModuleOutput):
+            module = values.resolved(value.parents[0])
+            if not isinstance(module, values.Module) or module.info is not None or len(value.parents) < 2:
+                return "", None
+            return _ACTIVATIONS.get(module.name.removeprefix("torch.nn."), ""), value.parents[1]
+        return value.op, value.parents[0] if value.parents else None
+
+    def report_Twice(self, found: Twice) -> None:
+        first = "a softmax" if found.name != "sigmoid" else "a sigmoid"
+        self.report(
+            found.site,
+            f"`{found.name}` is given the result of {first}: these are probabilities already",
+            related=[(found.first, "they are made here")],
+            help="leave one of the two out",
+        )

@@ -1,0 +1,150 @@
+"""Bounds that end exactly where an operation has an infinite value or gradient."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from torchlint import Category, Confidence, Rule
+from torchlint.model import events, values
+from torchlint.model.queries import masks, numbers
+from torchlint.pytorch import operators
+from torchlint.syntax.python_ast import Site
+
+_CLAMPS = frozenset({"clamp", "clip", "clamp_min", "clamp_max", "clamp_"})
+_AT_ZERO = frozenset({"log", "log2", "log10", "sqrt", "rsqrt", "reciprocal"})
+_AT_ONE = frozenset({"acos", "arccos", "asin", "arcsin", "atanh", "arctanh", "erfinv"})
+_SHAPES = frozenset("view reshape squeeze unsqueeze flatten float getitem contiguous".split())
+_HALF = 2.0**-25
+"""`1 - x` is 1 in single precision for a smaller number."""
+
+
+class AtSingularity(NamedTuple):
+    """The operation `name` at `site` takes what the clamp at `clamp` bounds by `bound`, where it is infinite."""
+
+    site: Site
+    clamp: Site
+    name: str
+    bound: float
+    is_rounded: bool
+    is_sure: bool
+
+
+class BoundAtSingularity(Rule):
+    """A clamp ends exactly where the next operation, or its gradient, is infinite.
+
+    ## What it does
+    Finds `acos(x.clamp(-1, 1))`, `sqrt(x.clamp(min=0))`, `log(x.clamp(min=0))` and `log(1 - p)` of a `p` that is
+    clamped to 1, in the graph of a loss. A bound of `1 - 1e-8` counts as 1: it is 1 in single precision. In preview:
+    where nobody knows whether gradients are computed.
+
+    ## Why is this bad?
+    The clamp stands there because values go beyond the bound. These become the bound itself. There the logarithm is
+    infinite, and so is the gradient of the root and the arc cosine; times the gradient of the clamp, which is 0, it is
+    NaN. One such value destroys all weights in that step.
+
+    ## Example
+    ```python
+    import torch
+
+    def train(model: torch.nn.Linear, x, optimizer):
+        angle = torch.acos(torch.clamp(model(x), -1.0, 1.0))
+        optimizer.zero_grad()
+        angle.mean().backward()
+        optimizer.step()
+    ```
+
+    Use instead:
+    ```python
+    import torch
+
+    def train(model: torch.nn.Linear, x, optimizer):
+        angle = torch.acos(torch.clamp(model(x), -1.0 + 1e-6, 1.0 - 1e-6))
+        optimizer.zero_grad()
+        angle.mean().backward()
+        optimizer.step()
+    ```
+
+    ## References
+    - [pytorch#8069: `acos` gives NaN gradients at 1](https://github.com/pytorch/pytorch/issues/8069)
+    """
+
+    code = "TL535"
+    category = Category.CORRECTNESS
+    triggers = ((b"clamp", b"clip"), (b"acos", b"asin", b"atanh", b"sqrt", b"log", b"arc", b"** 0.5", b"erfinv"))
+    calls = frozenset({"acos", "arccos", "sqrt", "log", "clamp"})
+
+    def ask(self) -> Iterator[AtSingularity]:
+        seen = set[Site]()
+        for trace in [] if self.model.is_test else self.model.program.traces:
+            for event in trace.of(events.Compute):
+                for value, calls in masks.computed_in_calls(event.value):
+                    for found in self._found(value, calls[0] if calls else None):
+                        if found.site not in seen:
+                            seen.add(found.site)
+                            yield found
+
+    def _found(self, value: values.Tensor, call: values.ModuleOutput | None) -> Iterator[AtSingularity]:
+        bad = self._singular(value)
+        clamp, factor, shift = self._clamp_under(value) if bad and value.parents else (None, 1.0, 0.0)
+        if clamp is None or clamp.site is None or value.site is None:
+            return
+        tracked = self.model.tracking.tracked(value) if call is None else self.model.tracking.tracked_in(value, call)
+        for bound, exact in self._bounds(clamp) if tracked is not values.Answer.NO else ():
+            if factor * bound + shift in bad:
+                is_sure = tracked is values.Answer.YES
+                yield AtSingularity(value.site, clamp.site, value.op, bound, not exact, is_sure)
+                return
+
+    def _clamp_under(self, value: values.Tensor) -> tuple[values.Tensor | None, float, float]:
+        """The clamp whose result an operation takes, and what that is multiplied by and added to: `1 - x`."""
+        operand, factor, shift = values.resolved(value.parents[0]), 1.0, 0.0
+        for _ in range(6):
+            if (
+                not isinstance(operand, values.Tensor)
+                or isinstance(operand, values.ModuleOutput)
+                or not operand.parents
+            ):
+                break
+            if operand.op in _CLAMPS:
+                return operand, factor, shift
+            if operand.op in (operators.SUB, operators.RSUB) and len(operand.parents) == 2 and shift == 0:
+                first, second = operand.parents if operand.op == operators.SUB else operand.parents[::-1]
+                if numbers.of(first, self.model.program) != 1:
+                    break
+                operand, factor, shift = values.resolved(second), -factor, factor
+            elif operand.op == operators.NEG or operand.op in _SHAPES:
+                factor = -factor if operand.op == operators.NEG else factor
+                operand = values.resolved(operand.parents[0])
+            else:
+                break
+        return None, factor, shift
+
+    def _singular(self, value: values.Tensor) -> tuple[float, ...]:
+        """The operands at which an operation is infinite, or its gradient."""
+        if value.op in _AT_ZERO:
+            return (0.0,)
+        if value.op == operators.POW and len(value.parents) == 2:
+            power = numbers.of(value.parents[1], self.model.program)
+            return (0.0,) if isinstance(power, float) and power < 1 else ()
+        return (1.0, -1.0) if value.op in _AT_ONE else (-1.0,) if value.op == operators.LOG1P else ()
+
+    def _bounds(self, clamp: values.Tensor) -> Iterator[tuple[float, bool]]:
+        """The bounds of a clamp in single precision, and whether each is written exactly so."""
+        program = self.model.program
+        given = [numbers.argument(clamp, index, name, program) for index, name in enumerate(("min", "max"))]
+        given = given if clamp.op != operators.CLAMP_MAX else [numbers.argument(clamp, 0, "max", program)]
+        for number in (numbers.of(item, program) for item in given):
+            if number is not None:
+                is_one = number not in (1, -1) and abs(abs(number) - 1) < _HALF
+                yield (round(number), False) if is_one else (float(number), True)
+
+    def report_AtSingularity(self, found: AtSingularity) -> None:
+        bound = "a bound that is 1 in single precision" if found.is_rounded else f"the bound {found.bound:g}"
+        self.report(
+            found.site,
+            f"`{found.name}` takes {bound}, where it is infinite or has an infinite gradient",
+            related=[(found.clamp, "values beyond the bound become the bound here")],
+            help="leave a gap that single precision can hold, such as 1e-6",
+            confidence=Confidence.HIGH if found.is_sure else Confidence.LOW,
+        )

@@ -1,0 +1,163 @@
+"""Datasets that change their data in place whenever a sample is taken."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from torchlint import Category, Rule
+from torchlint.lazy_pattern import LazyPattern
+from torchlint.model.queries import names, written
+from torchlint.syntax import python_ast
+
+if TYPE_CHECKING:
+    from torchlint.model.definitions import FunctionInfo
+    from torchlint.syntax.python_ast import Site
+
+_ARRAY = LazyPattern(
+    r"^(?:numpy\.(?:load|array|asarray|zeros|ones|stack|concatenate|random\.\w+)"
+    r"|torch\.(?:tensor|from_numpy|randn|rand|zeros|ones|stack|cat|FloatTensor|Tensor))$"
+)
+_IN_PLACE = LazyPattern(r"^(?:add|sub|mul|div|clamp|abs|neg|log|sqrt|pow|fill|zero|normal|uniform|copy|masked_fill)_$")
+_SCALING = (ast.Add, ast.Sub, ast.Mult, ast.Div)
+
+
+class Changed(NamedTuple):
+    """The statement at `site` changes what is taken out of the attribute `name` at `taken`."""
+
+    site: Site
+    taken: Site
+    name: str
+
+
+class ChangedDataset(Rule):
+    """`__getitem__` changes the data of the dataset in place.
+
+    ## What it does
+    Finds `__getitem__` methods that take a row of an array or tensor of the dataset, `x = self.data[index]`, and change
+    it in place: `x -= self.mean`, `x.mul_(2)`, `x[mask] = 0`.
+
+    ## Why is this bad?
+    The row is a view of the dataset. Each time that a sample is taken, the dataset changes: in the second epoch samples
+    are normalized twice, in the tenth ten times. With workers each has a copy of its own, so that the same sample has
+    other values in each of them, and the copies are dropped after the epoch unless `persistent_workers` is set.
+
+    ## Example
+    ```python
+    import numpy as np
+    from torch.utils.data import Dataset
+
+    class Signals(Dataset):
+        def __init__(self, path):
+            self.data = np.load(path)
+
+        def __getitem__(self, index):
+            x = self.data[index]
+            x -= x.mean()
+            return x
+    ```
+
+    Use instead:
+    ```python
+    import numpy as np
+    from torch.utils.data import Dataset
+
+    class Signals(Dataset):
+        def __init__(self, path):
+            self.data = np.load(path)
+
+        def __getitem__(self, index):
+            x = self.data[index]
+            x = x - x.mean()
+            return x
+    ```
+
+    ## References
+    - [NumPy: copies and views](https://numpy.org/doc/stable/user/basics.copies.html)
+    """
+
+    code = "TL622"
+    category = Category.CORRECTNESS
+    triggers = ((b"__getitem__",), (b"torch",))
+
+    def ask(self) -> Iterator[Changed]:
+        for method in [] if self.model.is_test else self.model.definitions.functions.values():
+            if method.name == "__getitem__" and method.owner is not None and len(method.parameters) > 1:
+                yield from self._changes(method)
+
+    def _changes(self, method: FunctionInfo) -> Iterator[Changed]:
+        nodes = list(names.own_nodes(method.node))
+        for taken in nodes:
+            if not isinstance(taken, ast.Subscript) or python_ast.dotted(taken.slice) != method.parameters[1]:
+                continue
+            statement = self.model.tree.parent(taken)
+            target = statement.targets[0] if isinstance(statement, ast.Assign) else None
+            attribute = python_ast.dotted(taken.value)
+            if not isinstance(target, ast.Name) or not attribute.startswith("self.") or attribute.count(".") > 1:
+                continue
+            made = self._made(taken.value)
+            if _ARRAY.search(made):
+                change = self._change(target, nodes)
+                is_row = made.startswith("torch.") or _is_read_as_array(target.id, nodes)
+                if change is not None and (is_row or not isinstance(change, ast.AugAssign)):
+                    yield Changed(python_ast.site_of(change), python_ast.site_of(taken), attribute)
+
+    def _made(self, node: ast.expr) -> str:
+        """The function that gives an attribute its array or tensor, whose rows are views; else empty."""
+        assert isinstance(node, ast.Attribute)
+        made = written.attribute_value(node, self.model.definitions)
+        made = made.elt if isinstance(made, ast.ListComp) else made
+        while isinstance(made, ast.Call) and isinstance(made.func, ast.Attribute):
+            qualified = names.imported(made.func, self.model.definitions)
+            if qualified:
+                is_mapped = qualified == "numpy.load" and any(item.arg == "mmap_mode" for item in made.keywords)
+                return "" if is_mapped else qualified
+            if made.func.attr not in ("astype", "float", "reshape", "view", "to", "copy"):
+                return ""
+            made = written.value_of(made.func.value, self.model.definitions)
+        return ""
+
+    def _change(self, name: ast.Name, nodes: list[ast.AST]) -> ast.AST | None:
+        """What changes a variable in place, if nothing else is assigned to it."""
+        stores = [
+            node for node in nodes if isinstance(node, ast.Name) and node.id == name.id and not written.is_load(node)
+        ]
+        for store in stores:
+            statement = self.model.tree.parent(store)
+            if store is not name and not isinstance(statement, ast.AugAssign):
+                return None
+        for store in sorted(stores, key=lambda item: item.lineno):
+            statement = self.model.tree.parent(store)
+            if isinstance(statement, ast.AugAssign) and isinstance(statement.op, _SCALING):
+                return statement
+        for node in nodes:
+            if (
+                isinstance(node, ast.Subscript)
+                and not written.is_load(node)
+                and python_ast.dotted(node.value) == name.id
+            ):
+                return node
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                if python_ast.dotted(node.func.value) == name.id and _IN_PLACE.search(node.func.attr):
+                    return node
+        return None
+
+    def report_Changed(self, found: Changed) -> None:
+        self.report(
+            found.site,
+            f"this changes `{found.name}` itself, again each time that the sample is taken",
+            related=[(found.taken, "the row is a view of the dataset")],
+            help="compute a new array, or copy the row first",
+        )
+
+
+def _is_read_as_array(name: str, nodes: list[ast.AST]) -> bool:
+    """Whether a variable is more than one number: something asks for its parts, its shape, or makes a tensor of it."""
+    for node in nodes:
+        if isinstance(node, (ast.Attribute, ast.Subscript)) and python_ast.dotted(node.value) == name:
+            return True
+        if isinstance(node, ast.Call) and python_ast.called_name(node) == "from_numpy":
+            if any(python_ast.dotted(item) == name for item in node.args):
+                return True
+    return False

@@ -1,0 +1,162 @@
+"""Small numbers that are added to a quotient or a logarithm, and not to the operand that may be 0."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from torchlint import Category, Rule
+from torchlint.lazy_pattern import LazyPattern
+from torchlint.syntax import python_ast
+
+if TYPE_CHECKING:
+    from torchlint.syntax.python_ast import Site
+
+_EPSILON = LazyPattern(r"(?i)^(?:.*[._])?eps(?:ilon)?$")
+_SMALL = 1e-4
+_MAY_BE_ZERO = LazyPattern(r"^(?:std|norm|sum|var|max|nanstd|nansum|amax)$")
+_NAMED = LazyPattern(r"(?i)(?:^|[._])(?:std|sigma|norm|denom\w*|union|\w+_(?:std|norm|sum))$")
+_LOGARITHMS = frozenset({"log", "log2", "log10"})
+_PROTECTED = LazyPattern(r"^(?:log\w*|sqrt|rsqrt|reciprocal|pow|atanh|entr|logit|div|divide|true_divide|kl_div)$")
+
+
+class Outside(NamedTuple):
+    """The small number at `site` is added to the quotient or logarithm at `operation`."""
+
+    site: Site
+    operation: Site
+    is_division: bool
+
+
+class EpsilonOutside(Rule):
+    """A small number is added to a quotient, and not to its denominator.
+
+    ## What it does
+    Finds `(x - x.mean()) / x.std() + 1e-8` and `log(x) + eps`: the small number is added to the result, and nothing
+    takes a logarithm or a root of the sum, or divides by it.
+
+    ## Why is this bad?
+    Division comes before addition. The denominator stays 0 where it is 0: the quotient is infinite or NaN, with or
+    without the small number. One batch of equal rewards is enough, and all weights are NaN after the step.
+
+    ## Example
+    ```python
+    import torch
+
+    def normalize(rewards: torch.Tensor):
+        return (rewards - rewards.mean()) / rewards.std() + 1e-8
+    ```
+
+    Use instead:
+    ```python
+    import torch
+
+    def normalize(rewards: torch.Tensor):
+        return (rewards - rewards.mean()) / (rewards.std() + 1e-8)
+    ```
+    """
+
+    code = "TL530"
+    category = Category.CORRECTNESS
+    triggers = ((b"torch",), (b"+",), (b"/", b"log"), (b"1e-", b"eps", b"EPS", b"0.00"))
+
+    def ask(self) -> Iterator[Outside]:
+        for node in [] if self.model.is_test else self.model.tree.of_type(ast.BinOp):
+            if not isinstance(node.op, ast.Add) or not _is_epsilon(node.right) or self._protects(node):
+                continue
+            operation = node.left
+            is_quotient = isinstance(operation, ast.BinOp) and isinstance(operation.op, ast.Div)
+            if is_quotient and _may_be_zero(operation.right):
+                yield Outside(python_ast.site_of(node.right), python_ast.site_of(operation), True)
+            elif isinstance(operation, ast.Call) and python_ast.called_name(operation) in _LOGARITHMS:
+                if not any(_is_epsilon(item) for item in ast.walk(operation)) and _is_of_value(operation):
+                    yield Outside(python_ast.site_of(node.right), python_ast.site_of(operation), False)
+
+    def _protects(self, node: ast.BinOp) -> bool:
+        """Whether something behind the sum needs it not to be 0."""
+        for item in self.model.tree.ancestors(node):
+            if isinstance(item, ast.Call) and _PROTECTED.search(python_ast.called_name(item)):
+                return True
+            if isinstance(item, ast.Attribute) and _PROTECTED.search(item.attr):
+                return True
+            if isinstance(item, ast.BinOp) and isinstance(item.op, (ast.Div, ast.Pow)):
+                return True
+            if isinstance(item, ast.stmt):
+                is_quotient = isinstance(node.left, ast.BinOp) and not _is_standardized(node.left)
+                return self._is_read_so(item) or (isinstance(item, ast.Return) and is_quotient)
+        return False
+
+    def _is_read_so(self, statement: ast.stmt) -> bool:
+        """Whether the variable that a statement sets is later divided by, or its logarithm or root is taken."""
+        targets = statement.targets if isinstance(statement, ast.Assign) else []
+        name = python_ast.dotted(targets[0]) if targets else ""
+        scope = self.model.tree.function_around(statement) or self.model.tree.module
+        for node in python_ast.walk(scope) if name else ():
+            if isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Load):
+                if python_ast.dotted(node) == name and node.lineno > statement.lineno and self._needs(node):
+                    return True
+        return False
+
+    def _needs(self, node: ast.expr) -> bool:
+        """Whether a name is an operand of a logarithm or root, or of a division as the denominator."""
+        inner: ast.AST = node
+        for item in self.model.tree.ancestors(node):
+            if isinstance(item, ast.stmt):
+                return False
+            if isinstance(item, ast.Call) and _PROTECTED.search(python_ast.called_name(item)):
+                return True
+            if isinstance(item, ast.BinOp) and isinstance(item.op, (ast.Div, ast.Pow)) and item.right is inner:
+                return True
+            inner = item
+        return False
+
+    def report_Outside(self, found: Outside) -> None:
+        what, where = ("quotient", "denominator") if found.is_division else ("logarithm", "operand")
+        self.report(
+            found.site,
+            f"the small number is added to the {what}: the {where} is still 0 where it is 0",
+            related=[(found.operation, f"the {what} is computed first")],
+            help=f"add it to the {where}, in brackets",
+        )
+
+
+def _is_epsilon(node: ast.AST) -> bool:
+    """`1e-8`, `eps`, `self.eps`."""
+    if isinstance(node, ast.Constant):
+        return isinstance(node.value, float) and 0 < node.value <= _SMALL
+    return isinstance(node, (ast.Name, ast.Attribute)) and bool(_EPSILON.search(python_ast.dotted(node)))
+
+
+def _may_be_zero(node: ast.expr) -> bool:
+    """Whether a denominator may be 0, as it is written: a deviation, norm or sum, without a small number of its own."""
+    if any(_is_epsilon(item) for item in ast.walk(node)):
+        return False
+    while isinstance(node, ast.Call) and python_ast.called_name(node) in (
+        "item",
+        "detach",
+        "unsqueeze",
+        "view",
+        "float",
+    ):
+        node = node.func.value if isinstance(node.func, ast.Attribute) else node.args[0]
+    if isinstance(node, ast.Call):
+        return bool(_MAY_BE_ZERO.search(python_ast.called_name(node)))
+    if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Mult)):
+        return _may_be_zero(node.left) and _may_be_zero(node.right)
+    return bool(_NAMED.search(python_ast.dotted(node)))
+
+
+def _is_of_value(call: ast.Call) -> bool:
+    """Whether a logarithm is of a variable, and not of a constant or a sum with a number."""
+    operand = call.args[0] if call.args else call.func.value if isinstance(call.func, ast.Attribute) else None
+    return isinstance(operand, (ast.Name, ast.Attribute, ast.Subscript))
+
+
+def _is_standardized(quotient: ast.expr) -> bool:
+    """`(x - x.mean()) / x.std()`: no logarithm is taken of that."""
+    return (
+        isinstance(quotient, ast.BinOp)
+        and isinstance(quotient.left, ast.BinOp)
+        and isinstance(quotient.left.op, ast.Sub)
+    )

@@ -1,0 +1,96 @@
+"""Focal losses whose weight is computed of a mean, the same for all samples."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from torchlint import Category, Rule
+from torchlint.model import events, values
+from torchlint.model.queries import losses, masks
+from torchlint.pytorch import operators
+from torchlint.syntax.python_ast import Site
+
+
+class OfMean(NamedTuple):
+    """The probability at `site` is computed of the loss at `loss`, which is the mean of the batch."""
+
+    site: Site
+    loss: Site
+
+
+class FocalOfMean(Rule):
+    """A focal loss weighs the mean of a batch, and not each sample.
+
+    ## What it does
+    Finds `(1 - torch.exp(-loss)) ** gamma * loss` where `loss` is averaged over the batch already.
+
+    ## Why is this bad?
+    `exp(-loss)` is the probability of a sample's class only if `loss` is that sample's. Of a mean it is one number for
+    the whole batch: easy and hard samples get the same weight. The loss is a power of cross-entropy, and no focal loss.
+
+    ## Example
+    ```python
+    import torch
+    import torch.nn.functional as F
+
+    def focal(logits, targets, gamma=2.0):
+        loss = F.cross_entropy(logits, targets)
+        p = torch.exp(-loss)
+        return (1 - p) ** gamma * loss
+    ```
+
+    Use instead:
+    ```python
+    import torch
+    import torch.nn.functional as F
+
+    def focal(logits, targets, gamma=2.0):
+        loss = F.cross_entropy(logits, targets, reduction="none")
+        p = torch.exp(-loss)
+        return ((1 - p) ** gamma * loss).mean()
+    ```
+
+    ## References
+    - [Focal Loss for Dense Object Detection](https://arxiv.org/abs/1708.02002)
+    """
+
+    code = "TL538"
+    category = Category.CORRECTNESS
+    triggers = ((b"exp",), (b"cross_entropy", b"Loss"), (b"**", b"pow"))
+    calls = frozenset({"exp"})
+
+    def ask(self) -> Iterator[OfMean]:
+        seen = set[Site]()
+        for trace in [] if self.model.is_test else self.model.program.traces:
+            for event in trace.of(events.Compute):
+                for value, _ in masks.computed_in_calls(event.value):
+                    loss = self._mean_under(value) if value.op == operators.EXP else None
+                    if loss is not None and loss.site is not None and value.site is not None and value.site not in seen:
+                        if self._is_focal(value):
+                            seen.add(value.site)
+                            yield OfMean(value.site, loss.site)
+
+    def _mean_under(self, power: values.Tensor) -> values.Tensor | None:
+        """The loss of which `exp(-loss)` is taken, if it is the mean of a batch."""
+        operand = values.resolved(power.parents[0]) if power.parents else None
+        if not isinstance(operand, values.Tensor) or operand.op != operators.NEG or not operand.parents:
+            return None
+        loss = values.resolved(operand.parents[0])
+        return loss if isinstance(loss, values.Tensor) and losses.is_mean(loss, self.model.tree) else None
+
+    def _is_focal(self, probability: values.Tensor) -> bool:
+        """Whether a power of `1 - p` is taken."""
+        for user in self.model.domain.users(probability):
+            if user.op in (operators.SUB, operators.RSUB):
+                if any(item.op == operators.POW for item in self.model.domain.users(user)):
+                    return True
+        return False
+
+    def report_OfMean(self, found: OfMean) -> None:
+        self.report(
+            found.site,
+            "this is the probability of no sample: the loss is averaged over the batch already",
+            related=[(found.loss, "the mean is taken here")],
+            help='compute the loss with `reduction="none"`, and take the mean at the end',
+        )

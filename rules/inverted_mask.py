@@ -1,0 +1,164 @@
+"""Attention masks of the wrong polarity, or whose rows leave nothing to attend to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from torchlint import Category, Rule
+from torchlint.model import events, values
+from torchlint.model.queries import masks, numbers, polarity
+from torchlint.pytorch import operators
+from torchlint.syntax.python_ast import Site
+
+_DECODER = "tgt memory tgt_mask memory_mask tgt_key_padding_mask memory_key_padding_mask"
+_LAYERS = {
+    "MultiheadAttention": "query key value key_padding_mask need_weights attn_mask".split(),
+    "TransformerEncoderLayer": "src src_mask src_key_padding_mask".split(),
+    "TransformerEncoder": "src mask src_key_padding_mask".split(),
+    "TransformerDecoderLayer": _DECODER.split(),
+    "TransformerDecoder": _DECODER.split(),
+    "Transformer": "src tgt src_mask tgt_mask memory_mask src_key_padding_mask tgt_key_padding_mask".split(),
+}
+"""The parameters of the layers that attend."""
+
+
+class Inverted(NamedTuple):
+    """The mask that is used at `site` and made at `made` is wrong in one of three ways."""
+
+    site: Site
+    made: Site
+    how: str
+
+
+class InvertedMask(Rule):
+    """An attention mask hides what it should show, or everything.
+
+    ## What it does
+    Finds masks of later positions (`tril`, `triu`) and of padding (`tokens != pad`, `arange(n) < lengths`) of the
+    wrong polarity: in `masked_fill` and `torch.where` with minus infinity, in `nn.MultiheadAttention`, the
+    layers of `nn.Transformer`, and `scaled_dot_product_attention`. Finds as well `triu(ones)` without `diagonal=1`,
+    which hides each position from itself, and masks of 0 and 1 that are no booleans: attention adds these to scores.
+
+    ## Why is this bad?
+    `masked_fill` and the masks of `nn.MultiheadAttention` are True where attention is not allowed; the mask of
+    `scaled_dot_product_attention` is True where it is. With the wrong one a model attends to padding only, or to the
+    tokens that it has to predict: the loss is low, and generation fails. A row without any position gives NaN.
+
+    ## Example
+    ```python
+    import torch
+
+    def attend(scores, values):
+        n = scores.size(-1)
+        mask = torch.tril(torch.ones(n, n)).bool()
+        scores = scores.masked_fill(mask, float("-inf"))
+        return torch.softmax(scores, dim=-1) @ values
+    ```
+
+    Use instead:
+    ```python
+    import torch
+
+    def attend(scores, values):
+        n = scores.size(-1)
+        mask = torch.tril(torch.ones(n, n)).bool()
+        scores = scores.masked_fill(~mask, float("-inf"))
+        return torch.softmax(scores, dim=-1) @ values
+    ```
+
+    ## References
+    - [torch.nn.MultiheadAttention](https://docs.pytorch.org/docs/stable/generated/torch.nn.MultiheadAttention.html)
+    - [scaled_dot_product_attention](https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.scaled_dot_product_attention.html)
+    """
+
+    code = "TL529"
+    category = Category.CORRECTNESS
+    triggers = ((b"torch",), (b"tril", b"triu", b"pad", b"arange"), (b"mask",))
+    calls = frozenset({"masked_fill", "masked_fill_", "scaled_dot_product_attention", "softmax", "Embedding", *_LAYERS})
+
+    def ask(self) -> Iterator[Inverted]:
+        self._polarities = polarity.Polarities(self.model.program)
+        seen = set[Site]()
+        for trace in [] if self.model.is_test else self.model.program.traces:
+            for change in trace.of(events.Mutate):
+                yield from self._changed(change)
+            for event in trace.of(events.Compute):
+                for value, calls in masks.computed_in_calls(event.value):
+                    for found in self._wrong(value, calls):
+                        if found.site not in seen:
+                            seen.add(found.site)
+                            yield found
+
+    def _changed(self, change: events.Mutate) -> Iterator[Inverted]:
+        """Scores that are filled in place: `scores.masked_fill_(mask, -inf)`, `scores[mask] = -inf`."""
+        found = [mask for site, _, mask in self.model.program.observations.masked if site == change.site]
+        if change.how == operators.MASKED_FILL_ and len(change.by) == 2:
+            found, fill = [change.by[0]], change.by[1]  # type: ignore[list-item]
+        elif change.how == operators.SETITEM and found and change.by:
+            fill = change.by[-1]
+        else:
+            return
+        known = self._polarities.of(found[0]) if self._is_far(fill) else None
+        if known is not None and (known.keeps or known.masks_itself):
+            yield Inverted(change.site, known.made, "inverted" if known.keeps else "itself")
+
+    def _wrong(self, value: values.Tensor, calls: masks.Calls) -> Iterator[Inverted]:
+        if value.site is None:
+            return
+        for mask, is_kept, adds in self._uses(value):
+            known = self._polarities.of(mask, calls)
+            if known is None:
+                continue
+            if adds and not known.is_boolean:
+                yield Inverted(value.site, known.made, "adds")
+            elif known.keeps is not is_kept:
+                yield Inverted(value.site, known.made, "inverted")
+            elif known.masks_itself:
+                yield Inverted(value.site, known.made, "itself")
+
+    def _uses(self, value: values.Tensor) -> Iterator[tuple[values.Value, bool, bool]]:
+        """The masks of an operation, whether each is to be true at what is kept, and whether numbers are added."""
+        operands = value.parents
+        if value.op in (operators.MASKED_FILL, operators.MASKED_FILL_) and len(operands) == 3:
+            if self._is_far(operands[2]):
+                yield operands[1], False, False
+        elif value.op == operators.WHERE and len(operands) == 3 and self._is_far(operands[2]):
+            yield operands[0], True, False
+        elif value.op == operators.SOFTMAX and operands:
+            scores = values.resolved(operands[0])
+            is_sum = isinstance(scores, values.Tensor) and scores.op == operators.ADD
+            for item in map(values.resolved, scores.parents if is_sum else ()):
+                is_product = isinstance(item, values.Tensor) and item.op == operators.MUL and len(item.parents) == 2
+                for mask, fill in (item.parents, item.parents[::-1]) if is_product else ():
+                    if self._is_far(fill):
+                        yield mask, False, False
+        known = self.model.program.observations.calls.get(value)
+        module = values.resolved(operands[0]) if isinstance(value, values.ModuleOutput) else None
+        if known is not None and value.op == operators.SCALED_DOT_PRODUCT_ATTENTION:
+            given = known[1].get(3, "attn_mask")
+            if given is not None:
+                yield given, True, True
+        elif known is not None and isinstance(module, values.Module) and module.info is None:
+            for index, name in enumerate(_LAYERS.get(module.name.rpartition(".")[2], ())):
+                given = known[1].get(index, name) if "mask" in name else None
+                if given is not None:
+                    yield given, False, True
+
+    def _is_far(self, fill: values.Value) -> bool:
+        return numbers.is_far(fill, self.model.program) or self.model.domain.is_minus_infinity(fill)
+
+    def report_Inverted(self, found: Inverted) -> None:
+        messages = {
+            "inverted": "the attention mask is inverted: it hides the positions that it should show",
+            "itself": "the mask hides each position from itself: the first row has nothing left to attend to",
+            "adds": "the mask holds 0 and 1 and no booleans: they are added to the scores, and nothing is hidden",
+        }
+        advice = {
+            "inverted": "invert the mask: `~mask`",
+            "itself": "pass `diagonal=1` to `triu`",
+            "adds": "use `.bool()`",
+        }
+        self.report(
+            found.site, messages[found.how], related=[(found.made, "the mask is made here")], help=advice[found.how]
+        )

@@ -1,0 +1,118 @@
+"""Averages that are divided by the last index of a loop."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from torchlint import Category, Rule
+from torchlint.model.queries import names, written
+from torchlint.syntax import python_ast
+
+from . import _written_sums as written_sums
+
+if TYPE_CHECKING:
+    from torchlint.syntax.python_ast import Site
+
+
+class LastIndex(NamedTuple):
+    """The divisor at `division` is the last index that the loop at `loop` counts."""
+
+    division: Site
+    loop: Site
+    name: str
+
+
+class LastIndexAsCount(Rule):
+    """A sum over batches is divided by the last index, one less than their number.
+
+    ## What it does
+    Finds sums over the batches of a loop that are divided behind it by the index of `enumerate`, which counts from 0.
+
+    ## Why is this bad?
+    The index ends at one less than the number of batches: each average is too large, most of all with few batches. A
+    loader with one batch raises `ZeroDivisionError`.
+
+    ## Example
+    ```python
+    import torch
+
+    @torch.no_grad()
+    def validate(loader, criterion):
+        total = 0.0
+        for i, batch in enumerate(loader):
+            total += criterion(batch).item()
+        return total / i
+    ```
+
+    Use instead:
+    ```python
+    import torch
+
+    @torch.no_grad()
+    def validate(loader, criterion):
+        total = 0.0
+        for i, batch in enumerate(loader):
+            total += criterion(batch).item()
+        return total / (i + 1)
+    ```
+    """
+
+    code = "TL632"
+    category = Category.CORRECTNESS
+    triggers = ((b"+=",), (b"/",), (b"enumerate",), (b"torch",))
+
+    def ask(self) -> Iterator[LastIndex]:
+        for division in [] if self.model.is_test else self.model.tree.of_type(ast.BinOp, ast.AugAssign):
+            divisor = division.right if isinstance(division, ast.BinOp) else division.value
+            if not isinstance(division.op, ast.Div) or not isinstance(divisor, ast.Name):
+                continue
+            loop = self._loop(divisor)
+            if loop is not None and self._is_added(written_sums.dividend(division), loop):
+                yield LastIndex(python_ast.site_of(division), python_ast.site_of(loop), divisor.id)
+
+    def _loop(self, divisor: ast.Name) -> ast.For | None:
+        """The loop before a division whose index, from 0, nothing has changed since."""
+        scope = self.model.tree.function_around(divisor) or self.model.tree.module
+        stores = [
+            node for node in names.own_nodes(scope)
+            if isinstance(node, ast.Name) and node.id == divisor.id and not written.is_load(node)
+            and node.lineno <= divisor.lineno
+        ]  # fmt: skip
+        last = max(stores, key=lambda node: node.lineno, default=None)
+        around = self.model.tree.parent(last) if last is not None else None
+        loop = self.model.tree.parent(around) if isinstance(around, ast.Tuple) and around.elts[0] is last else None
+        if not isinstance(loop, ast.For) or loop.target is not around or not _counts_from_zero(loop.iter):
+            return None
+        leaves = any(isinstance(node, (ast.Break, ast.Continue)) for node in python_ast.walk(loop))
+        is_inside = any(item is loop for item in self.model.tree.ancestors(divisor))
+        return loop if not leaves and not is_inside else None
+
+    def _is_added(self, total: str, loop: ast.For) -> bool:
+        """Whether each iteration of a loop adds to a total."""
+        for statement in loop.body:
+            while isinstance(statement, ast.With) and len(statement.body) == 1:
+                statement = statement.body[0]
+            nodes = statement.body if isinstance(statement, ast.With) else [statement]
+            for node in nodes:
+                if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add):
+                    if total and written_sums.name_of(node.target) == total:
+                        return True
+        return False
+
+    def report_LastIndex(self, found: LastIndex) -> None:
+        self.report(
+            found.division,
+            f"`{found.name}` is the last index, one less than the number of batches",
+            related=[(found.loop, "it counts from 0 here")],
+            help=f"divide by `{found.name} + 1`, or by the length of the loader",
+        )
+
+
+def _counts_from_zero(node: ast.expr) -> bool:
+    """`enumerate(loader)`, also in a progress bar."""
+    if isinstance(node, ast.Call) and python_ast.called_name(node) in ("tqdm", "track") and node.args:
+        node = node.args[0]
+    is_enumerate = isinstance(node, ast.Call) and python_ast.called_name(node) == "enumerate"
+    return is_enumerate and len(node.args) == 1 and not node.keywords  # type: ignore[attr-defined]

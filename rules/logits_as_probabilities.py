@@ -1,0 +1,117 @@
+"""Logits that are compared with 0.5 as if they were probabilities."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from torchlint import Category, Rule
+from torchlint.model import values
+from torchlint.model.queries import endings, losses
+from torchlint.pytorch import operators
+from torchlint.syntax.python_ast import Site
+
+_COMPARISONS = frozenset({"compare", "gt", "ge", "lt", "le"})
+_PROBABILITIES = frozenset({"sigmoid", "softmax"})
+
+
+class Compared(NamedTuple):
+    """At `site` logits are compared with 0.5, or rounded; the loss at `loss` takes them for logits."""
+
+    site: Site
+    loss: Site
+    rounds: bool
+
+
+class LogitsAsProbabilities(Rule):
+    """Logits are compared with 0.5, or rounded, as if they were probabilities.
+
+    ## What it does
+    Finds outputs of a model that `BCEWithLogitsLoss` takes, and that are compared with 0.5 or rounded without a sigmoid
+    in between, there or in an evaluation of the same model.
+
+    ## Why is this bad?
+    A logit of 0.5 is a probability of 0.62. Accuracy, recall and F1 are those of another threshold: positives are
+    missed, and rounded logits are not even 0 or 1. The loss goes down, and the metric does not follow.
+
+    ## Example
+    ```python
+    import torch.nn.functional as F
+
+    def step(model, x, y):
+        scores = model(x)
+        loss = F.binary_cross_entropy_with_logits(scores, y)
+        hits = ((scores > 0.5) == y).float().mean()
+        return loss, hits
+    ```
+
+    Use instead:
+    ```python
+    import torch.nn.functional as F
+
+    def step(model, x, y):
+        scores = model(x)
+        loss = F.binary_cross_entropy_with_logits(scores, y)
+        hits = ((scores > 0) == y).float().mean()
+        return loss, hits
+    ```
+
+    ## References
+    - [torch.nn.BCEWithLogitsLoss](https://docs.pytorch.org/docs/stable/generated/torch.nn.BCEWithLogitsLoss.html)
+    """
+
+    code = "TL532"
+    category = Category.CORRECTNESS
+    triggers = ((b"BCEWithLogitsLoss", b"binary_cross_entropy_with_logits"), (b"0.5", b".5", b"round"))
+    calls = frozenset({"BCEWithLogitsLoss", "binary_cross_entropy_with_logits", "round"})
+
+    def ask(self) -> Iterator[Compared]:
+        if self.model.is_test:
+            return
+        scores: dict[values.Value, Site] = {}
+        for event, loss in self.model.endings.losses("binary_cross_entropy_with_logits"):
+            for value in self._outputs(losses.operands(loss)[0]):
+                scores.setdefault(value, event.site)
+        seen = set[Site]()
+        for _, asked, _ in self.model.layout.computed() if scores else ():
+            operand = self._asked(asked)
+            found = [item for item in self._outputs(operand) if item in scores] if operand is not None else []
+            if found and asked.site is not None and asked.site not in seen:
+                seen.add(asked.site)
+                yield Compared(asked.site, scores[found[0]], asked.op == operators.ROUND)
+
+    def _outputs(self, value: values.Value) -> Iterator[values.Value]:
+        """A value in any shape and, of the output of a module that ends in no probabilities, the module."""
+        value = values.resolved(value)
+        while isinstance(value, values.Tensor) and value.op in endings.SHAPES and value.parents:
+            if isinstance(value, (values.ModuleOutput, values.Component)):
+                break
+            value = values.resolved(value.parents[0])
+        if isinstance(value, (values.Tensor, values.CallResult)):
+            yield value
+        if isinstance(value, values.ModuleOutput) and self.model.endings.of(value, _PROBABILITIES) is None:
+            module = values.resolved(value.parents[0])
+            if not isinstance(value.body, values.Phi) and isinstance(module, (values.Module, values.Unknown)):
+                yield module
+
+    def _asked(self, value: values.Tensor) -> values.Value | None:
+        """What is compared with 0.5, or rounded."""
+        if value.op == operators.ROUND and len(value.parents) == 1:
+            return value.parents[0]
+        if value.op not in _COMPARISONS or len(value.parents) != 2:
+            return None
+        node = self.model.tree.node(value.site) if value.site is not None else None
+        if isinstance(node, ast.Compare) and not isinstance(node.ops[0], (ast.Gt, ast.GtE, ast.Lt, ast.LtE)):
+            return None
+        bound = values.resolved(value.parents[1])
+        return value.parents[0] if isinstance(bound, values.Plain) and bound.constant == 0.5 else None
+
+    def report_Compared(self, found: Compared) -> None:
+        what = "rounded" if found.rounds else "compared with 0.5"
+        self.report(
+            found.site,
+            f"these are logits, and they are {what} as if they were probabilities",
+            related=[(found.loss, "the loss takes them for logits here")],
+            help="compare them with 0, or take the sigmoid first",
+        )

@@ -1,0 +1,117 @@
+"""Losses that compare a value with itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from torchlint import Category, Rule
+from torchlint.model import values
+from torchlint.model.queries import losses
+from torchlint.pytorch import operators
+
+if TYPE_CHECKING:
+    from torchlint.syntax.python_ast import Site
+
+_LOSSES = ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "kl_div")
+_SHAPES = frozenset("view reshape squeeze unsqueeze flatten contiguous float detach clone".split())
+_SOFTMAX = frozenset({"softmax", "log_softmax", "log", "clamp"})
+
+
+class OfItself(NamedTuple):
+    """Both operands of the loss at `loss` come from the value `label` alone, made at `made`."""
+
+    loss: Site
+    made: Site | None
+    label: str
+
+
+class LossOfItself(Rule):
+    """A loss compares a value with itself.
+
+    ## What it does
+    Finds `mse_loss`, `l1_loss`, `smooth_l1_loss`, `huber_loss` and `kl_div` whose input and target are the same tensor,
+    for `kl_div` the softmax of the same scores.
+
+    ## Why is this bad?
+    The loss is 0, and so is its gradient: nothing is learned from this term. The rest of the loss goes down, so that
+    nobody sees that the student never meets its teacher, or the decoder its input.
+
+    ## Example
+    ```python
+    import torch.nn.functional as F
+
+    def distill(student, teacher, x, temperature):
+        scores, target = student(x), teacher(x)
+        soft = F.log_softmax(scores / temperature, dim=1)
+        return F.kl_div(soft, F.softmax(scores / temperature, dim=1), reduction="batchmean")
+    ```
+
+    Use instead:
+    ```python
+    import torch.nn.functional as F
+
+    def distill(student, teacher, x, temperature):
+        scores, target = student(x), teacher(x)
+        soft = F.log_softmax(scores / temperature, dim=1)
+        return F.kl_div(soft, F.softmax(target / temperature, dim=1), reduction="batchmean")
+    ```
+    """
+
+    code = "TL534"
+    category = Category.CORRECTNESS
+    triggers = ((b"torch",), (b"_loss", b"Loss", b"kl_div", b"KLDivLoss"))
+    calls = frozenset("mse_loss MSELoss l1_loss L1Loss smooth_l1_loss SmoothL1Loss kl_div KLDivLoss".split())
+
+    def ask(self) -> Iterator[OfItself]:
+        if self.model.is_test:
+            return
+        for event, loss in self.model.endings.losses(*_LOSSES):
+            given = losses.operands(loss)
+            if len(given) < 2:
+                continue
+            is_kl = losses.loss_function(loss) == "kl_div"
+            first, second = (self._source(item, is_kl) for item in given[:2])
+            whole = first[0]
+            if first == second and self._is_one(whole):
+                yield OfItself(event.site, whole.site, whole.label or self._code(whole))
+
+    def _is_one(self, value: values.Value) -> bool:
+        """Whether a value is one tensor, and no element of which nobody knows the key."""
+        return isinstance(value, (values.Tensor, values.Unknown)) and not value.label.startswith("[")
+
+    def _source(self, value: values.Value, is_kl: bool) -> tuple[values.Value, tuple[object, ...]]:
+        """What an operand is made of, and by which operators and numbers."""
+        steps: list[object] = []
+        value = values.resolved(value)
+        for _ in range(12):
+            if not isinstance(value, values.Tensor) or isinstance(value, values.ModuleOutput) or not value.parents:
+                break
+            if value.op in _SHAPES or (is_kl and value.op in _SOFTMAX):
+                value = values.resolved(value.parents[0])
+            elif value.op == operators.DIV and len(value.parents) == 2:
+                steps.append((value.op, self._number(value.parents[1])))
+                value = values.resolved(value.parents[0])
+            else:
+                break
+        return value, tuple(steps)
+
+    def _number(self, value: values.Value) -> object:
+        """A number, as far as two of them can be compared."""
+        value = values.resolved(value)
+        if isinstance(value, values.Plain) and value.is_literal:
+            return value.constant
+        return value
+
+    def _code(self, value: values.Value) -> str:
+        code = self.model.tree.code(value.site) if value.site is not None else ""
+        return code if len(code) < 40 else ""
+
+    def report_OfItself(self, found: OfItself) -> None:
+        name = f"`{found.label}`" if found.label else "one tensor"
+        self.report(
+            found.loss,
+            f"the loss compares {name} with itself: it is 0, and nothing is learned from it",
+            related=[(found.made, "both operands come from here")] if found.made is not None else (),
+            help="pass the other tensor as the target",
+        )

@@ -1,0 +1,139 @@
+"""Masks and weights that come behind the reduction of a loss, where they have no effect."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from torchlint import Category, Confidence, Rule
+from torchlint.lazy_pattern import LazyPattern
+from torchlint.model import events, values
+from torchlint.model.queries import masks, scalars
+from torchlint.model.relations import domain
+from torchlint.pytorch import operators
+from torchlint.syntax.python_ast import Site
+
+_NAMED = LazyPattern(r"(?i)(?:^|[._])(?:\w*mask\w*|(?:sample_|is_|importance_)?weights(?:_batch)?|non_?pad\w*)$")
+_REDUCTIONS = frozenset({operators.SUM, operators.MEAN})
+
+
+class TooLate(NamedTuple):
+    """The single number that `reduction` makes is multiplied at `product` by a mask or by weights."""
+
+    product: Site
+    reduction: Site
+    label: str
+    cancels: bool
+    """Whether it is divided by the sum of the same mask, too."""
+
+
+class MaskAfterReduction(Rule):
+    """A loss is a single number already where a mask or weights are applied.
+
+    ## What it does
+    Finds losses and sums over all elements that are multiplied by a mask, or by one weight for each sample, and then
+    summed or averaged: `(F.mse_loss(q, target) * weights).mean()`. In preview: where only its name says that a factor
+    holds one number for each sample.
+
+    ## Why is this bad?
+    The loss has been averaged before. Each sample gets the same average: `(loss * mask).sum() / mask.sum()` is `loss`,
+    padding included, and importance weights scale the whole batch by their mean. A sum over the batch that is
+    multiplied by a mask counts once for each position, and grows with the batch.
+
+    ## Example
+    ```python
+    import torch
+    import torch.nn.functional as F
+
+    def loss(logits, targets, lengths):
+        mask = torch.arange(logits.size(1))[None] < lengths[:, None]
+        each = F.cross_entropy(logits.transpose(1, 2), targets)
+        return (each * mask).sum() / mask.sum()
+    ```
+
+    Use instead:
+    ```python
+    import torch
+    import torch.nn.functional as F
+
+    def loss(logits, targets, lengths):
+        mask = torch.arange(logits.size(1))[None] < lengths[:, None]
+        each = F.cross_entropy(logits.transpose(1, 2), targets, reduction="none")
+        return (each * mask).sum() / mask.sum()
+    ```
+
+    ## References
+    - [torch.nn.CrossEntropyLoss](https://docs.pytorch.org/docs/stable/generated/torch.nn.CrossEntropyLoss.html):
+      `reduction`
+    """
+
+    code = "TL531"
+    category = Category.CORRECTNESS
+    triggers = ((b"torch",), (b"*", b"mul"), (b"mean", b"sum"), (b"loss", b"Loss", b"mean", b"sum", b"cross_entropy"))
+    calls = frozenset(
+        "mse_loss cross_entropy nll_loss smooth_l1_loss binary_cross_entropy sum mean".split()
+    ) | frozenset("MSELoss CrossEntropyLoss NLLLoss BCELoss BCEWithLogitsLoss SmoothL1Loss".split())
+
+    def ask(self) -> Iterator[TooLate]:
+        seen = set[Site]()
+        for trace in [] if self.model.is_test else self.model.program.traces:
+            for event in trace.of(events.Compute):
+                for value, _ in masks.computed_in_calls(event.value):
+                    if value.op in _REDUCTIONS and scalars.reduces_all(value, self.model.program):
+                        for found in self._late(value):
+                            if found.product not in seen:
+                                seen.add(found.product)
+                                yield found
+
+    def _late(self, total: values.Tensor) -> Iterator[TooLate]:
+        for product in self._products(total.parents[0]):
+            for single, factor in (product.parents[:2], product.parents[1::-1]):
+                reduction = scalars.reduction_of(single, self.model.program)
+                if reduction is None or reduction.site is None or product.site is None:
+                    continue
+                factor = values.resolved(factor)
+                if scalars.reduction_of(factor, self.model.program) is not None:
+                    continue
+                label = factor.label if factor.label[:1] != "[" else ""
+                label = label or (self.model.tree.code(factor.site) if factor.site is not None else "")
+                cancels = self._is_summed(factor)
+                if cancels or self._is_mask(factor):
+                    yield TooLate(product.site, reduction.site, label, cancels)
+                elif _NAMED.search(label) and self._is_of_batch(factor):
+                    yield TooLate(product.site, reduction.site, label, False)
+
+    def _products(self, value: values.Value) -> Iterator[values.Tensor]:
+        """The products in the terms of a sum."""
+        stack = [value]
+        for _ in range(16):
+            item = values.resolved(stack.pop()) if stack else None
+            if isinstance(item, values.Tensor) and item.op == operators.MUL and len(item.parents) == 2:
+                yield item
+                stack.extend(item.parents)
+            elif isinstance(item, values.Tensor) and item.op in (operators.ADD, operators.SUB, operators.DIV):
+                stack.extend(item.parents)
+
+    def _is_summed(self, factor: values.Value) -> bool:
+        """Whether the sum or mean over all elements of a factor is taken: it holds several."""
+        users = [user for user in self.model.domain.users(factor) if user.op in _REDUCTIONS]
+        return any(user.parents and values.resolved(user.parents[0]) is factor for user in users)
+
+    def _is_of_batch(self, factor: values.Value) -> bool:
+        """Whether a factor comes with the samples: a part of a batch, also as a new tensor."""
+        made = masks.adapted(factor)
+        copied = self.model.program.observations.copied.get(made, ())
+        return any(isinstance(values.resolved(item), values.Element) for item in (made, *copied))
+
+    def _is_mask(self, factor: values.Value) -> bool:
+        numbers = self.model.domain.of(masks.adapted(factor))
+        return numbers is not None and numbers.kind is domain.Kind.MASK
+
+    def report_TooLate(self, found: TooLate) -> None:
+        name = f"`{found.label}`" if found.label and len(found.label) < 40 else "the factor"
+        self.report(
+            found.product,
+            f"{name} comes too late: the loss is a single number already, the same for all elements",
+            related=[(found.reduction, "it becomes a single number here")],
+            help='reduce it afterwards: `reduction="none"`, or `sum` over a dimension',
+            confidence=Confidence.HIGH if found.cancels else Confidence.LOW,
+        )

@@ -1,0 +1,168 @@
+"""Metrics and meters that go on from epoch to epoch."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from torchlint import Category, Rule
+from torchlint.model.queries import names, written
+from torchlint.syntax import python_ast
+
+if TYPE_CHECKING:
+    from torchlint.model.definitions import ClassInfo
+    from torchlint.syntax.python_ast import Site
+
+_PACKAGES = ("torchmetrics.", "torcheval.metrics.")
+_HOOKS = frozenset(
+    f"{prefix}{stage}_epoch_end" for prefix in ("on_", "") for stage in ("train", "validation", "test")
+) | {"training_epoch_end"}
+
+
+class NeverReset(NamedTuple):
+    """The metric `name`, made at `made`, is read at `site` in each epoch, and nothing resets it."""
+
+    site: Site
+    made: Site
+    name: str
+
+
+class MetricNeverReset(Rule):
+    """A metric is read in each epoch and never reset.
+
+    ## What it does
+    Finds metrics of torchmetrics that `compute()` reads in each epoch, by a loop or a hook of Lightning, and that
+    nothing resets. Lightning resets a metric only if the metric itself is logged, and not the result of `compute()`.
+
+    ## Why is this bad?
+    A metric adds up what it is updated with until `reset()`. From the second epoch on its value is that of all epochs
+    together, of weights that are long gone: it follows the model slowly, and the best epoch is another one.
+
+    ## Example
+    ```python
+    import torchmetrics
+
+    def fit(epochs, loader, step):
+        accuracy = torchmetrics.Accuracy(task="multiclass", num_classes=10)
+        for epoch in range(epochs):
+            for x, y in loader:
+                accuracy.update(step(x), y)
+            print(epoch, accuracy.compute())
+    ```
+
+    Use instead:
+    ```python
+    import torchmetrics
+
+    def fit(epochs, loader, step):
+        accuracy = torchmetrics.Accuracy(task="multiclass", num_classes=10)
+        for epoch in range(epochs):
+            for x, y in loader:
+                accuracy.update(step(x), y)
+            print(epoch, accuracy.compute())
+            accuracy.reset()
+    ```
+
+    ## References
+    - [TorchMetrics in PyTorch Lightning](https://lightning.ai/docs/torchmetrics/stable/pages/lightning.html)
+    """
+
+    code = "TL631"
+    category = Category.CORRECTNESS
+    triggers = ((b"torchmetrics", b"torcheval"), (b"compute",))
+
+    def ask(self) -> Iterator[NeverReset]:
+        if self.model.is_test or b"reset_all" in self.model.tree.source.code:
+            return
+        for read in self.model.tree.of_type(ast.Attribute):
+            name = python_ast.dotted(read.value)
+            if read.attr != "compute" or not name:
+                continue
+            loop = self._epochs(read, name)
+            if loop is not None and "." not in name:
+                yield from self._of_loop(read, name, loop)
+            elif name.startswith("self.") and name.count(".") == 1:
+                yield from self._of_hook(read, name)
+
+    def _epochs(self, read: ast.Attribute, name: str) -> ast.For | None:
+        """The loop around a value that holds a loop in which the metric is updated."""
+        for item in self.model.tree.ancestors(read):
+            if isinstance(item, python_ast.FUNCTIONS):
+                return None
+            if isinstance(item, ast.For) and _counts(item):
+                inner = [node for node in python_ast.walk(item) if isinstance(node, ast.For) and not _counts(node)]
+                return item if any(_is_updated(name, node) for node in inner) else None
+        return None
+
+    def _of_loop(self, read: ast.Attribute, name: str, loop: ast.For) -> Iterator[NeverReset]:
+        """A metric that is made once before a loop over epochs."""
+        scope = self.model.tree.function_around(read) or self.model.tree.module
+        stores = _stores(scope, name)
+        made = written.assigned(stores[0], self.model.definitions) if len(stores) == 1 else None
+        is_before = made is not None and made.lineno < loop.lineno
+        inner = [item for item in self.model.tree.ancestors(read) if isinstance(item, ast.For)]
+        if (
+            made is not None
+            and is_before
+            and self._is_metric(made)
+            and not _is_handled(name, scope)
+            and inner[0] is loop
+        ):
+            yield NeverReset(python_ast.site_of(read), python_ast.site_of(made), name)
+
+    def _of_hook(self, read: ast.Attribute, name: str) -> Iterator[NeverReset]:
+        """A metric of a Lightning module that a hook reads at the end of each epoch."""
+        around = self.model.definitions.method_around(read)
+        if around is None or around.owner is None or around.name not in _HOOKS:
+            return
+        stores = list(written.stores_of(name.removeprefix("self."), around.owner))
+        made = written.assigned(stores[0], self.model.definitions) if len(stores) == 1 else None
+        if made is not None and self._is_metric(made) and self._is_lightning(around.owner):
+            if not _is_handled(name, around.owner.node):
+                yield NeverReset(python_ast.site_of(read), python_ast.site_of(made), name)
+
+    def _is_lightning(self, info: ClassInfo) -> bool:
+        return any(isinstance(item, str) and item.endswith("LightningModule") for item in info.ancestors())
+
+    def _is_metric(self, made: ast.expr) -> bool:
+        """Whether an expression makes a metric."""
+        while isinstance(made, ast.Call) and isinstance(made.func, ast.Attribute) and made.func.attr == "to":
+            made = made.func.value
+        qualified = names.imported(made.func, self.model.definitions) if isinstance(made, ast.Call) else ""
+        return qualified.startswith(_PACKAGES)
+
+    def report_NeverReset(self, found: NeverReset) -> None:
+        self.report(
+            found.site,
+            f"nothing resets `{found.name}`: from the second epoch on this is the value of all epochs together",
+            related=[(found.made, "it is made once, here")],
+            help=f"call `{found.name}.reset()` at the end of each epoch",
+        )
+
+
+def _stores(scope: ast.AST, name: str) -> list[ast.Name]:
+    """Where a variable is set."""
+    nodes = (node for node in python_ast.walk(scope) if isinstance(node, ast.Name) and node.id == name)
+    return [node for node in nodes if not isinstance(node.ctx, ast.Load)]
+
+
+def _is_updated(name: str, loop: ast.AST) -> bool:
+    """Whether a loop updates a metric: `metric.update(...)`, `metric(...)`."""
+    calls = [node for node in python_ast.walk(loop) if isinstance(node, ast.Call)]
+    return any(python_ast.dotted(call.func) in (name, f"{name}.update") for call in calls)
+
+
+def _is_handled(name: str, scope: ast.AST) -> bool:
+    """Whether something may reset a metric: by its method, or because a call is given the metric itself."""
+    for node in ast.walk(scope):
+        if isinstance(node, ast.Attribute) and node.attr.startswith("reset") and python_ast.dotted(node.value) == name:
+            return True
+        if isinstance(node, ast.Call) and any(python_ast.dotted(item) == name for item in written.arguments_of(node)):
+            return True
+    return False
+
+
+def _counts(loop: ast.For) -> bool:
+    """Whether a loop counts, as one over epochs does."""
+    return isinstance(loop.iter, ast.Call) and python_ast.called_name(loop.iter) in ("range", "trange")

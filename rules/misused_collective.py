@@ -1,0 +1,133 @@
+"""Collective calls whose result is not where the program looks for it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from torchlint import Category, Rule
+from torchlint.model.queries import names, written
+from torchlint.syntax import python_ast
+
+if TYPE_CHECKING:
+    from torchlint.syntax.python_ast import Site
+
+_MODULE = "torch.distributed."
+_IN_PLACE = frozenset({"all_reduce", "reduce", "broadcast", "all_gather", "scatter", "reduce_scatter"})
+_GATHERING = {"all_gather": 0, "gather": 1, "all_gather_object": 0}
+
+
+class NoResult(NamedTuple):
+    """The result of the collective call `name` at `site` is used; it is None."""
+
+    site: Site
+    name: str
+
+
+class SameTensor(NamedTuple):
+    """The list of `name` holds one tensor several times; `made` is where."""
+
+    site: Site
+    made: Site
+    name: str
+
+
+class MisusedCollective(Rule):
+    """The result of a collective call is not where the program looks for it.
+
+    ## What it does
+    Finds the result of `all_reduce`, `reduce`, `broadcast` and `all_gather` of `torch.distributed` that is assigned or
+    computed with, and lists for `all_gather` that hold one tensor several times: `[torch.zeros(n)] * world_size`.
+
+    ## Why is this bad?
+    These calls write into the tensors that they are given, and return None. A list that repeats one tensor has one
+    place for what all processes send: each element is what came last.
+
+    ## Example
+    ```python
+    import torch
+    import torch.distributed as dist
+
+    def gather(features, world_size):
+        parts = [torch.zeros_like(features)] * world_size
+        dist.all_gather(parts, features)
+        return torch.cat(parts)
+    ```
+
+    Use instead:
+    ```python
+    import torch
+    import torch.distributed as dist
+
+    def gather(features, world_size):
+        parts = [torch.zeros_like(features) for _ in range(world_size)]
+        dist.all_gather(parts, features)
+        return torch.cat(parts)
+    ```
+
+    ## References
+    - [torch.distributed: collective functions](https://docs.pytorch.org/docs/stable/distributed.html#collective-functions)
+    """
+
+    code = "TL618"
+    category = Category.CORRECTNESS
+    triggers = ((b"distributed",), (b"reduce", b"gather", b"broadcast", b"scatter"))
+
+    def ask(self) -> Iterator[NoResult | SameTensor]:
+        for call in self.model.tree.of_type(ast.Call):
+            qualified = names.imported(call.func, self.model.definitions)
+            name = qualified.removeprefix(_MODULE)
+            if name == qualified or "." in name:
+                continue
+            if name in _IN_PLACE and self._is_used(call):
+                yield NoResult(python_ast.site_of(call), name)
+            if name in _GATHERING and (given := written.argument(call, _GATHERING[name], "tensor_list")) is not None:
+                made = written.value_of(given, self.model.definitions)
+                if name != "all_gather_object" and self._repeats_one(made):
+                    yield SameTensor(python_ast.site_of(given), python_ast.site_of(made), name)
+
+    def _is_used(self, call: ast.Call) -> bool:
+        """Whether a call that does not run asynchronously is assigned, or computed with."""
+        if any(item.arg in ("async_op", None) for item in call.keywords) or len(call.args) > 3:
+            return False
+        around = self.model.tree.parent(call)
+        if isinstance(around, ast.Assign):
+            target = around.targets[0]
+            is_kept = isinstance(target, ast.Name) and not target.id.strip("_")
+            return not is_kept and self._is_read(target)
+        return isinstance(around, (ast.BinOp, ast.Attribute, ast.Subscript))
+
+    def _is_read(self, target: ast.expr) -> bool:
+        """Whether something computes with what is assigned, and does not ask for None or wait for it."""
+        name = python_ast.dotted(target)
+        reads = [
+            node for node in self.model.tree.of_type(ast.Name, ast.Attribute)
+            if isinstance(node.ctx, ast.Load) and python_ast.dotted(node) == name and node.lineno > target.lineno
+        ]  # fmt: skip
+        parents = [self.model.tree.parent(node) for node in reads]
+        if any(isinstance(item, ast.Attribute) and item.attr in ("wait", "is_completed") for item in parents):
+            return False
+        return bool(parents) and not any(isinstance(item, (ast.Compare, ast.If)) for item in parents)
+
+    def _repeats_one(self, made: ast.expr) -> bool:
+        """`[tensor] * n`."""
+        if not isinstance(made, ast.BinOp) or not isinstance(made.op, ast.Mult):
+            return False
+        lists = [item for item in (made.left, made.right) if isinstance(item, ast.List) and len(item.elts) == 1]
+        return len(lists) == 1 and not isinstance(lists[0].elts[0], ast.Constant)
+
+    def report_NoResult(self, found: NoResult) -> None:
+        self.report(
+            found.site,
+            f"`{found.name}` writes into its argument and returns None",
+            help="call it as a statement of its own, and use the tensor that it was given",
+        )
+
+    def report_SameTensor(self, found: SameTensor) -> None:
+        self.report(
+            found.site,
+            f"the list for `{found.name}` holds one tensor several times: each element is what came last",
+            related=[(found.made, "the list is made here")],
+            help="make one tensor for each process: `[torch.empty_like(x) for _ in range(n)]`",
+        )

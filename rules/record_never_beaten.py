@@ -1,0 +1,144 @@
+"""Records that no score can beat: the comparison looks in the wrong direction."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from torchlint import Category, Rule
+from torchlint.lazy_pattern import LazyPattern
+from torchlint.model.queries import written
+from torchlint.syntax import python_ast
+
+if TYPE_CHECKING:
+    from torchlint.syntax.python_ast import Site
+
+_INFINITE = LazyPattern(
+    r"""^(?:float\(\s*["']\+?inf(?:inity)?["']\s*\)|(?:np|numpy|math|torch)\.(?:inf|Inf|Infinity)"""
+    r"""|1e\d\d+|9{6,}(?:\.0?)?)$"""
+)
+_MIRRORED: dict[type[ast.cmpop], type[ast.cmpop]] = {ast.Gt: ast.Lt, ast.Lt: ast.Gt, ast.GtE: ast.LtE, ast.LtE: ast.GtE}
+
+
+class NeverBeaten(NamedTuple):
+    """The comparison at `site` is never true: the record `name` starts at `start`."""
+
+    site: Site
+    start: Site
+    name: str
+    start_code: str
+
+
+class RecordNeverBeaten(Rule):
+    """The best score starts where no score can beat it.
+
+    ## What it does
+    Finds a record that starts at infinity and that only a greater score replaces, and one that starts at minus infinity
+    and that only a smaller score replaces.
+
+    ## Why is this bad?
+    The comparison is never true. The best model is never saved, and an earlier file is taken for it; early stopping
+    counts each epoch as one without progress.
+
+    ## Example
+    ```python
+    import torch
+
+    def fit(model, epochs, train, validate):
+        best_loss = float("inf")
+        for epoch in range(epochs):
+            train(model)
+            loss = validate(model)
+            if loss > best_loss:
+                best_loss = loss
+                torch.save(model.state_dict(), "best.pt")
+    ```
+
+    Use instead:
+    ```python
+    import torch
+
+    def fit(model, epochs, train, validate):
+        best_loss = float("inf")
+        for epoch in range(epochs):
+            train(model)
+            loss = validate(model)
+            if loss < best_loss:
+                best_loss = loss
+                torch.save(model.state_dict(), "best.pt")
+    ```
+    """
+
+    code = "TL624"
+    category = Category.CORRECTNESS
+    triggers = ((b"torch",), (b"inf", b"Inf", b"1e", b"999999"), (b"if ",))
+
+    def ask(self) -> Iterator[NeverBeaten]:
+        for condition in [] if self.model.is_test else self.model.tree.of_type(ast.If):
+            tests = condition.test.values if isinstance(condition.test, ast.BoolOp) else [condition.test]
+            if isinstance(condition.test, ast.BoolOp) and isinstance(condition.test.op, ast.Or):
+                continue
+            for test in tests:
+                if isinstance(test, ast.Compare) and len(test.ops) == 1 and type(test.ops[0]) in _MIRRORED:
+                    operator, left, right = type(test.ops[0]), test.left, test.comparators[0]
+                    for record, score, how in ((right, left, operator), (left, right, _MIRRORED[operator])):
+                        start = self._start(record, score, condition)
+                        if start is not None and _is_infinite(start.value) is (how in (ast.Gt, ast.GtE)):
+                            code = self.model.tree.code(start.value)
+                            sites = python_ast.site_of(test), python_ast.site_of(start)
+                            yield NeverBeaten(*sites, python_ast.dotted(record), code)
+
+    def _start(self, record: ast.expr, score: ast.expr, condition: ast.If) -> ast.Assign | None:
+        """Where a record starts at an infinite number, if else only a condition's body sets it, to the score."""
+        name = python_ast.dotted(record)
+        if not name or isinstance(score, ast.Constant):
+            return None
+        starts = []
+        for node in self._stores(name, condition):
+            statement = self.model.tree.parent(node)
+            if not isinstance(statement, ast.Assign) or statement.targets != [node]:
+                return None
+            if any(statement is item for part in condition.body for item in python_ast.walk(part)):
+                if not python_ast.written_alike(statement.value, score):
+                    return None
+            else:
+                starts.append(statement)
+        is_replaced = len(self._stores(name, condition)) > len(starts)
+        infinite = [item for item in starts if _is_infinite(item.value) is not None]
+        return starts[0] if is_replaced and starts and len(infinite) == len(starts) == 1 else None
+
+    def _stores(self, name: str, condition: ast.If) -> list[ast.expr]:
+        """Where a variable or attribute is set in the function, or the class, around a condition."""
+        around = self.model.definitions.method_around(condition)
+        if name.startswith("self."):
+            owner = around.owner if around is not None else None
+            is_own = owner is not None and name.count(".") == 1
+            return list(written.stores_of(name.removeprefix("self."), owner)) if owner is not None and is_own else []
+        function = self.model.definitions.function_around(condition)
+        scope = function.node if function is not None else self.model.tree.module
+        if "." in name or (function is not None and name in function.parameters):
+            return []
+        return [
+            node for node in python_ast.walk(scope)
+            if isinstance(node, ast.Name) and node.id == name and not isinstance(node.ctx, ast.Load)
+        ]  # fmt: skip
+
+    def report_NeverBeaten(self, found: NeverBeaten) -> None:
+        self.report(
+            found.site,
+            f"no score can beat `{found.name}`, which starts at `{found.start_code}`: this is never true",
+            related=[(found.start, "the record starts here")],
+            help="turn the comparison round, or start at the other end",
+        )
+
+
+def _is_infinite(node: ast.expr) -> bool | None:
+    """Whether a number is plus infinity (True), or minus infinity (False); None: neither."""
+    is_negative = isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub)
+    code = ast.unparse(node.operand if isinstance(node, ast.UnaryOp) else node)
+    if isinstance(node, ast.Call) and code.replace('"', "'") in ("float('-inf')", "float('-infinity')"):
+        return False
+    if code == "inf" or _INFINITE.search(code):
+        return not is_negative
+    return None

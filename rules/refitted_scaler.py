@@ -1,0 +1,114 @@
+"""Scalers of data that are fitted again on the test set."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from torchlint import Category, Rule
+from torchlint.lazy_pattern import LazyPattern
+from torchlint.model.queries import names, written
+from torchlint.syntax import python_ast
+
+if TYPE_CHECKING:
+    from torchlint.syntax.python_ast import Site
+
+_HELD_OUT = LazyPattern(r"(?i)(?:^|_|\.)(?:val|valid|validation|test|dev)(?:_|$|[xX]$|set|data)")
+
+
+class Refitted(NamedTuple):
+    """The scaler that is fitted at `first` is fitted anew at `site`."""
+
+    site: Site
+    first: Site
+    name: str
+
+
+class RefittedScaler(Rule):
+    """A scaler of data is fitted once more on the test set.
+
+    ## What it does
+    Finds a scaler or encoder of scikit-learn on which `fit_transform` is called for training data, and then for data
+    that are named for validation or test.
+
+    ## Why is this bad?
+    The test data are scaled by their own mean and deviation, and not by those that the model was trained with. The same
+    input gets another value: a shift between the two sets disappears, and the score is not that of the model in use.
+
+    ## Example
+    ```python
+    import torch
+    from sklearn.preprocessing import StandardScaler
+
+    def prepare(x_train, x_test):
+        scaler = StandardScaler()
+        x_train = scaler.fit_transform(x_train)
+        x_test = scaler.fit_transform(x_test)
+        return torch.tensor(x_train), torch.tensor(x_test)
+    ```
+
+    Use instead:
+    ```python
+    import torch
+    from sklearn.preprocessing import StandardScaler
+
+    def prepare(x_train, x_test):
+        scaler = StandardScaler()
+        x_train = scaler.fit_transform(x_train)
+        x_test = scaler.transform(x_test)
+        return torch.tensor(x_train), torch.tensor(x_test)
+    ```
+
+    ## References
+    - [scikit-learn: common pitfalls](https://scikit-learn.org/stable/common_pitfalls.html)
+    """
+
+    code = "TL630"
+    category = Category.CORRECTNESS
+    triggers = ((b"fit_transform",), (b"sklearn",), (b"torch",))
+
+    def ask(self) -> Iterator[Refitted]:
+        fits: dict[tuple[ast.AST | None, str], list[ast.Call]] = defaultdict(list)
+        for call in [] if self.model.is_test else self.model.tree.of_type(ast.Call):
+            if isinstance(call.func, ast.Attribute) and call.func.attr == "fit_transform" and len(call.args) == 1:
+                if self._is_scaler(call.func.value):
+                    scope = self.model.tree.function_around(call)
+                    fits[scope, python_ast.dotted(call.func.value)].append(call)
+        for (_, name), calls in fits.items():
+            calls.sort(key=lambda call: call.lineno)
+            for call in calls[1:]:
+                named = [self._data(item) for item in (calls[0], call)]
+                if _HELD_OUT.search(named[1]) and not _HELD_OUT.search(named[0]) and not self._is_apart(calls[0], call):
+                    yield Refitted(python_ast.site_of(call), python_ast.site_of(calls[0]), name)
+
+    def _is_scaler(self, node: ast.expr) -> bool:
+        """Whether a variable holds one object of scikit-learn."""
+        made = written.value_of(node, self.model.definitions)
+        qualified = names.imported(made.func, self.model.definitions) if isinstance(made, ast.Call) else ""
+        return qualified.startswith("sklearn.preprocessing.") and made is not node
+
+    def _data(self, call: ast.Call) -> str:
+        """The name of what a scaler is fitted to."""
+        found = [
+            python_ast.dotted(item) for item in ast.walk(call.args[0]) if isinstance(item, (ast.Name, ast.Attribute))
+        ]
+        return max(found, key=len, default="")
+
+    def _is_apart(self, first: ast.Call, second: ast.Call) -> bool:
+        """Whether only one of two calls runs: in two branches of a condition."""
+        return self._arms(first) != self._arms(second)
+
+    def _arms(self, call: ast.Call) -> list[tuple[ast.If, bool]]:
+        """The conditions around a call, and whether it stands where each holds."""
+        around = [item for item in self.model.tree.ancestors(call) if isinstance(item, ast.If)]
+        return [(item, call.lineno <= (item.body[-1].end_lineno or 0)) for item in around]
+
+    def report_Refitted(self, found: Refitted) -> None:
+        self.report(
+            found.site,
+            f"`{found.name}` is fitted anew: these data are scaled in another way than the training data",
+            related=[(found.first, "it is fitted to the training data here")],
+            help=f"call `{found.name}.transform`",
+        )

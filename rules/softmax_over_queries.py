@@ -1,0 +1,95 @@
+"""Attention weights whose softmax goes over another dimension than the product with the values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from torchlint import Category, Rule
+from torchlint.model import events, values
+from torchlint.model.queries import attention, masks
+from torchlint.syntax.python_ast import Site
+
+_PRODUCTS = frozenset({"matmul", "bmm", "mm"})
+
+
+class OtherDimension(NamedTuple):
+    """The weights that the softmax at `softmax` makes over `dimension` are summed over another one at `product`."""
+
+    softmax: Site
+    product: Site
+    dimension: int
+    is_first: bool
+    """Whether the weights are the first factor, which is summed over its last dimension."""
+
+
+class SoftmaxOverQueries(Rule):
+    """The weights of attention do not sum to 1 for each query.
+
+    ## What it does
+    Finds `softmax(q @ k.transpose(-2, -1), dim=1) @ v`: the softmax of scores goes over one dimension, and the product
+    with the values sums over another one, the last. A quotient by the sum over the last dimension makes it right.
+
+    ## Why is this bad?
+    Each position gets a sum of values whose weights add up to anything. What one query attends to depends on the other
+    queries, in a causal model on later ones. The model trains, and learns less.
+
+    ## Example
+    ```python
+    import torch
+
+    def attend(q, k, v):
+        scores = torch.bmm(q, k.transpose(1, 2))
+        return torch.bmm(torch.softmax(scores, dim=1), v)
+    ```
+
+    Use instead:
+    ```python
+    import torch
+
+    def attend(q, k, v):
+        scores = torch.bmm(q, k.transpose(1, 2))
+        return torch.bmm(torch.softmax(scores, dim=2), v)
+    ```
+
+    ## References
+    - [torch.nn.functional.softmax](https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.softmax.html)
+    """
+
+    code = "TL718"
+    category = Category.CORRECTNESS
+    triggers = ((b"torch",), (b"oftmax",), (b"bmm", b"matmul", b"@"))
+    calls = frozenset({"bmm", "matmul", "softmax", "Softmax"})
+
+    def ask(self) -> Iterator[OtherDimension]:
+        seen = set[Site]()
+        for trace in [] if self.model.is_test else self.model.program.traces:
+            for event in trace.of(events.Compute):
+                for value, _ in masks.computed_in_calls(event.value):
+                    found = self._wrong(value) if value.op in _PRODUCTS and len(value.parents) == 2 else None
+                    if found is not None and found.softmax not in seen:
+                        seen.add(found.softmax)
+                        yield found
+
+    def _wrong(self, product: values.Tensor) -> OtherDimension | None:
+        for place, weights in enumerate(product.parents[:2]):
+            softmax = attention.softmax_of(weights)
+            if softmax is None or softmax.site is None or product.site is None:
+                continue
+            dimension = attention.dimension(softmax, self.model.program)
+            rank = attention.rank(softmax.parents[-1 if attention.is_layer(softmax) else 0], self.model)
+            if dimension is None or rank is None:
+                continue
+            behind = dimension - rank if dimension >= 0 else dimension
+            if behind != (-1 if place == 0 else -2):
+                return OtherDimension(softmax.site, product.site, dimension, place == 0)
+        return None
+
+    def report_OtherDimension(self, found: OtherDimension) -> None:
+        summed = "the last one" if found.is_first else "the one before the last"
+        self.report(
+            found.softmax,
+            f"the softmax goes over dimension {found.dimension}, and the weights are summed over {summed}",
+            related=[(found.product, "the weighted sum is here")],
+            help="use `dim=-1`" if found.is_first else "transpose the weights, or use `dim=-2`",
+        )

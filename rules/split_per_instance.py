@@ -1,0 +1,129 @@
+"""Datasets that shuffle anew whenever they are made, and take one part of the result."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from torchlint import Category, Rule
+from torchlint.lazy_pattern import LazyPattern
+from torchlint.model.queries import names
+from torchlint.syntax import python_ast
+
+if TYPE_CHECKING:
+    from torchlint.model.definitions import FunctionInfo
+    from torchlint.syntax.python_ast import Site
+
+_SHUFFLES = frozenset({"random.shuffle", "numpy.random.shuffle"})
+_ORDERS = frozenset({"numpy.random.permutation", "torch.randperm"})
+_SEEDING = LazyPattern(r"seed|RandomState|default_rng|Generator|random_state")
+_PART = LazyPattern(
+    r"(?i)^(?:split|mode|phase|stage|subset|partition|is_?train\w*|train\w*|is_?val\w*|is_?test|test|validation)$"
+)
+
+
+class Reshuffled(NamedTuple):
+    """The order made at `site` is cut at `cut`, and `parameter` decides which part is taken."""
+
+    site: Site
+    cut: Site
+    parameter: str
+
+
+class SplitPerInstance(Rule):
+    """Training and validation set are cut out of two different random orders.
+
+    ## What it does
+    Finds datasets whose `__init__` shuffles without a seed and then takes the part of the list that a parameter such as
+    `split` or `train` asks for.
+
+    ## Why is this bad?
+    The dataset is made twice, and shuffles twice. The validation part is cut out of another order than the training
+    part: most of its samples are trained on, and some samples are in neither. The validation loss hides overfitting.
+
+    ## Example
+    ```python
+    import random
+    from torch.utils.data import Dataset
+
+    class Clips(Dataset):
+        def __init__(self, files, split):
+            random.shuffle(files)
+            count = int(len(files) * 0.8)
+            self.files = files[:count] if split == "train" else files[count:]
+    ```
+
+    Use instead:
+    ```python
+    import random
+    from torch.utils.data import Dataset
+
+    class Clips(Dataset):
+        def __init__(self, files, split):
+            random.Random(0).shuffle(files)
+            count = int(len(files) * 0.8)
+            self.files = files[:count] if split == "train" else files[count:]
+    ```
+    """
+
+    code = "TL628"
+    category = Category.CORRECTNESS
+    triggers = ((b"shuffle", b"permutation", b"randperm"), (b"torch",), (b"__init__",))
+
+    def ask(self) -> Iterator[Reshuffled]:
+        for info in [] if self.model.is_test else self.model.definitions.classes.values():
+            init = info.methods.get("__init__")
+            if init is not None and ("__getitem__" in info.methods or self._is_dataset(info.bases)):
+                yield from self._reshuffled(init)
+
+    def _is_dataset(self, bases: list[str]) -> bool:
+        return any(base.rpartition(".")[2].endswith("Dataset") for base in bases)
+
+    def _reshuffled(self, init: FunctionInfo) -> Iterator[Reshuffled]:
+        nodes = list(names.own_nodes(init.node))
+        if any(isinstance(node, ast.Call) and _SEEDING.search(ast.unparse(node)) for node in nodes):
+            return
+        for call in nodes:
+            if not isinstance(call, ast.Call) or not call.args:
+                continue
+            qualified = names.imported(call.func, self.model.definitions)
+            shuffled = python_ast.dotted(call.args[0]) if qualified in _SHUFFLES else ""
+            if qualified in _ORDERS:
+                statement = self.model.tree.parent(call)
+                shuffled = python_ast.dotted(statement.targets[0]) if isinstance(statement, ast.Assign) else ""
+            for node in nodes if shuffled else ():
+                if (
+                    isinstance(node, ast.Subscript)
+                    and python_ast.dotted(node.value) == shuffled
+                    and node.lineno > call.lineno
+                ):
+                    parameter = self._decides(node, init) if isinstance(node.slice, ast.Slice) else ""
+                    if parameter and not self._is_decided(call, parameter):
+                        yield Reshuffled(python_ast.site_of(call), python_ast.site_of(node), parameter)
+                        return
+
+    def _decides(self, node: ast.AST, init: FunctionInfo) -> str:
+        """The parameter that decides whether a part of a list is taken."""
+        for item in self.model.tree.ancestors(node):
+            if item is init.node:
+                break
+            if isinstance(item, (ast.If, ast.IfExp)):
+                named = {python_ast.dotted(part).removeprefix("self.") for part in ast.walk(item.test)}
+                found = sorted(name for name in named if name in init.parameters and _PART.search(name))
+                if found:
+                    return found[0]
+        return ""
+
+    def _is_decided(self, call: ast.Call, parameter: str) -> bool:
+        """Whether the same parameter decides whether the list is shuffled at all."""
+        tests = [item.test for item in self.model.tree.ancestors(call) if isinstance(item, ast.If)]
+        return any(parameter in {python_ast.dotted(part) for part in ast.walk(test)} for test in tests)
+
+    def report_Reshuffled(self, found: Reshuffled) -> None:
+        self.report(
+            found.site,
+            f"each dataset shuffles anew before `{found.parameter}` takes its part: the parts overlap",
+            related=[(found.cut, "a part is taken here")],
+            help="shuffle with a fixed seed, `random.Random(0).shuffle(files)`, or split once outside",
+        )

@@ -1,0 +1,111 @@
+"""Sequences whose samples are taken for steps: a layer and what surrounds it disagree about the dimensions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from torchlint import Category, Rule
+from torchlint.model import values
+from torchlint.model.queries import sequences
+from torchlint.syntax.python_ast import Site
+
+
+class Swapped(NamedTuple):
+    """At `site` dimension `steps` is taken for the steps; the layer at `layer` takes the other one for them."""
+
+    site: Site
+    layer: Site
+    steps: int
+    name: str
+
+
+class StepsForSamples(Rule):
+    """A layer of sequences and the code around it take different dimensions for time.
+
+    ## What it does
+    Finds `nn.LSTM`, `nn.GRU`, `nn.RNN` and `nn.TransformerEncoder` whose output is read as if time were the other
+    dimension: `out[:, -1]`, `out.mean(dim=1)` without `batch_first=True`, `out[-1]`, `out.mean(dim=0)` with it. Finds
+    as well positional encodings that are added along the samples: `x + pe[:x.size(0)]` before a layer with
+    `batch_first=True`.
+
+    ## Why is this bad?
+    Nothing raises. The state goes from sample to sample instead of from step to step, predictions are those of one
+    sample for all, or each sample of the batch gets a position of its own and the steps get none.
+
+    ## Example
+    ```python
+    from torch import nn
+
+    class Classifier(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.lstm = nn.LSTM(8, 32)
+            self.head = nn.Linear(32, 2)
+
+        def forward(self, x):
+            out, _ = self.lstm(x)
+            return self.head(out[:, -1])
+    ```
+
+    Use instead:
+    ```python
+    from torch import nn
+
+    class Classifier(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.lstm = nn.LSTM(8, 32, batch_first=True)
+            self.head = nn.Linear(32, 2)
+
+        def forward(self, x):
+            out, _ = self.lstm(x)
+            return self.head(out[:, -1])
+    ```
+
+    ## References
+    - [torch.nn.LSTM](https://docs.pytorch.org/docs/stable/generated/torch.nn.LSTM.html): `batch_first`
+    """
+
+    code = "TL719"
+    category = Category.CORRECTNESS
+    triggers = ((b"LSTM", b"GRU", b"RNN", b"TransformerEncoder"),)
+    calls = frozenset({"LSTM", "GRU", "RNN", "TransformerEncoder", "TransformerEncoderLayer"})
+
+    def ask(self) -> Iterator[Swapped]:
+        self._sequences = sequences.Sequences(self.model.program)
+        seen = set[Site]()
+        for _, value, _ in [] if self.model.is_test else self.model.layout.computed():
+            for found in self._swapped(value):
+                if found.site not in seen:
+                    seen.add(found.site)
+                    yield found
+
+    def _swapped(self, value: values.Tensor) -> Iterator[Swapped]:
+        is_first = self._sequences.samples_first(value)
+        if is_first is not None and isinstance(value, values.ModuleOutput):
+            claimed = self._sequences.positions(value.parents[1])
+            if claimed is not None and claimed[1] == (0 if is_first else 1):
+                yield self._found(claimed[0], value, claimed[1])
+            return
+        claimed = self._sequences.steps_of(value)
+        layer = self._sequences.layer(value.parents[0]) if claimed is not None else None
+        is_first = self._sequences.samples_first(layer) if layer is not None else None
+        if layer is not None and claimed is not None and is_first is not None and claimed[1] == (0 if is_first else 1):
+            if not self._sequences.is_single(layer.parents[1]):
+                yield self._found(claimed[0], layer, claimed[1])
+
+    def _found(self, site: Site, layer: values.ModuleOutput, steps: int) -> Swapped:
+        module = values.resolved(layer.parents[0])
+        name = module.name.rpartition(".")[2] if isinstance(module, values.Module) else ""
+        assert layer.site is not None
+        return Swapped(site, module.site or layer.site, steps, name)
+
+    def report_Swapped(self, found: Swapped) -> None:
+        other = "samples first" if found.steps == 0 else "steps first"
+        self.report(
+            found.site,
+            f"dimension {found.steps} is taken for the steps here, and `{found.name}` has {other}",
+            related=[(found.layer, "the layer is made here")],
+            help="make both agree: `batch_first=True` for (samples, steps, features)",
+        )

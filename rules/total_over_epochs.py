@@ -1,0 +1,151 @@
+"""Totals that go on from epoch to epoch, and are divided by the count of one."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from torchlint import Category, Rule
+from torchlint.model.queries import names, written
+from torchlint.syntax import python_ast
+from torchlint.syntax.python_ast import Site
+
+from . import _written_sums as written_sums
+
+
+class NeverReset(NamedTuple):
+    """The total at `division` begins at `start`, before the loop over epochs, and is divided by the count of one."""
+
+    division: Site
+    start: Site
+    total: str
+
+
+class TotalOverEpochs(Rule):
+    """A sum that no epoch sets back is divided by the count of one epoch.
+
+    ## What it does
+    Finds sums that start at 0 before the loop over epochs, grow with each batch, and are divided by the length of the
+    loader, or of its dataset, behind the batches of each epoch.
+
+    ## Why is this bad?
+    The loss of the second epoch contains that of the first, and so on: what is reported grows, though the model learns.
+    Schedules, early stopping and the choice of the best epoch go by it.
+
+    ## Example
+    ```python
+    from torch.utils.data import DataLoader
+
+    def fit(step, loader: DataLoader, epochs):
+        total = 0.0
+        for epoch in range(epochs):
+            for batch in loader:
+                total += step(batch).item()
+            print(epoch, total / len(loader))
+    ```
+
+    Use instead:
+    ```python
+    from torch.utils.data import DataLoader
+
+    def fit(step, loader: DataLoader, epochs):
+        for epoch in range(epochs):
+            total = 0.0
+            for batch in loader:
+                total += step(batch).item()
+            print(epoch, total / len(loader))
+    ```
+    """
+
+    code = "TL620"
+    category = Category.CORRECTNESS
+    triggers = ((b"+=",), (b"/",), (b"for ",), (b"len",), (b"torch",))
+
+    def ask(self) -> Iterator[NeverReset]:
+        if self.model.is_test:
+            return
+        for addition in self.model.tree.of_type(ast.AugAssign):
+            total = written_sums.name_of(addition.target) if isinstance(addition.op, ast.Add) else ""
+            loop = self._loop_of(addition) if total and "[" not in total else None
+            if loop is None:
+                continue
+            if total.startswith("self."):
+                yield from self._of_object(total, addition, loop)
+            for division in self._divisions(total, loop):
+                epochs = self._loop_of(division)
+                divisor = division.right if isinstance(division, ast.BinOp) else division.value
+                counted = written_sums.counted(divisor)
+                if epochs is not None and counted is not None and counted[0] == written_sums.iterated(loop.iter):
+                    start = self._start(total, epochs, loop, addition)
+                    if start is not None and epochs in [*self.model.tree.ancestors(loop)]:
+                        yield NeverReset(python_ast.site_of(division), python_ast.site_of(start), total)
+
+    def _of_object(self, total: str, addition: ast.AugAssign, loop: ast.For) -> Iterator[NeverReset]:
+        """An attribute that only `__init__` sets to 0, and that a loop over epochs divides by the count of one."""
+        around = self.model.definitions.method_around(addition)
+        if around is None or around.owner is None or around.name == "__init__":
+            return
+        stores = list(written.stores_of(total.removeprefix("self."), around.owner))
+        others = [item for item in stores if self.model.tree.statement(item) is not addition]
+        first = self.model.definitions.method_around(others[0]) if len(others) == 1 else None
+        if first is None or first.name != "__init__":
+            return
+        for node in python_ast.walk(around.owner.node):
+            if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) and written_sums.dividend(node) == total:
+                counted = written_sums.counted(node.right)
+                is_of_epoch = counted is not None and counted[0] == written_sums.iterated(loop.iter)
+                if is_of_epoch and self._loop_of(node) not in (None, loop):
+                    start = python_ast.site_of(self.model.tree.statement(others[0]))
+                    yield NeverReset(python_ast.site_of(node), start, total)
+
+    def _loop_of(self, node: ast.AST) -> ast.For | None:
+        """The innermost loop around a node, in its own function."""
+        for item in self.model.tree.ancestors(node):
+            if isinstance(item, (ast.For, ast.While, *python_ast.FUNCTIONS)):
+                return item if isinstance(item, ast.For) else None
+        return None
+
+    def _divisions(self, total: str, loop: ast.For) -> Iterator[ast.BinOp | ast.AugAssign]:
+        """Where a total is divided behind a loop, before anything else is assigned to it, and not scaled again."""
+        scope = self.model.tree.function_around(loop) or self.model.tree.module
+        for node in names.own_nodes(scope):
+            if not isinstance(node, (ast.BinOp, ast.AugAssign)) or not isinstance(node.op, ast.Div):
+                continue
+            if node.lineno > (loop.end_lineno or 0) and written_sums.dividend(node) == total:
+                around = self.model.tree.parent(node)
+                is_scaled = isinstance(around, ast.BinOp) and isinstance(around.op, (ast.Mult, ast.Div))
+                if not is_scaled or _is_percent(around):
+                    yield node
+
+    def _start(self, total: str, epochs: ast.For, loop: ast.For, addition: ast.AugAssign) -> ast.Assign | None:
+        """Where a total is set to 0 before the loop over epochs, if nothing but the addition changes it in there."""
+        start = None
+        scope = self.model.tree.function_around(loop) or self.model.tree.module
+        for node in python_ast.walk(scope):
+            if not isinstance(node, (ast.Name, ast.Attribute)) or python_ast.dotted(node) != total:
+                continue
+            statement = self.model.tree.statement(node)
+            if written.is_load(node) or statement is addition:
+                around = self.model.tree.parent(node)
+                if isinstance(around, ast.Attribute) and around.attr in ("zero_", "fill_", "reset", "clear"):
+                    return None
+            elif isinstance(statement, ast.Assign) and statement.lineno < epochs.lineno and start is None:
+                start = statement
+            else:
+                return None
+        return start
+
+    def report_NeverReset(self, found: NeverReset) -> None:
+        self.report(
+            found.division,
+            f"`{found.total}` goes on from epoch to epoch, and is divided by the count of one",
+            related=[(found.start, "it is set to 0 only here")],
+            help="set it to 0 at the start of each epoch",
+        )
+
+
+def _is_percent(around: ast.AST | None) -> bool:
+    """`100 * x / n`."""
+    sides = [around.left, around.right] if isinstance(around, ast.BinOp) else []
+    return any(isinstance(item, ast.Constant) and item.value in (100, 100.0) for item in sides)

@@ -1,0 +1,145 @@
+"""Files that are paired by their position in two listings of folders, whose order is arbitrary."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from torchlint import Category, Rule
+from torchlint.model.queries import names, written
+from torchlint.syntax import python_ast
+from torchlint.syntax.python_ast import Site
+
+_LISTINGS = frozenset({"os.listdir", "os.scandir", "glob.glob", "glob.iglob"})
+_OF_PATHS = frozenset({"glob", "rglob", "iterdir"})
+_ORDERING = frozenset({"sort", "sorted", "natsorted", "humansorted"})
+
+
+class UnsortedPair(NamedTuple):
+    """The lists made at `first` and `second` are paired by position at `site`."""
+
+    site: Site
+    first: Site
+    second: Site
+    names: tuple[str, str]
+
+
+class UnsortedPairs(Rule):
+    """Files of two folders are paired by their position in unsorted listings.
+
+    ## What it does
+    Finds two lists of `os.listdir`, `glob.glob` or `Path.glob` that nothing sorts, and of which a dataset takes the
+    elements at the same index, or that `zip` pairs.
+
+    ## Why is this bad?
+    The order of a listing is arbitrary, and differs between folders, file systems and machines. Images get the masks or
+    labels of other images. Nothing raises; the model learns from noise, on some machines only.
+
+    ## Example
+    ```python
+    import os
+    from torch.utils.data import Dataset
+
+    class Pairs(Dataset):
+        def __init__(self, images, masks):
+            self.images = os.listdir(images)
+            self.masks = os.listdir(masks)
+
+        def __getitem__(self, index):
+            return self.images[index], self.masks[index]
+    ```
+
+    Use instead:
+    ```python
+    import os
+    from torch.utils.data import Dataset
+
+    class Pairs(Dataset):
+        def __init__(self, images, masks):
+            self.images = sorted(os.listdir(images))
+            self.masks = sorted(os.listdir(masks))
+
+        def __getitem__(self, index):
+            return self.images[index], self.masks[index]
+    ```
+
+    ## References
+    - [os.listdir](https://docs.python.org/3/library/os.html#os.listdir): "The list is in arbitrary order"
+    """
+
+    code = "TL621"
+    category = Category.CORRECTNESS
+    triggers = ((b"listdir", b"glob", b"scandir", b"iterdir"), (b"torch",))
+
+    def ask(self) -> Iterator[UnsortedPair]:
+        if self.model.is_test:
+            return
+        seen = set[tuple[str, str]]()
+        for site, first, second in self._pairs():
+            listings = [self._listing(item) for item in (first, second)]
+            labels = python_ast.dotted(first), python_ast.dotted(second)
+            if labels in seen or len({ast.unparse(item) for item in listings if item is not None}) < len(listings):
+                continue
+            if any(self._is_ordered(item) for item in (first, second)):
+                continue
+            seen.add(labels)
+            made = [python_ast.site_of(item) for item in listings if item is not None]
+            yield UnsortedPair(python_ast.site_of(site), made[0], made[1], labels)
+
+    def _pairs(self) -> Iterator[tuple[ast.expr, ast.expr, ast.expr]]:
+        """Two names that are paired: by `zip`, or by one index in one function."""
+        tree = self.model.tree
+        for call in tree.of_type(ast.Call):
+            if python_ast.dotted(call.func) == "zip" and len(call.args) == 2 and not call.keywords:
+                yield call, call.args[0], call.args[1]
+        for method in (info for info in self.model.definitions.functions.values() if info.name == "__getitem__"):
+            index = method.parameters[1] if len(method.parameters) > 1 else ""
+            taken: dict[str, ast.Subscript] = {}
+            for node in names.own_nodes(method.node):
+                if isinstance(node, ast.Subscript) and python_ast.dotted(node.slice) == index:
+                    taken.setdefault(python_ast.dotted(node.value), node)
+            items = [node for name, node in taken.items() if name.startswith("self.")]
+            for item in items[1:]:
+                yield item, items[0].value, item.value
+
+    def _listing(self, node: ast.expr) -> ast.expr | None:
+        """The listing of a folder whose order a list has; None where it is another one."""
+        made = written.value_of(node, self.model.definitions)
+        if isinstance(made, ast.ListComp) and len(made.generators) == 1:
+            made = written.value_of(made.generators[0].iter, self.model.definitions)
+        while isinstance(made, ast.Call) and python_ast.dotted(made.func) in ("list", "tuple") and len(made.args) == 1:
+            made = made.args[0]
+        if not isinstance(made, ast.Call):
+            return None
+        is_listing = names.imported(made.func, self.model.definitions) in _LISTINGS
+        return made if is_listing or self._is_of_path(made) else None
+
+    def _is_of_path(self, call: ast.Call) -> bool:
+        """`Path(root).glob("*.png")`, `(root / "images").iterdir()`."""
+        if not isinstance(call.func, ast.Attribute) or call.func.attr not in _OF_PATHS:
+            return False
+        owner = written.value_of(call.func.value, self.model.definitions)
+        if isinstance(owner, ast.BinOp) and isinstance(owner.op, ast.Div):
+            return True
+        return isinstance(owner, ast.Call) and names.imported(owner.func, self.model.definitions) == "pathlib.Path"
+
+    def _is_ordered(self, node: ast.expr) -> bool:
+        """Whether something may sort a list later: `self.images.sort()`, or any call that is given the list."""
+        name = python_ast.dotted(node)
+        for item in self.model.tree.of_type(ast.Call):
+            if python_ast.called_name(item) in _ORDERING:
+                owner = item.func.value if isinstance(item.func, ast.Attribute) else None
+                if any(python_ast.dotted(given) == name for given in (owner, *item.args) if given is not None):
+                    return True
+        return False
+
+    def report_UnsortedPair(self, found: UnsortedPair) -> None:
+        first, second = found.names
+        what = f"`{first}` and `{second}`" if first and second else "the two lists"
+        self.report(
+            found.site,
+            f"{what} are paired by position, and the order of both listings is arbitrary",
+            related=[(found.first, "one folder is listed here"), (found.second, "the other one here")],
+            help="sort both: `sorted(os.listdir(folder))`",
+        )

@@ -1,0 +1,88 @@
+"""Attention: weights that a softmax makes, and the scores behind them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from torchlint.model.program import Program
+from torchlint.model.queries import numbers
+from torchlint.model.values import Module, ModuleOutput, Phi, Plain, Tensor, Value, resolved
+from torchlint.pytorch import operators
+
+if TYPE_CHECKING:
+    from torchlint.model.model import Model
+
+_KEEPING = frozenset("dropout masked_fill clone contiguous float to type_as half".split()) | {
+    operators.MUL,
+    operators.DIV,
+    operators.ADD,
+}
+_PASSING = frozenset({"dropout", "contiguous", "clone", "float", "to"})
+_TRANSPOSING = frozenset({"transpose"})
+_MOST = 10
+
+
+def softmax_of(weights: Value) -> Tensor | None:
+    """The softmax that makes weights, through what keeps their dimensions."""
+    for _ in range(_MOST):
+        weights = resolved(weights)
+        if not isinstance(weights, Tensor) or not weights.parents:
+            return None
+        if weights.op == operators.SOFTMAX or is_layer(weights):
+            return weights
+        if is_layer(weights, "Dropout"):
+            weights = weights.parents[1]
+        elif weights.op in _PASSING:
+            weights = weights.parents[0]
+        else:
+            return None
+    return None
+
+
+def is_layer(value: Tensor, name: str = "Softmax") -> bool:
+    """Whether a value is the output of a layer of PyTorch."""
+    module = resolved(value.parents[0]) if isinstance(value, ModuleOutput) else None
+    is_one = isinstance(module, Module) and module.info is None and module.name.rpartition(".")[2] == name
+    return is_one and len(value.parents) == 2
+
+
+def dimension(softmax: Tensor, program: Program) -> int | None:
+    """The dimension of a softmax, if it is written."""
+    if not isinstance(softmax, ModuleOutput):
+        return numbers.dimension(softmax, program)
+    made = program.observations.calls.get(resolved(softmax.parents[0]))
+    given = made[1].get(0, "dim") if made is not None else None
+    number = resolved(given) if given is not None else None
+    constant = number.constant if isinstance(number, Plain) and number.is_literal else None
+    return constant if type(constant) is int else None
+
+
+def rank(scores: Value, model: Model) -> int | None:
+    """How many dimensions scores have that are a product of two matrices of a batch; None: they may be no such."""
+    for _ in range(_MOST):
+        scores = resolved(scores)
+        if isinstance(scores, Phi) and not scores.is_loop:  # masked, if there is a mask
+            ranks = {rank(item, model) for item in scores.parents}
+            return ranks.pop() if len(ranks) == 1 else None
+        if not isinstance(scores, Tensor) or not scores.parents:
+            return None
+        if scores.op == operators.BMM:
+            return 3
+        if scores.op == operators.MATMUL:
+            known = {item.rank for item in model.shapes.types_of(scores)}
+            is_known = len(known) == 1 and None not in known
+            return known.pop() if is_known else _transposed_rank(scores, model.program)
+        if scores.op not in _KEEPING or isinstance(scores, ModuleOutput):
+            return None
+        scores = scores.parents[0]
+    return None
+
+
+def _transposed_rank(scores: Tensor, program: Program) -> int | None:
+    """3 where a product transposes the dimensions 1 and 2 of its second factor."""
+    factor = resolved(scores.parents[1]) if len(scores.parents) > 1 else None
+    known = program.observations.calls.get(factor) if factor is not None else None
+    if known is None or not isinstance(factor, Tensor) or factor.op not in _TRANSPOSING:
+        return None
+    given = {item.constant for item in map(resolved, known[1].positional) if isinstance(item, Plain)}
+    return 3 if given == {1, 2} else None

@@ -1,0 +1,145 @@
+"""Layers of sequences: in which dimension they have the steps, and which one their program takes for these."""
+
+from __future__ import annotations
+
+import ast
+
+from torchlint.model.program import Program
+from torchlint.model.queries import numbers
+from torchlint.model.values import Component, Module, ModuleOutput, Plain, Tensor, Value, resolved
+from torchlint.pytorch import operators
+from torchlint.syntax import python_ast
+from torchlint.syntax.python_ast import Site
+
+RECURRENT = frozenset({"LSTM", "GRU", "RNN"})
+ENCODERS = frozenset({"TransformerEncoder", "TransformerEncoderLayer"})
+_POOLING = frozenset({operators.MEAN, operators.SUM, "max", "amax"})
+_PASSING = frozenset({"dropout", "relu", "contiguous", "tanh"})
+_FIRST_STEP = frozenset({"(:, 0)", ":, 0", "(:, 0, :)", ":, 0, :"})
+
+
+class Sequences:
+    """Answers about the layers of sequences in a program."""
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+
+    def samples_first(self, value: Value) -> bool | None:
+        """Whether a layer of sequences has samples first, where a value is its output; None: no such layer."""
+        module = resolved(value.parents[0]) if isinstance(value, ModuleOutput) else None
+        if not isinstance(module, Module) or module.info is not None or len(value.parents) < 2:
+            return None
+        name = module.name.removeprefix("torch.nn.")
+        made = self._program.observations.calls.get(module)
+        if name == "TransformerEncoder" and made is not None:
+            inner = made[1].get(0, "encoder_layer")
+            made = self._program.observations.calls.get(resolved(inner)) if inner is not None else None
+        elif name not in RECURRENT | ENCODERS:
+            return None
+        if made is None or made[1].starred:
+            return None
+        flag = made[1].keywords.get("batch_first")
+        if flag is None:
+            is_short = len(made[1].positional) <= (3 if name in RECURRENT else 5)
+            return False if is_short else None
+        flag = resolved(flag)
+        return flag.constant if isinstance(flag, Plain) and isinstance(flag.constant, bool) else None
+
+    def steps_of(self, value: Tensor) -> tuple[Site, int] | None:
+        """The dimension that an operation takes for steps: the last one is taken, or all are averaged."""
+        if value.site is None or not value.parents:
+            return None
+        node = self._program.tree.node(value.site)
+        if value.op == operators.GETITEM and isinstance(node, ast.Subscript):
+            index = _index_of_last(node)
+            if index is None and ast.unparse(node.slice) in _FIRST_STEP:
+                is_encoder = isinstance(resolved(value.parents[0]), ModuleOutput)
+                return (value.site, 1) if is_encoder else None  # the token of the class
+            return (value.site, index) if index is not None else None
+        taken = numbers.dimension(value, self._program) if value.op in _POOLING else None
+        return (value.site, taken) if taken in (0, 1) else None
+
+    def layer(self, value: Value) -> ModuleOutput | None:
+        """The layer of sequences whose output, of all steps, a value is."""
+        for _ in range(4):
+            value = resolved(value)
+            if isinstance(value, Component):
+                whole = resolved(value.parents[0])
+                is_output = isinstance(whole, ModuleOutput) and whole.key_of(value) == 0
+                return whole if is_output and self._is_of(whole, RECURRENT) else None  # type: ignore[return-value]
+            if isinstance(value, ModuleOutput):
+                if self._is_of(value, ENCODERS):
+                    return value
+                if not self._is_of(value, frozenset({"Dropout", "ReLU", "LayerNorm"})) or len(value.parents) < 2:
+                    return None
+                value = value.parents[1]
+            elif isinstance(value, Tensor) and value.op in _PASSING:
+                value = value.parents[0]
+            else:
+                return None
+        return None
+
+    def _is_of(self, value: Value, names: frozenset[str]) -> bool:
+        module = resolved(value.parents[0])
+        return isinstance(module, Module) and module.info is None and module.name.rpartition(".")[2] in names
+
+    def is_single(self, given: Value) -> bool:
+        """Whether a layer gets a dimension of size 1, which may be either."""
+        given = resolved(given)
+        code = self._program.tree.code(given.site) if given.site is not None else ""
+        return isinstance(given, Tensor) and ("unsqueeze" in code or "None" in code or "1," in code)
+
+    def positions(self, given: Value) -> tuple[Site, int] | None:
+        """Where positions are added to what a layer gets, and along which dimension: `x + pe[:x.size(0)]`."""
+        for _ in range(6):
+            given = resolved(given)
+            if isinstance(given, ModuleOutput):
+                is_dropout = (
+                    given.body is None and self._is_of(given, frozenset({"Dropout"})) and len(given.parents) > 1
+                )
+                inner = given.parents[1] if is_dropout else given.body
+                if inner is None:
+                    return None
+                given = inner
+            elif isinstance(given, Tensor) and given.op == operators.ADD and given.site is not None:
+                found = [self._place(item) for item in given.parents]
+                places = [item for item in found if item is not None]
+                return (given.site, places[0]) if len(places) == 1 else None
+            elif isinstance(given, Tensor) and given.op in _PASSING:
+                given = given.parents[0]
+            else:
+                return None
+        return None
+
+    def _place(self, positions: Value) -> int | None:
+        """The dimension of x whose size cuts positions off: 0 of `pe[:x.size(0)]`, 1 of `pe[:, :x.size(1)]`."""
+        positions = resolved(positions)
+        node = self._program.tree.node(positions.site) if positions.site is not None else None
+        if not isinstance(node, ast.Subscript) or not isinstance(positions, Tensor):
+            return None
+        parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+        cuts = [
+            (place, item) for place, item in enumerate(parts) if isinstance(item, ast.Slice) and item.upper is not None
+        ]
+        if len(cuts) != 1 or cuts[0][1].lower is not None:
+            return None
+        size = cuts[0][1].upper
+        if isinstance(size, ast.Call) and python_ast.called_name(size) == "size" and len(size.args) == 1:
+            number: ast.AST = size.args[0]
+        elif isinstance(size, ast.Subscript) and isinstance(size.value, ast.Attribute) and size.value.attr == "shape":
+            number = size.slice
+        else:
+            return None
+        is_same = isinstance(number, ast.Constant) and number.value == cuts[0][0]
+        return cuts[0][0] if is_same and cuts[0][0] in (0, 1) else None
+
+
+def _index_of_last(node: ast.Subscript) -> int | None:
+    """The dimension of which the last element is taken: 1 of `x[:, -1]`, 0 of `x[-1]`."""
+    parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+    for place, item in enumerate(parts[:2]):
+        if isinstance(item, ast.UnaryOp) and ast.unparse(item) == "-1":
+            return place
+        if not isinstance(item, ast.Slice) or item.lower or item.upper or item.step:
+            return None
+    return None

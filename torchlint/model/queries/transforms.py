@@ -1,0 +1,48 @@
+"""Transforms of torchvision, as they are written: which ones a `Compose` holds, and which are random."""
+
+from __future__ import annotations
+
+import ast
+
+from torchlint.lazy_pattern import LazyPattern
+from torchlint.model.definitions import Definitions
+from torchlint.model.queries import names, written
+
+_TRANSFORM = LazyPattern(r"^torchvision\.transforms\.(?:v2\.)?(?:transforms\.)?(\w+)$")
+_STEPS = 3
+GEOMETRIC = frozenset(
+    "RandomHorizontalFlip RandomVerticalFlip RandomRotation RandomCrop RandomResizedCrop RandomAffine "
+    "RandomPerspective ElasticTransform".split()
+)
+"""Those that move the content of an image at random."""
+RANDOM = GEOMETRIC | frozenset(
+    "ColorJitter RandomGrayscale RandomErasing AutoAugment RandAugment TrivialAugmentWide AugMix GaussianBlur "
+    "RandomAdjustSharpness RandomAutocontrast RandomEqualize RandomInvert RandomPosterize RandomSolarize".split()
+)
+
+
+def name_of(node: ast.expr, definitions: Definitions) -> str:
+    """The transform of torchvision that a call makes; else empty."""
+    qualified = names.imported(node.func, definitions) if isinstance(node, ast.Call) else ""
+    match = _TRANSFORM.search(qualified)
+    return match[1] if match else ""
+
+
+def steps_of(node: ast.expr, definitions: Definitions) -> list[tuple[str, ast.expr]]:
+    """The transforms of a `Compose`, or the one that an expression makes; empty where it is none."""
+    made = written.value_of(node, definitions)
+    name = name_of(made, definitions)
+    if name != "Compose" or not isinstance(made, ast.Call):
+        return [(name, made)] if name else []
+    steps = written.value_of(made.args[0], definitions) if made.args else made
+    items = [written.value_of(item, definitions) for item in steps.elts] if isinstance(steps, ast.List) else []
+    return [(name_of(item, definitions), item) for item in items]
+
+
+def first_of(node: ast.expr, kinds: frozenset[str], definitions: Definitions, steps: int = _STEPS) -> ast.expr | None:
+    """The first transform of some kinds that an expression applies, perhaps under a condition."""
+    made = written.value_of(node, definitions)
+    if isinstance(made, ast.IfExp) and steps:
+        found = [first_of(item, kinds, definitions, steps - 1) for item in (made.body, made.orelse)]
+        return found[0] if found[0] is not None else found[1]
+    return next((made for name, made in steps_of(node, definitions) if name in kinds), None)

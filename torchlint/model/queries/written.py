@@ -1,0 +1,85 @@
+"""What is written for a name or an attribute, where one place in its function or class says it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from torchlint.model.definitions import ClassInfo, Definitions
+from torchlint.model.queries import names
+from torchlint.syntax.python_ast import dotted, walk
+
+_STEPS = 4
+
+
+def value_of(node: ast.expr, definitions: Definitions) -> ast.expr:
+    """What an expression stands for: the only value of a variable, or of an attribute of `self`; or itself."""
+    for _ in range(_STEPS):
+        found = None
+        if isinstance(node, ast.Name):
+            found = names.only_value(node, definitions)
+            found = found if found is not None else _of_module(node, definitions)
+        elif isinstance(node, ast.Attribute) and dotted(node.value) == "self":
+            found = attribute_value(node, definitions)
+        if found is None:
+            break
+        node = found
+    return node
+
+
+def _of_module(name: ast.Name, definitions: Definitions) -> ast.expr | None:
+    """The value of a variable of the module, which a function reads."""
+    around = definitions.function_around(name)
+    if around is None or name.id in around.parameters:
+        return None
+    stores = [item for item in definitions.tree.of_type(ast.Name) if item.id == name.id and not is_load(item)]
+    statement = definitions.tree.parent(stores[0]) if len(stores) == 1 else None
+    is_global = statement is not None and definitions.function_around(statement) is None
+    return statement.value if is_global and isinstance(statement, ast.Assign) and statement.targets == stores else None
+
+
+def attribute_value(node: ast.Attribute, definitions: Definitions) -> ast.expr | None:
+    """The only value that the methods of a class give to an attribute."""
+    around = definitions.method_around(node)
+    if around is None or around.owner is None:
+        return None
+    found = list(stores_of(node.attr, around.owner))
+    return assigned(found[0], definitions) if len(found) == 1 else None
+
+
+def assigned(target: ast.expr, definitions: Definitions) -> ast.expr | None:
+    """The expression that an assignment gives to a target, also one of several: `self.x, self.y = x, y`."""
+    around = definitions.tree.parent(target)
+    statement = definitions.tree.parent(around) if isinstance(around, ast.Tuple) else around
+    if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
+        return None
+    if not isinstance(around, ast.Tuple):
+        return statement.value
+    value = statement.value
+    is_paired = isinstance(value, ast.Tuple) and len(value.elts) == len(around.elts)
+    return value.elts[around.elts.index(target)] if is_paired else None  # type: ignore[attr-defined]
+
+
+def stores_of(attribute: str, owner: ClassInfo) -> Iterator[ast.Attribute]:
+    """Where the methods of a class set an attribute."""
+    for node in walk(owner.node):
+        if isinstance(node, ast.Attribute) and node.attr == attribute and not is_load(node):
+            if dotted(node.value) == "self":
+                yield node
+
+
+def is_load(node: ast.Name | ast.Attribute | ast.Subscript) -> bool:
+    return isinstance(node.ctx, ast.Load)
+
+
+def arguments_of(call: ast.Call) -> list[ast.expr]:
+    """The arguments of a call, by position and by name."""
+    return [*call.args, *(item.value for item in call.keywords)]
+
+
+def argument(call: ast.Call, index: int, name: str) -> ast.expr | None:
+    """The argument at a position, or by its name; None where the call has none, or a star before it."""
+    if any(isinstance(item, ast.Starred) for item in call.args[: index + 1]):
+        return None
+    named = [item.value for item in call.keywords if item.arg == name]
+    return call.args[index] if index < len(call.args) else named[0] if named else None
