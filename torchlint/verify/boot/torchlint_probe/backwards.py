@@ -48,6 +48,7 @@ class BackwardHook:
         local = probe.local
         if local.in_backward:  # a backward inside a backward, as in checkpointing
             return original(tensors, *args, **kwargs)
+        is_followed = probe.lines.switch(False)
         site = 0
         if probe.is_quiet:
             self._before_quietly(tensors)
@@ -55,6 +56,7 @@ class BackwardHook:
             site = probe.sites.here()
             self._before(tensors, site, _retains(args, kwargs))
         local.in_backward = True
+        probe.lines.switch(is_followed)  # hooks and functions of the program may run
         try:
             result = original(tensors, *args, **kwargs)
         except BaseException as error:
@@ -62,11 +64,20 @@ class BackwardHook:
             raise
         finally:
             local.in_backward = False
+        probe.lines.switch(False)
+        try:
+            self._end(site)
+        finally:
+            probe.lines.switch(is_followed)
+        return result
+
+    def _end(self, site: int) -> None:
+        """A backward has ended well."""
+        probe = self._probe
         self._after(site)
         if not probe.ledgers.of_optimizers:  # without an optimizer each backward counts as a step
             probe.end_step(probe.ledgers.manual)
             probe.budget.check(probe.steps)
-        return result
 
     @contained
     def _before(self, tensors: Any, site: int, retains: bool) -> None:

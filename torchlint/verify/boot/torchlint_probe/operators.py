@@ -50,6 +50,7 @@ class Operators(TorchFunctionMode):  # type: ignore[misc]  # mypy does not look 
         self._probe = probe
         self._told = dict(told)
         self._thread = 0
+        self._switch = probe.lines.switch
         self.is_on = False
         self.is_over = False
         """Whether it must not be switched on again."""
@@ -62,7 +63,9 @@ class Operators(TorchFunctionMode):  # type: ignore[misc]  # mypy does not look 
         kwargs = kwargs or {}
         result = func(*args, **kwargs)
         if not self.is_over:
+            is_followed = self._switch(False)
             self._tell(func, args, kwargs, result)
+            self._switch(is_followed)
         return result
 
     @contained

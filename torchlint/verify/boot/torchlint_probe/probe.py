@@ -65,6 +65,8 @@ class _Local(threading.local):
         self.in_backward = False
         self.stepping: list[Any] = []
         """The optimizers whose `step` is running, outermost first."""
+        self.is_followed = False
+        """Whether lines were followed when the outermost of them began."""
 
 
 class Probe:
@@ -111,7 +113,7 @@ class Probe:
         self.hears_calls = bool(self.checks) or any(observer.hears_calls for observer in self.observers)
         tell = self._called if self.hears_calls else None
         self.spans = Spans(self, plan.is_traced)
-        self.forwards = Forwards(self.sites, self.graphs, tell, self.observe_operators, self.spans)
+        self.forwards = Forwards(self, tell)
         self.cuts = Cuts(self)
         self.retention = Retention()
         self.caches = Caches()
@@ -178,6 +180,7 @@ class Probe:
         if error is not None and not isinstance(error, SystemExit):
             self._fail(error)
         self.finished = True
+        self.lines.end()
         self.log.pause()
         self.log.write()
 
@@ -230,6 +233,11 @@ class Probe:
     def is_quiet(self) -> bool:
         """Whether steps are just counted for a while."""
         return not self.looking
+
+    @property
+    def passes_routine(self) -> bool:
+        """Whether nothing hears of a call of a module that trains as it did before."""
+        return not self.looking and not self.observers and not self.spans.wanted
 
     def before_any_backward(self, tensors: Any) -> None:
         """A backward of these is about to run, whether it is looked at or not."""

@@ -64,6 +64,9 @@ class Check:
     def called(self, module: torch.nn.Module, args: Any, output: Any) -> None:
         """An outermost call of a module has ended."""
 
+    def passed_by(self, args: Any) -> None:
+        """An outermost call of a module has ended, which trains as the one before did, in a step that is just counted."""
+
     def before_backward(self, roots: list[torch.Tensor], site: int) -> None:
         """A backward is about to run."""
 

@@ -101,6 +101,10 @@ class MemoryGrowth(Check):
     def called(self, module: torch.nn.Module, args: Any, output: Any) -> None:
         self._read(args)
 
+    def passed_by(self, args: Any) -> None:
+        if self._kept:
+            self._read(args)
+
     def _read(self, values: Any) -> None:
         for value in values:
             if isinstance(value, torch.Tensor):
