@@ -47,9 +47,8 @@ def install(probe: Probe) -> None:
     for kind in kinds:
         kind.tap(hooks, probe)
     probe.checks.tap(hooks)
-    if probe.lines.slows_libraries:
-        for owner in (Optimizer, torch.nn.Module):
-            hooks.replace(owner, "zero_grad", probe.lines.unfollowed)
+    for owner in (Optimizer, torch.nn.Module):
+        hooks.replace(owner, "zero_grad", probe.clear_hook)
     steps = StepHooks(probe)
     hooks.around_steps(steps.before, steps.after)
     probe.lines.watch(watches(probe))

@@ -141,20 +141,6 @@ class Lines:
         return self._source.why_not
 
     @property
-    def slows_libraries(self) -> bool:
-        """Whether this Python has no way to follow some code only."""
-        return isinstance(self._source, _Tracing)
-
-    def unfollowed(self, original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """Call a function of a library that calls none of the program."""
-        was_followed = self.switch(False)
-        try:
-            return original(*args, **kwargs)
-        finally:
-            if was_followed:
-                self.switch(True)
-
-    @property
     def slows(self) -> bool:
         """Whether code without flagged lines is slower too, as long as it is not switched off."""
         return self._source.slows

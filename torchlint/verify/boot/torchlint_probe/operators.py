@@ -62,7 +62,7 @@ class Operators(TorchFunctionMode):  # type: ignore[misc]  # mypy does not look 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         result = func(*args, **kwargs)
-        if not self.is_over:
+        if not self.is_over and (isinstance(result, torch.Tensor) or getattr(func, "__name__", "") != "__get__"):
             is_followed = self._switch(False)
             self._tell(func, args, kwargs, result)
             self._switch(is_followed)

@@ -368,6 +368,18 @@ class Probe:
         """The cache is emptied."""
         self.caches.call(original, self.sites.here())
 
+    def clear_hook(self, original: Any, owner: Any, *args: Any, **kwargs: Any) -> Any:
+        """Gradients are cleared, by code that calls none of the program's and no operator of interest."""
+        is_followed, is_on = self.lines.switch(False), self.operators is not None and self.operators.is_on
+        if is_on:
+            self.observe_operators(False)
+        try:
+            return original(owner, *args, **kwargs)
+        finally:
+            if is_on:
+                self.observe_operators(True)
+            self.lines.switch(is_followed)
+
     def saved_hook(self, original: Any, hooks: Any) -> None:
         """From now on saved tensors may be packed."""
         self.saved_hooks = True
