@@ -93,6 +93,7 @@ class BackwardHook:
         probe = self._probe
         probe.ledgers.fly()
         probe.before_any_backward(tensors)
+        probe.checks.before_unseen_backward(tensors_in(tensors))
 
     @contained
     def _after(self, site: int) -> None:

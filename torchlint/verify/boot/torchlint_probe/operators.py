@@ -52,6 +52,8 @@ class Operators(TorchFunctionMode):  # type: ignore[misc]  # mypy does not look 
         self._thread = 0
         self._switch = probe.lines.switch
         self.is_on = False
+        self.is_searching = False
+        """Whether it stays on in steps that are not looked at, and where gradients are off."""
         self.is_over = False
         """Whether it must not be switched on again."""
 
@@ -111,6 +113,11 @@ class Operators(TorchFunctionMode):  # type: ignore[misc]  # mypy does not look 
         """Code is about to be compiled: it must not see the mode."""
         self.switch(False)
         self.is_over = True
+
+
+def note(node: Any, made: Origin) -> None:
+    """Remember where a node of a graph was made."""
+    node.metadata.setdefault(_KEY, made)
 
 
 def origin(node: Any) -> Origin:

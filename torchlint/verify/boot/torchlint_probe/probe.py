@@ -153,7 +153,7 @@ class Probe:
     def observe_operators(self, on: bool) -> None:
         """Look at the operators that are called from now on, if a check wants to know of any, or let them pass."""
         if self.operators is not None:
-            self.operators.switch(on and self.looking)
+            self.operators.switch((on and self.looking) or self.operators.is_searching)
 
     def end_operators(self) -> None:
         """Never look at operators again."""
