@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import platform
 import sys
@@ -171,6 +172,22 @@ class Probe:
         """The process ends, and nothing that is registered with `atexit` runs."""
         self.finish()
         original(status)
+
+    def run_hook(self, original: Any, process: Any) -> None:
+        """A process of `multiprocessing` runs, and does not end with the error that it dies of."""
+        self._noting(original, process)
+
+    def spawn_hook(self, original: Any, function: Any, *args: Any, **kwargs: Any) -> None:
+        """A rank that `torch.multiprocessing.spawn` has started runs; the same holds of it."""
+        original(functools.partial(self._noting, function), *args, **kwargs)
+
+    def _noting(self, function: Any, *args: Any) -> Any:
+        try:
+            return function(*args)
+        except Exception as error:
+            if os.getpid() == self.pid and self.steps + self.forwards.entered:
+                self._fail(error)
+            raise
 
     def finish(self) -> None:
         """The process ends: what is still to be had is written down."""
