@@ -135,7 +135,8 @@ def _indices(scene: _Scene) -> str:
         return "An index is not below the size of the table"
     indices, table = found
     given = f"those given are from {_least(indices):,} to {_most(indices):,}"
-    return f"{scene.of_module or 'The table'} has {len(table):,} rows: indices are from 0 to {len(table) - 1:,}, and {given}"
+    rows = f"{scene.of_module or 'The table'} has {len(table):,} rows"
+    return f"{rows}: indices are from 0 to {len(table) - 1:,}, and {given}"
 
 
 def _classes(scene: _Scene) -> str:

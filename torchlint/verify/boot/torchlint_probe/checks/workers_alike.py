@@ -38,6 +38,7 @@ class WorkersAlike(Check):
         super().__init__(probe)
         self._given: weakref.WeakKeyDictionary[Any, list[bytes]] = weakref.WeakKeyDictionary()
         self._seen: dict[int, Sighting] = {}
+        self._others: dict[int, Sighting] = {}
 
     @classmethod
     def tap(cls, hooks: Hooks, probe: Probe) -> None:
@@ -58,9 +59,14 @@ class WorkersAlike(Check):
             if is_alike and len({one[0] for one in rounds}) == _ROUNDS and site:
                 message = f"each batch came {workers:,} times, once from each of {workers:,} workers"
                 self._seen[site] = Sighting(site, message, {"workers": workers}, self.probe.steps)
+            elif site:
+                self._others[site] = Sighting(site, f"{workers:,} workers gave batches that differ", {})
 
     def sightings(self) -> Iterator[Sighting]:
         yield from list(self._seen.values())
+
+    def acquittals(self) -> Iterator[Sighting]:
+        yield from list(self._others.values())
 
 
 def _first(data: Any, depth: int = 3) -> torch.Tensor | None:
