@@ -29,9 +29,9 @@ def certain():
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     for _ in range(4):
         probabilities = F.softmax(model(200 * torch.randn(8, 4)), dim=1)
-        loss = -torch.log(probabilities)[:, 0].clamp(min=-9, max=9).mean()  # verify: log-of-softmax confirmed, unseen by the linter
+        logs = torch.log(probabilities)  # verify: log-of-softmax confirmed, unseen by the linter
         optimizer.zero_grad()
-        loss.backward()
+        (-logs[:, 0].clamp(min=-9, max=9).mean()).backward()
         optimizer.step()
 
 
