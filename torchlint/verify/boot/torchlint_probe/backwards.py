@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from torchlint_probe.contained import contained
 from torchlint_probe.graphs import tensors_in
+from torchlint_probe.hooks import Hook
 
 if TYPE_CHECKING:
     import torch
 
-    from torchlint_probe.probe import Probe
 
 _ERRORS = 10
 """So many different errors of one site are kept."""
@@ -33,15 +33,8 @@ class Backwards:
             self.errors[str(error)[:300]] += 1
 
 
-class BackwardHook:
+class BackwardHook(Hook):
     """Tells the observers before and after each backward of the program; one within another is part of it."""
-
-    def __init__(self, probe: Probe) -> None:
-        self._probe = probe
-
-    @property
-    def trouble_of(self) -> Probe:
-        return self._probe
 
     def __call__(self, original: Any, tensors: Any, *args: Any, **kwargs: Any) -> Any:
         probe = self._probe
@@ -116,15 +109,8 @@ def _retains(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     return (kwargs.get("retain_graph") if "retain_graph" in kwargs else (args[1] if len(args) > 1 else None)) is True
 
 
-class GradHook:
+class GradHook(Hook):
     """Tells of each `torch.autograd.grad`, which may meet and retain graphs as a backward does."""
-
-    def __init__(self, probe: Probe) -> None:
-        self._probe = probe
-
-    @property
-    def trouble_of(self) -> Probe:
-        return self._probe
 
     def __call__(self, original: Any, outputs: Any, *args: Any, **kwargs: Any) -> Any:
         if self._probe.is_quiet:

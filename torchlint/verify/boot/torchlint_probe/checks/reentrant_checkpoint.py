@@ -17,6 +17,7 @@ from torch.utils import checkpoint
 
 from torchlint_probe.checks._loss_calls import CALLS
 from torchlint_probe.checks.check import Check, Sighting
+from torchlint_probe.hooks import Hook
 
 if TYPE_CHECKING:
     from torchlint_probe.hooks import Hooks
@@ -58,11 +59,8 @@ class ReentrantCheckpoint(Check):
                 yield Sighting(site, f"an input required a gradient at {count:,} of {count:,} calls", {"calls": count})
 
 
-class _Applied:
+class _Applied(Hook):
     """Around `Function.apply`."""
-
-    def __init__(self, probe: Probe) -> None:
-        self._probe = probe
 
     def __call__(self, original: Callable[..., Any], kind: Any, *args: Any, **kwargs: Any) -> Any:
         if kind is checkpoint.CheckpointFunction and torch.is_grad_enabled():

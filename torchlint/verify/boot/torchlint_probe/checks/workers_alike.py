@@ -17,6 +17,7 @@ import torch
 from torch.utils.data import dataloader
 
 from torchlint_probe.checks.check import Check, Sighting
+from torchlint_probe.hooks import Hook
 
 if TYPE_CHECKING:
     from torchlint_probe.hooks import Hooks
@@ -89,11 +90,8 @@ def _values(tensor: torch.Tensor) -> bytes:
     return values.contiguous().view(torch.uint8).numpy().tobytes()
 
 
-class _Hook:
+class _Hook(Hook):
     """Around the method by which an iterator with workers takes its next batch."""
-
-    def __init__(self, probe: Probe) -> None:
-        self._probe = probe
 
     def __call__(self, original: Callable[..., Any], loader: Any) -> Any:
         data = original(loader)
