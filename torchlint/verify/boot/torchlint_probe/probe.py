@@ -369,6 +369,11 @@ class Probe:
                 self._order[optimizer] = self.optimizers
                 self.optimizers += 1
 
+    @property
+    def all_optimizers(self) -> list[Any]:
+        """All that have been made and are alive, whether they have stepped or not."""
+        return list(self._made)
+
     def order_of(self, optimizer: Any) -> int:
         """The number of an optimizer, in the order in which they were made; -1 if that was not seen."""
         return self._order.get(optimizer, -1)
