@@ -1,7 +1,7 @@
 """What being verified or watched costs a training step while the bug is there, and that it changes no weight.
 
 Run it as `python tests/benchmarks/verify_overhead.py`, or with models and bugs: `... --models mlp --bugs leak sum`;
-`--watch` measures `torchlint watch`.
+`--watch` measures `torchlint watch`. Its goals: `... --watch --models small middle --bugs none` (steps of 1 and 20 ms).
 
 Each program trains alone and under the probe at once, in two processes that take turns of some milliseconds, so that a
 busy machine slows both alike; nothing is left out at the beginning. The ratio is that of the CPU time of the processes,
@@ -60,6 +60,22 @@ MODELS = {
         1_000,
         20,
         1.5,
+    ),
+    "small": Model(
+        "nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 128), nn.ReLU(), nn.Linear(128, 4))",
+        "(64, 64)",
+        1_000,
+        20,
+        1.7,
+    ),
+    "middle": Model(
+        "nn.Sequential(nn.Conv2d(3, 16, 3), *[layer for _ in range(6) for layer in "
+        "(nn.Conv2d(16, 16, 3, padding=1), nn.BatchNorm2d(16), nn.ReLU())], "
+        "nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(16, 4))",
+        "(16, 3, 24, 24)",
+        400,
+        5,
+        1.05,
     ),
     "conv": Model(
         "nn.Sequential(nn.Conv2d(3, 32, 3), *[layer for _ in range(6) for layer in "

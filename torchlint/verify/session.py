@@ -35,6 +35,22 @@ class Subject:
     fixed: SourceFile | None = None
 
 
+_FAILURES = {"program-error", "out-of-memory", "nonfinite-value", "second-backward", "nonscalar-backward"}
+_COSTS = {
+    "undetached-accumulation",
+    "memory-growth",
+    "gradient-holds-graph",
+    "leaked-hook",
+    "evaluation-with-grad",
+    "retain-graph-in-loop",
+    "empty-cache-in-loop",
+    "anomaly-detection-left-on",
+    "host-synchronization",
+    "pytorch-warning",
+}
+"""What only takes time or memory, or is a warning."""
+
+
 @dataclass(frozen=True)
 class Judged:
     """A finding with its verdict, and what another run said of its fix, if there was one.
@@ -79,9 +95,9 @@ class Verification:
 
     @property
     def ranked(self) -> tuple[Judged, ...]:
-        """The findings in the order in which people want to read them: what was confirmed, then what is open."""
+        """What was confirmed first, then what is open; errors before wrong results, these before time and memory."""
         order = (Answer.CONFIRMED, Answer.INCONCLUSIVE, Answer.REFUTED, Answer.NOT_REACHED)
-        return tuple(sorted(self.judged, key=lambda item: order.index(item.verdict.answer)))
+        return tuple(sorted(self.judged, key=lambda item: (order.index(item.verdict.answer), _badness(item))))
 
     @property
     def steps_made(self) -> list[tuple[str, int]]:
@@ -94,6 +110,11 @@ class Verification:
     def steps(self) -> int:
         """Of all optimizers together, in the busiest process."""
         return max((evidence.steps for evidence in self.evidence), default=0)
+
+
+def _badness(item: Judged) -> int:
+    """The smaller the worse: the program fails, learns something wrong, or wastes time and memory."""
+    return 0 if item.finding.name in _FAILURES else 2 if item.finding.name in _COSTS else 1
 
 
 def verify(

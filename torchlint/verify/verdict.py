@@ -43,6 +43,7 @@ CHECKS: Mapping[str, str] = {
     "optimizer-misses-parameters": "parameter-after-optimizer",
     "target-shape-broadcast": "broadcast-loss",
     "missing-set-epoch": "epochs-alike",
+    "worker-seeding": "workers-alike",
     **{
         name: name
         for name in (
@@ -52,7 +53,10 @@ CHECKS: Mapping[str, str] = {
             "frozen-part-in-training-mode",
             "initialized-after-loading",
             "leaked-hook",
+            "log-of-softmax",
+            "reentrant-checkpoint",
             "reseeded-in-loop",
+            "target-with-gradient",
             "uncopied-state-dict",
         )
     },
@@ -92,6 +96,7 @@ _JUDGES = {
     "parameter-lost-by-move": "parts:parameter_lost_by_move",
     "unregistered-module": "parts:unregistered_module",
     **dict.fromkeys(CHECKS, "checked:by_check"),
+    "worker-seeding": "checked:worker_seeding",
 }
 VERIFIABLE = tuple(_JUDGES)
 """The names of the rules whose findings a run can judge."""

@@ -16,6 +16,7 @@ from torchlint.verify.proof import Outcome
 from torchlint.verify.reports.plots import Plot, comparisons, plot, svg
 from torchlint.verify.session import Judged, Verification
 from torchlint.verify.verdict import VERIFIABLE, Answer
+from torchlint.verify.watch.catalogue import consequence
 
 _CONTEXT = 3
 """Lines of code before and after the flagged one."""
@@ -141,9 +142,15 @@ def _article(judged: Judged, number: int, evidence: Evidence | None) -> str:
         f'<h2><span class="verdict">{verdict.answer.value}</span> {escape(finding.code)} {escape(finding.name)} '
         f'<span class="dim">{escape(finding.path)}:{finding.span.start.line}</span></h2>\n'
         f"{_message(judged)}{_code(judged)}\n"
-        f"<p><b>{_text(_sentence(verdict.reason))}</b>{first}{escape(device)}{_advice(verdict.advice)}</p>\n"
+        f"<p><b>{_text(_sentence(verdict.reason))}</b>{_meaning(judged)}{first}{escape(device)}{_advice(verdict.advice)}</p>\n"
         f"{_beside(judged)}{_fix(judged)}{_numbers(judged)}\n{_plot(judged, number, evidence)}</article>"
     )
+
+
+def _meaning(judged: Judged) -> str:
+    """The consequence in training."""
+    meaning = consequence(judged.finding.name) if judged.verdict.answer is Answer.CONFIRMED else ""
+    return f" {_text(meaning)}" if meaning else ""
 
 
 def _message(judged: Judged) -> str:

@@ -10,6 +10,7 @@ from torchlint.verify.comparison import Comparison
 from torchlint.verify.proof import Outcome
 from torchlint.verify.session import CONFIRMED, FAILED, NEVER_LOADED, Judged, Verification
 from torchlint.verify.verdict import Answer
+from torchlint.verify.watch.catalogue import consequence
 
 ROLES = {
     Answer.CONFIRMED: "error",
@@ -72,6 +73,8 @@ def _of(judged: Judged, paint: Paint) -> Iterator[str]:
         yield f"{'':{_WIDTH}}    {paint(printable(text), 'code')}"
     first = "" if verdict.first_step is None else f" (first at step {verdict.first_step + 1:,})"
     yield f"{'':{_WIDTH}}    {printable(verdict.reason)}{first}"
+    if verdict.answer is Answer.CONFIRMED and (meaning := consequence(finding.name)):
+        yield f"{'':{_WIDTH}}    means: {printable(meaning)}"
     if judged.beside is not None:
         yield f"{'':{_WIDTH}}    the linter as well: {printable(judged.beside.message)}"
     if verdict.advice:

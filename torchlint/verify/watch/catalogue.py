@@ -36,6 +36,12 @@ def checks() -> tuple[CheckInfo, ...]:
     return tuple(sorted(map(_info, paths), key=lambda info: (info.code, info.name)))
 
 
+def consequence(name: str) -> str:
+    """The consequence of a problem in training, as its check states it; empty where no check has the name."""
+    check = next((check for check in checks() if check.name == name), None)
+    return "" if check is None else check.documentation.partition("\n\n")[0].replace("\n", " ")
+
+
 def _info(path: Path) -> CheckInfo:
     tree = ast.parse(path.read_bytes())
     values = {

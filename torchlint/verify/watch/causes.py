@@ -19,6 +19,7 @@ _FOLLOWS = {
     "parameter-never-moves": {"vanishing-gradients", "zero-learning-rate", "gradients-clipped-to-nothing"},
     "memory-growth": {"undetached-accumulation"},
     "gradients-clipped-to-nothing": {"clip-before-unscale"},
+    "program-error": {"training-under-no-grad", "loss-outside-graph"},
     "constant-loss": {"dead-units", "training-under-no-grad", "step-without-backward", "loss-over-one-class"},
     "gradient-of-zero": {
         "loss-over-one-class",

@@ -10,6 +10,12 @@ from torchlint.verify.watch import raised
 from torchlint.verify.watch.proposals import RULES
 
 _NAMED = 10
+_MORE = {
+    "": "more steps (`--max-steps`) show what comes later",
+    "differing-runs": "`--twice` compares two runs",
+    "one-batch": "`--one-batch` tests whether the model learns one batch",
+}
+"""By checks that were not asked, options that show more."""
 ASKED = (*RULES, "cleared-before-step", "inplace-on-saved-tensor", "inplace-on-leaf", *raised.RULES)
 """The rules that a watched run is asked about whatever the linter says."""
 
@@ -18,9 +24,10 @@ def checked(checks: Sequence[str], codes: Mapping[str, str]) -> str:
     """Which rules and checks there were."""
     own = sorted({codes.get(name, name) for name in ASKED})
     others = [name for name in checks if name not in ASKED]
+    more = [text for name, text in _MORE.items() if name not in checks]
     return (
         f"Checked: {', '.join(own)}, findings of the linter that a run can judge, and {len(others):,} checks that "
-        "`torchlint watch --list` explains."
+        f"`torchlint watch --list` explains. {'; '.join(more)[:1].upper()}{'; '.join(more)[1:]}."
     )
 
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from torchlint_probe.contained import contained
 from torchlint_probe.graphs import tensors_in
+from torchlint_probe.hooks import Hook
 
 if TYPE_CHECKING:
     import torch
 
-    from torchlint_probe.probe import Probe
 
 _ERRORS = 10
 """So many different errors of one site are kept."""
@@ -33,21 +33,15 @@ class Backwards:
             self.errors[str(error)[:300]] += 1
 
 
-class BackwardHook:
+class BackwardHook(Hook):
     """Tells the observers before and after each backward of the program; one within another is part of it."""
-
-    def __init__(self, probe: Probe) -> None:
-        self._probe = probe
-
-    @property
-    def trouble_of(self) -> Probe:
-        return self._probe
 
     def __call__(self, original: Any, tensors: Any, *args: Any, **kwargs: Any) -> Any:
         probe = self._probe
         local = probe.local
         if local.in_backward:  # a backward inside a backward, as in checkpointing
             return original(tensors, *args, **kwargs)
+        is_followed = probe.lines.switch(False)
         site = 0
         if probe.is_quiet:
             self._before_quietly(tensors)
@@ -55,6 +49,7 @@ class BackwardHook:
             site = probe.sites.here()
             self._before(tensors, site, _retains(args, kwargs))
         local.in_backward = True
+        probe.lines.switch(is_followed)  # hooks and functions of the program may run
         try:
             result = original(tensors, *args, **kwargs)
         except BaseException as error:
@@ -62,11 +57,20 @@ class BackwardHook:
             raise
         finally:
             local.in_backward = False
+        probe.lines.switch(False)
+        try:
+            self._end(site)
+        finally:
+            probe.lines.switch(is_followed)
+        return result
+
+    def _end(self, site: int) -> None:
+        """A backward has ended well."""
+        probe = self._probe
         self._after(site)
         if not probe.ledgers.of_optimizers:  # without an optimizer each backward counts as a step
             probe.end_step(probe.ledgers.manual)
             probe.budget.check(probe.steps)
-        return result
 
     @contained
     def _before(self, tensors: Any, site: int, retains: bool) -> None:
@@ -82,6 +86,7 @@ class BackwardHook:
         probe = self._probe
         probe.ledgers.fly()
         probe.before_any_backward(tensors)
+        probe.checks.before_unseen_backward(tensors_in(tensors))
 
     @contained
     def _after(self, site: int) -> None:
@@ -104,15 +109,8 @@ def _retains(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     return (kwargs.get("retain_graph") if "retain_graph" in kwargs else (args[1] if len(args) > 1 else None)) is True
 
 
-class GradHook:
+class GradHook(Hook):
     """Tells of each `torch.autograd.grad`, which may meet and retain graphs as a backward does."""
-
-    def __init__(self, probe: Probe) -> None:
-        self._probe = probe
-
-    @property
-    def trouble_of(self) -> Probe:
-        return self._probe
 
     def __call__(self, original: Any, outputs: Any, *args: Any, **kwargs: Any) -> Any:
         if self._probe.is_quiet:

@@ -19,6 +19,7 @@ import torch
 from torchlint_probe.claim import variables_of
 from torchlint_probe.contained import contained
 from torchlint_probe.graphs import nodes, tensors_in
+from torchlint_probe.hooks import Hook
 from torchlint_probe.saved import saved
 
 if TYPE_CHECKING:
@@ -159,11 +160,8 @@ class BlockHook:
         return original(context, *args)
 
 
-class DecoratorHook:
+class DecoratorHook(Hook):
     """Around `torch.no_grad` as a decorator."""
-
-    def __init__(self, probe: Probe) -> None:
-        self._probe = probe
 
     def __call__(self, original: Any, context: Any, function: Any) -> Any:
         return self._probe.cuts.decorated(original(context, function), function)

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import functools
+import sys
 import threading
 import weakref
 from collections import Counter
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.compiler import is_compiling
 
-from torchlint_probe.graphs import LiveGraphs
 from torchlint_probe.ledger import Ledger
-from torchlint_probe.sites import Sites
 from torchlint_probe.slots import Slot
-from torchlint_probe.spans import Spans
+
+if TYPE_CHECKING:
+    from torchlint_probe.probe import Probe
 
 _MODULES = 200
 
@@ -30,26 +31,21 @@ class _Inside(threading.local):
     """The outermost module,"""
     part: torch.nn.Module | None = None
     """and the innermost one."""
+    is_routine = False
+    """Whether the outermost call is one of routine."""
 
 
 class Forwards:
     """Outermost calls of modules, and outermost ones while gradients are off."""
 
-    def __init__(
-        self,
-        sites: Sites,
-        graphs: LiveGraphs,
-        tell: Callable[..., object] | None = None,
-        observe: Callable[[bool], object] = bool,
-        spans: Spans | None = None,
-    ) -> None:
-        """`tell` hears of each outermost call that has ended, `observe` that one without gradients begins, or ends.
-
-        `spans` are told how long outermost calls take.
-        """
-        self._spans = spans
+    def __init__(self, probe: Probe, tell: Callable[..., object] | None = None) -> None:
+        """`tell` hears of each outermost call that has ended."""
+        self._probe = probe
+        self._spans = probe.spans
+        self._lines = probe.lines
+        self._libraries: dict[type, bool] = {}
+        """Whether a class is one of a library."""
         self._tell = tell
-        self._observe = observe
         self.calls: Counter[tuple[int, int]] = Counter()
         """How often a module, by number, ran at a site."""
         self.modules: list[weakref.ref[torch.nn.Module]] = []
@@ -59,13 +55,15 @@ class Forwards:
         """Of each module's parameters, by name, those that an optimizer has."""
         self.also_with: list[bool] = []
         """Whether the module was the outermost one of a call with gradients as well."""
+        self._trained: weakref.WeakSet[torch.nn.Module] = weakref.WeakSet()
+        """Modules whose last call that was heard of was one in training mode, with gradients."""
         self._with_gradients: weakref.WeakSet[torch.nn.Module] = weakref.WeakSet()
         self.entered = 0
         """How many outermost calls of modules there were."""
         self.inside = _Inside()
-        self._graphs = graphs
+        self._graphs = probe.graphs
         self._numbers: weakref.WeakKeyDictionary[torch.nn.Module, int] = weakref.WeakKeyDictionary()
-        self._sites = sites
+        self._sites = probe.sites
 
     def resolve(self, ledgers: list[Ledger]) -> None:
         """Find out which parameters are those of an optimizer that steps, while the modules are alive."""
@@ -94,24 +92,64 @@ class Forwards:
         elif not was_inside:
             self._with_gradients.add(module)
         inside.module, inside.off = True, was_off or off
-        start = self._spans.now() if self._spans is not None else 0
+        start = self._spans.now()
         if off:
-            self._observe(False)
+            self._probe.observe_operators(False)
+        self.follow(module)
         try:
             output = original(module, *args, **kwargs)
         finally:
+            self._lines.switch(False)
             if off:
-                self._observe(True)
+                self._probe.observe_operators(True)
             inside.module, inside.off = was_inside, was_off
             if not was_inside:
                 inside.root = None
-        if self._spans is not None and not was_inside:
+        if not was_inside:
             self._spans.add("forward", type(module).__name__, start)
         if self._graphs.wanted and not was_inside:
             self._graphs.come_out(output)
         if self._tell is not None and not was_inside:
             self._tell(module, args, output)
+            if module.training and not was_off and not off:
+                self._trained.add(module)
         return output
+
+    def is_routine(self, module: torch.nn.Module) -> bool:
+        """Whether an outermost call is one that trains, as the one of the module that was heard of last."""
+        return module.training and self._tell is not None and module in self._trained and torch.is_grad_enabled()
+
+    def pass_by(self, original: Any, module: torch.nn.Module, args: Any, kwargs: Any) -> Any:
+        """A routine call while steps are just counted: no check hears of it, and no line is followed."""
+        inside = self.inside
+        self.entered += 1
+        inside.root, inside.module, inside.is_routine = module, True, True
+        try:
+            output = original(module, *args, **kwargs)
+        finally:
+            inside.root, inside.module, inside.is_routine = None, False, False
+        if self._graphs.wanted:
+            self._graphs.come_out(output)
+        self._probe.checks.tell("passed_by", args)
+        return output
+
+    def change_modes(self) -> None:
+        """The program has put a module into another mode: the next call of any is none of routine."""
+        self._trained.clear()
+
+    def follow(self, module: torch.nn.Module) -> None:
+        """A module begins to run: follow the lines of one that is the program's own, or that has hooks."""
+        if self._lines.slows:
+            is_bare = self.is_of_library(type(module)) and not (module._forward_hooks or module._forward_pre_hooks)
+            self._lines.switch(not is_bare)
+
+    def is_of_library(self, kind: type) -> bool:
+        """Whether a class is one of a library."""
+        known = self._libraries.get(kind)
+        if known is None:
+            file = getattr(sys.modules.get(kind.__module__), "__file__", None)
+            known = self._libraries[kind] = file is not None and self._sites.file_named(file) < 0
+        return known
 
     def _count(self, module: torch.nn.Module) -> None:
         number = self._numbers.get(module)
@@ -139,18 +177,29 @@ class Forwards:
 def counted(original: Any, probe: Any) -> Callable[..., Any]:
     """`nn.Module.__call__`, which also counts; Dynamo may trace it, and sees the original only."""
 
+    switch = probe.lines.switch
+
     @functools.wraps(original)
     def call(module: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
         if is_compiling():
             return original(module, *args, **kwargs)
         seen: Forwards = probe.forwards
         inside = seen.inside
+        if inside.is_routine:
+            return original(module, *args, **kwargs)
+        was_followed = switch(False)
         around, inside.part = inside.part, module
         try:
             if inside.module and (inside.off or torch.is_grad_enabled()):
+                seen.follow(module)
                 return original(module, *args, **kwargs)
+            if probe.passes_routine and seen.is_routine(module):
+                return seen.pass_by(original, module, args, kwargs)
             return seen.call(original, module, args, kwargs)
         finally:
+            switch(False)
             inside.part = around
+            if was_followed:
+                switch(True)
 
     return call

@@ -4,10 +4,24 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch.compiler import is_compiling
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+
+if TYPE_CHECKING:
+    from torchlint_probe.probe import Probe
+
+
+class Hook:
+    """Around a function of torch; what it does says its `__call__`."""
+
+    def __init__(self, probe: Probe) -> None:
+        self._probe = probe
+
+    @property
+    def trouble_of(self) -> Probe:
+        return self._probe
 
 
 class Hooks:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import atexit
+import multiprocessing.process
 import os
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 import torch
@@ -34,6 +36,8 @@ def install(probe: Probe) -> None:
     for module in (torch.cuda, torch.cuda.memory):
         hooks.replace(module, "empty_cache", probe.cache_hook)
     hooks.replace(os, "_exit", probe.exit_hook)
+    hooks.replace(multiprocessing.process.BaseProcess, "run", probe.run_hook)
+    hooks.replace(import_module("torch.multiprocessing.spawn"), "_wrap", probe.spawn_hook)
     if "retain-graph-in-loop" in probe.rules:
         hooks.replace(torch.autograd, "grad", GradHook(probe))
     if probe.rules & _FORWARDS or probe.plan.compared or probe.hears_calls:
@@ -47,6 +51,8 @@ def install(probe: Probe) -> None:
     for kind in kinds:
         kind.tap(hooks, probe)
     probe.checks.tap(hooks)
+    for owner in (Optimizer, torch.nn.Module):
+        hooks.replace(owner, "zero_grad", probe.clear_hook)
     steps = StepHooks(probe)
     hooks.around_steps(steps.before, steps.after)
     probe.lines.watch(watches(probe))

@@ -140,6 +140,22 @@ class Lines:
         """Why lines cannot be watched; empty where they can."""
         return self._source.why_not
 
+    @property
+    def slows(self) -> bool:
+        """Whether code without flagged lines is slower too, as long as it is not switched off."""
+        return self._source.slows
+
+    def switch(self, on: bool) -> bool:
+        """Follow this thread from here on, or leave it alone; returns whether it was followed.
+
+        The code of libraries, and the probe itself, run many times faster without a trace function.
+        """
+        return self._source.switch(on)
+
+    def end(self) -> None:
+        """The process ends."""
+        self._source.stop()
+
     def of(self, code: CodeType) -> _Watched:
         """The active watches of lines that belong to `code` itself."""
         known = self._codes.get(id(code))
@@ -175,14 +191,19 @@ class Lines:
 
 class _Source(Protocol):
     why_not: str
+    slows: bool
 
     def start(self, exact: bool) -> None: ...
 
     def stop(self) -> None: ...
 
+    def switch(self, on: bool) -> bool: ...
+
 
 class _Monitoring:
     """Line events of flagged code objects only: nothing else in the program is slower."""
+
+    slows = False
 
     def __init__(self, lines: Lines) -> None:
         self._lines = lines
@@ -216,6 +237,9 @@ class _Monitoring:
                 self._monitoring.set_local_events(tool, code, 0)
             self._watched = []
             self._monitoring.free_tool_id(tool)
+
+    def switch(self, on: bool) -> bool:
+        return False
 
     def _watch(self, code: CodeType) -> None:
         watched = self._lines.of(code)
@@ -251,21 +275,36 @@ class _Tracing:
     def __init__(self, lines: Lines) -> None:
         self._lines = lines
         self.why_not = ""
+        self.slows = False
+        self._trace = self._called  # always the same object
 
     def start(self, exact: bool) -> None:
         if sys.gettrace() is not None:
             self.why_not = "a debugger or coverage tool has taken sys.settrace"
             return
-        threading.settrace(self._called)
-        sys.settrace(self._called)
+        self.slows = True
+        threading.settrace(self._trace)
+        sys.settrace(self._trace)
         for frame in _running():
             if self._lines.of(frame.f_code):
                 frame.f_trace = self._traced
 
     def stop(self) -> None:
-        if sys.gettrace() == self._called:
-            threading.settrace(None)
+        self.slows = False
+        if threading.gettrace() is self._trace:
+            threading.settrace(None)  # type: ignore[arg-type]  # which the stubs do not know
+        if sys.gettrace() is self._trace:
             sys.settrace(None)
+
+    def switch(self, on: bool) -> bool:
+        trace = sys.gettrace()
+        if trace is self._trace:
+            if not on:
+                sys.settrace(None)
+            return True
+        if on and trace is None and self.slows:
+            sys.settrace(self._trace)
+        return False
 
     def _called(self, frame: FrameType, event: str, argument: Any) -> Any:
         return self._traced if self._lines.of(frame.f_code) else None

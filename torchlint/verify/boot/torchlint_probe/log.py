@@ -6,6 +6,7 @@ import contextlib
 import hmac
 import json
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -74,6 +75,7 @@ class Log:
         self._thread = None
 
     def _run(self, wake: threading.Event) -> None:
+        sys.settrace(None)  # which the probe may have set for all threads
         due = time.monotonic() + _INTERVAL
         is_up = False
         while not wake.wait(min(_INTERVAL, self._until_deadline())):

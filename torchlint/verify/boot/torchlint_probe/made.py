@@ -11,6 +11,7 @@ from torch import nn
 
 from torchlint_probe.claim import Claim, values_of
 from torchlint_probe.contained import contained
+from torchlint_probe.hooks import Hook
 from torchlint_probe.lines import Watch
 from torchlint_probe.observer import LineObserver
 
@@ -93,15 +94,8 @@ class _Calls:
         return counts["since"] < _SINCE and counts["calls"] < 2 * _SINCE and not is_idle
 
 
-class _Hook:
+class _Hook(Hook):
     """Around the making of modules: tells those whose statement makes one."""
-
-    def __init__(self, probe: Probe) -> None:
-        self._probe = probe
-
-    @property
-    def trouble_of(self) -> Probe:
-        return self._probe
 
     def __call__(self, original: Callable[..., Any], module: nn.Module, *args: Any, **kwargs: Any) -> None:
         original(module, *args, **kwargs)

@@ -50,7 +50,10 @@ class Operators(TorchFunctionMode):  # type: ignore[misc]  # mypy does not look 
         self._probe = probe
         self._told = dict(told)
         self._thread = 0
+        self._switch = probe.lines.switch
         self.is_on = False
+        self.is_searching = False
+        """Whether it stays on in steps that are not looked at, and where gradients are off."""
         self.is_over = False
         """Whether it must not be switched on again."""
 
@@ -61,8 +64,10 @@ class Operators(TorchFunctionMode):  # type: ignore[misc]  # mypy does not look 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         result = func(*args, **kwargs)
-        if not self.is_over:
+        if not self.is_over and (isinstance(result, torch.Tensor) or getattr(func, "__name__", "") != "__get__"):
+            is_followed = self._switch(False)
             self._tell(func, args, kwargs, result)
+            self._switch(is_followed)
         return result
 
     @contained
@@ -108,6 +113,11 @@ class Operators(TorchFunctionMode):  # type: ignore[misc]  # mypy does not look 
         """Code is about to be compiled: it must not see the mode."""
         self.switch(False)
         self.is_over = True
+
+
+def note(node: Any, made: Origin) -> None:
+    """Remember where a node of a graph was made."""
+    node.metadata.setdefault(_KEY, made)
 
 
 def origin(node: Any) -> Origin:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import platform
 import sys
@@ -65,6 +66,8 @@ class _Local(threading.local):
         self.in_backward = False
         self.stepping: list[Any] = []
         """The optimizers whose `step` is running, outermost first."""
+        self.is_followed = False
+        """Whether lines were followed when the outermost of them began."""
 
 
 class Probe:
@@ -111,7 +114,7 @@ class Probe:
         self.hears_calls = bool(self.checks) or any(observer.hears_calls for observer in self.observers)
         tell = self._called if self.hears_calls else None
         self.spans = Spans(self, plan.is_traced)
-        self.forwards = Forwards(self.sites, self.graphs, tell, self.observe_operators, self.spans)
+        self.forwards = Forwards(self, tell)
         self.cuts = Cuts(self)
         self.retention = Retention()
         self.caches = Caches()
@@ -151,7 +154,7 @@ class Probe:
     def observe_operators(self, on: bool) -> None:
         """Look at the operators that are called from now on, if a check wants to know of any, or let them pass."""
         if self.operators is not None:
-            self.operators.switch(on and self.looking)
+            self.operators.switch((on and self.looking) or self.operators.is_searching)
 
     def end_operators(self) -> None:
         """Never look at operators again."""
@@ -170,6 +173,22 @@ class Probe:
         self.finish()
         original(status)
 
+    def run_hook(self, original: Any, process: Any) -> None:
+        """A process of `multiprocessing` runs, and does not end with the error that it dies of."""
+        self._noting(original, process)
+
+    def spawn_hook(self, original: Any, function: Any, *args: Any, **kwargs: Any) -> None:
+        """A rank that `torch.multiprocessing.spawn` has started runs; the same holds of it."""
+        original(functools.partial(self._noting, function), *args, **kwargs)
+
+    def _noting(self, function: Any, *args: Any) -> Any:
+        try:
+            return function(*args)
+        except Exception as error:
+            if os.getpid() == self.pid and self.steps + self.forwards.entered:
+                self._fail(error)
+            raise
+
     def finish(self) -> None:
         """The process ends: what is still to be had is written down."""
         if os.getpid() != self.pid:
@@ -178,6 +197,7 @@ class Probe:
         if error is not None and not isinstance(error, SystemExit):
             self._fail(error)
         self.finished = True
+        self.lines.end()
         self.log.pause()
         self.log.write()
 
@@ -230,6 +250,11 @@ class Probe:
     def is_quiet(self) -> bool:
         """Whether steps are just counted for a while."""
         return not self.looking
+
+    @property
+    def passes_routine(self) -> bool:
+        """Whether nothing hears of a call of a module that trains as it did before."""
+        return not self.looking and not self.observers and not self.spans.wanted
 
     def before_any_backward(self, tensors: Any) -> None:
         """A backward of these is about to run, whether it is looked at or not."""
@@ -344,6 +369,11 @@ class Probe:
                 self._order[optimizer] = self.optimizers
                 self.optimizers += 1
 
+    @property
+    def all_optimizers(self) -> list[Any]:
+        """All that have been made and are alive, whether they have stepped or not."""
+        return list(self._made)
+
     def order_of(self, optimizer: Any) -> int:
         """The number of an optimizer, in the order in which they were made; -1 if that was not seen."""
         return self._order.get(optimizer, -1)
@@ -359,6 +389,18 @@ class Probe:
     def cache_hook(self, original: Any) -> None:
         """The cache is emptied."""
         self.caches.call(original, self.sites.here())
+
+    def clear_hook(self, original: Any, owner: Any, *args: Any, **kwargs: Any) -> Any:
+        """Gradients are cleared, by code that calls none of the program's and no operator of interest."""
+        is_followed, is_on = self.lines.switch(False), self.operators is not None and self.operators.is_on
+        if is_on:
+            self.observe_operators(False)
+        try:
+            return original(owner, *args, **kwargs)
+        finally:
+            if is_on:
+                self.observe_operators(True)
+            self.lines.switch(is_followed)
 
     def saved_hook(self, original: Any, hooks: Any) -> None:
         """From now on saved tensors may be packed."""

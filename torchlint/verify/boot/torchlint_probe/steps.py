@@ -31,6 +31,10 @@ def _running_steps() -> int:
     return count
 
 
+def _closure(args: Any, kwargs: Any) -> Any:
+    return kwargs.get("closure") if kwargs and "closure" in kwargs else (args[1] if len(args) > 1 else None)
+
+
 class StepHooks:
     """An optimizer whose `step` calls the one of its base class is heard of twice, so depth is counted.
 
@@ -46,8 +50,18 @@ class StepHooks:
     def trouble_of(self) -> Probe:
         return self._probe
 
-    @contained
     def before(self, optimizer: Any, args: Any, kwargs: Any) -> Any:
+        """A step that runs no code of the program is not followed line by line."""
+        probe = self._probe
+        is_followed = probe.lines.switch(False)
+        result = self._before(optimizer, args, kwargs)
+        if is_followed and (_closure(args, kwargs) or not probe.forwards.is_of_library(type(optimizer))):
+            probe.lines.switch(True)
+        probe.local.is_followed |= is_followed
+        return result
+
+    @contained
+    def _before(self, optimizer: Any, args: Any, kwargs: Any) -> Any:
         probe = self._probe
         stepping = probe.local.stepping
         if stepping and (running := _running_steps()):
@@ -83,7 +97,7 @@ class StepHooks:
     def _begin(self, optimizer: Any, args: Any, kwargs: Any) -> Any:
         probe = self._probe
         probe.begin()
-        closure = kwargs.get("closure") if kwargs and "closure" in kwargs else (args[1] if len(args) > 1 else None)
+        closure = _closure(args, kwargs)
         evaluates = callable(closure)
         site = probe.sites.joined(probe.sites.here(), probe.ledgers.caller())
         for observer in probe.observers:
@@ -110,10 +124,18 @@ class StepHooks:
         self._probe.ledgers.evaluated(ledger, site, self._probe.steps)
 
     def after(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        probe = self._probe
+        local = probe.local
+        local.is_followed |= probe.lines.switch(False)
         self._count(optimizer)
-        if not self._probe.local.stepping:
-            self._probe.observe_operators(True)
-            self._probe.budget.check(self._probe.steps)
+        if local.stepping:
+            return
+        is_followed, local.is_followed = local.is_followed, False
+        try:
+            probe.observe_operators(True)
+            probe.budget.check(probe.steps)
+        finally:
+            probe.lines.switch(is_followed)
 
     @contained
     def _count(self, optimizer: Any) -> None:

@@ -80,6 +80,10 @@ class Checks:
         self.tell("before_backward", roots, site)
         self._graph = None
 
+    def before_unseen_backward(self, roots: list[torch.Tensor]) -> None:
+        """A backward is about to run, in a step that is just counted."""
+        self.tell("before_unseen_backward", roots)
+
     def graph_of(self, roots: list[torch.Tensor]) -> list[Any]:
         """The nodes behind what is about to go backward; asked for while checks are told of it."""
         if self._graph is None:

@@ -20,15 +20,23 @@ class FirstNan:
         self._probe = probe
         self.found: tuple[str, Origin] | None = None
 
+    @property
+    def is_on(self) -> bool:
+        """Whether it looks."""
+        return self._probe.operators is not None and self._probe.operators.is_searching
+
     def look(self, on: bool) -> None:
         """Begin to look, or end."""
         self.found = None
-        if self._probe.operators is not None:
-            self._probe.operators.listen(self._operated, on)
+        operators = self._probe.operators
+        if operators is not None and operators.is_searching is not on:
+            operators.is_searching = on
+            operators.listen(self._operated, on)
+            operators.switch(on or self._probe.looking)
 
     def _operated(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
         """An operator was called."""
-        if self.found is None and _is_nan(result):
+        if self.found is None and getattr(func, "__name__", "") != "__get__" and _is_nan(result):
             if not any(_is_nan(item) for item in _tensors((*args, *kwargs.values()))):
                 made = Origin(self._probe.sites.here(), weak(self._probe.forwards.inside.part))
                 self.found = str(getattr(func, "__name__", "?")), made

@@ -37,11 +37,13 @@ class _Hook(threading.local):
     def __call__(self, original: Callable[..., Any], module: Any, *args: Any, **kwargs: Any) -> Any:
         if self._is_inside:
             return original(module, *args, **kwargs)
-        self._is_inside = True
+        self._is_inside, was_training = True, module.training
         try:
             result = original(module, *args, **kwargs)
         finally:
             self._is_inside = False
         training = bool((*args, *kwargs.values(), True)[0])
+        if training is not was_training:
+            self._probe.forwards.change_modes()
         self._probe.checks.tell_one(self._kind, "changed", module, training)
         return result

@@ -64,8 +64,14 @@ class Check:
     def called(self, module: torch.nn.Module, args: Any, output: Any) -> None:
         """An outermost call of a module has ended."""
 
+    def passed_by(self, args: Any) -> None:
+        """A routine call of a module has ended, in a step that is just counted."""
+
     def before_backward(self, roots: list[torch.Tensor], site: int) -> None:
         """A backward is about to run."""
+
+    def before_unseen_backward(self, roots: list[torch.Tensor]) -> None:
+        """A backward is about to run, in a step that is just counted."""
 
     def after_backward(self, site: int) -> None:
         """A backward has ended well."""

@@ -20,6 +20,7 @@ import torch
 from torch.utils.data import DistributedSampler, RandomSampler, dataloader
 
 from torchlint_probe.checks.check import Check, Sighting
+from torchlint_probe.hooks import Hook
 
 if TYPE_CHECKING:
     from torchlint_probe.hooks import Hooks
@@ -151,11 +152,8 @@ def _longest(loops: list[_Loop]) -> tuple[int, _Loop]:
     return best
 
 
-class _Drawn:
+class _Drawn(Hook):
     """Around the method by which iterators of loaders ask for the next numbers."""
-
-    def __init__(self, probe: Probe) -> None:
-        self._probe = probe
 
     def __call__(self, original: Callable[..., Any], loader: Any) -> Any:
         samples = original(loader)
@@ -163,22 +161,16 @@ class _Drawn:
         return samples
 
 
-class _Sampler:
+class _Sampler(Hook):
     """Around the making of distributed samplers."""
-
-    def __init__(self, probe: Probe) -> None:
-        self._probe = probe
 
     def __call__(self, original: Callable[..., Any], sampler: Any, *args: Any, **kwargs: Any) -> None:
         original(sampler, *args, **kwargs)
         self._probe.checks.tell_one(EpochsAlike, "made", sampler)
 
 
-class _Seeded:
+class _Seeded(Hook):
     """Around `manual_seed`."""
-
-    def __init__(self, probe: Probe) -> None:
-        self._probe = probe
 
     def __call__(self, original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         result = original(*args, **kwargs)

@@ -17,6 +17,7 @@ import torch
 from torchlint_probe.checks.check import Check, Sighting
 from torchlint_probe.contained import contained
 from torchlint_probe.graphs import leaves, nodes, tensors_in
+from torchlint_probe.hooks import Hook
 
 if TYPE_CHECKING:
     from torchlint_probe.hooks import Hooks
@@ -81,15 +82,8 @@ class GradientHoldsGraph(Check):
                 yield Sighting(site, message, {"graphs": count.most}, 0)
 
 
-class _Hook:
+class _Hook(Hook):
     """Around `torch.autograd.backward`."""
-
-    def __init__(self, probe: Probe) -> None:
-        self._probe = probe
-
-    @property
-    def trouble_of(self) -> Probe:
-        return self._probe
 
     def __call__(self, original: Callable[..., Any], tensors: Any, *args: Any, **kwargs: Any) -> Any:
         creates = bool(kwargs.get("create_graph", args[2] if len(args) > 2 else False))

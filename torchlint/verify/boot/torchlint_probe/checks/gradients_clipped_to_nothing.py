@@ -22,6 +22,7 @@ from torchlint_probe.checks._names import leaves_of
 from torchlint_probe.checks._updates import Updates
 from torchlint_probe.checks.check import Check, Sighting
 from torchlint_probe.contained import contained
+from torchlint_probe.hooks import Hook
 from torchlint_probe.values import dense
 
 if TYPE_CHECKING:
@@ -108,15 +109,8 @@ def _norm(leaves: Collection[torch.Tensor]) -> float:
     return float(torch.stack(norms).norm()) if norms else 0.0
 
 
-class _Hook:
+class _Hook(Hook):
     """Around a function that clips."""
-
-    def __init__(self, probe: Probe) -> None:
-        self._probe = probe
-
-    @property
-    def trouble_of(self) -> Probe:
-        return self._probe
 
     def __call__(self, original: Callable[..., Any], parameters: Any, *args: Any, **kwargs: Any) -> Any:
         if not isinstance(parameters, torch.Tensor):

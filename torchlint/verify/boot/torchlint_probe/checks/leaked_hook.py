@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from torchlint_probe.checks.check import Check, Sighting
+from torchlint_probe.hooks import Hook
 
 if TYPE_CHECKING:
     from torchlint_probe.hooks import Hooks
@@ -91,11 +92,8 @@ class LeakedHook(Check):
         yield from list(self._seen.values())
 
 
-class _Hook:
+class _Hook(Hook):
     """Around the methods that register hooks."""
-
-    def __init__(self, probe: Probe) -> None:
-        self._probe = probe
 
     def __call__(self, original: Callable[..., Any], module: Any, hook: Any, *args: Any, **kwargs: Any) -> Any:
         handle = original(module, hook, *args, **kwargs)

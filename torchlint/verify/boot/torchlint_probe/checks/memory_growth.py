@@ -90,8 +90,8 @@ class MemoryGrowth(Check):
     def operated(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
         if self.probe.steps > self._looked_at:
             return
-        if self._kept and (isinstance(result, torch.Tensor) or getattr(func, "__name__", "") != "__get__"):
-            self._read(args)  # to ask for a shape or a graph reads no value
+        if self._kept:
+            self._read(args)
             self._read(kwargs.values())
         if isinstance(result, torch.Tensor) and not result.requires_grad and len(self._made) < _KEPT:
             size = result.numel() * result.element_size()
@@ -100,6 +100,10 @@ class MemoryGrowth(Check):
 
     def called(self, module: torch.nn.Module, args: Any, output: Any) -> None:
         self._read(args)
+
+    def passed_by(self, args: Any) -> None:
+        if self._kept:
+            self._read(args)
 
     def _read(self, values: Any) -> None:
         for value in values:

@@ -1,11 +1,12 @@
-"""A loss or a gradient is infinite or not a number: the first time, and the line that made it so.
+"""A loss, a gradient or a result of a model is infinite or not a number: the first time, and the line that made it so.
 
-Asks before each backward whether the loss is finite, and before each step whether the gradients are. Yes if one is
-not. The graph of such a loss is searched, in the order in which it was made, for the first value that it has saved and
-that is not finite: the line of the operator that made it is reported, with the module that it ran in, or that of the
-backward if it was not seen; if it has no graph, the next step is searched for the operator that makes one. Of gradients
-the first operator is reported whose backward gave one from finite ones. A step that a gradient scaler leaves out is
-none. Anomaly detection is not needed. On a GPU it is asked at the first ten steps and every tenth only.
+Asks before each backward whether the loss is finite, and before each step whether the gradients are; and of what models
+give without gradients whether it is a number. Yes if one is not. The graph of such a loss is searched, in the order in
+which it was made, for the first value that is not finite: the line of the operator that made it is reported, with the
+module that it ran in and the range of its inputs, or that of the backward if its origin was not seen. In steps that are
+not looked at the lines are those of a graph of the same form that was. A value without a graph is searched for in the
+calls after it. Of gradients the first operator is reported whose backward gave one from finite ones. A step that a
+gradient scaler leaves out is none. Anomaly detection is not needed. On a GPU nothing waits for the answers.
 
 Source: "Autograd mechanics, numerical accuracy" and `torch.autograd.detect_anomaly` in PyTorch's documentation.
 """
@@ -17,12 +18,15 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
+from torch.nn.modules.loss import _Loss
 
+from torchlint_probe.checks._bad_values import Bad, first_bad, is_finite
 from torchlint_probe.checks._first_nan import FirstNan
-from torchlint_probe.checks.check import Check, Sighting
+from torchlint_probe.checks._loads import Loads
+from torchlint_probe.checks.check import Sighting
 from torchlint_probe.graphs import nodes
 from torchlint_probe.operators import Origin, origin
-from torchlint_probe.saved import saved_by_name
+from torchlint_probe.remembered import Remembered
 from torchlint_probe.values import dense
 
 _RISKY = (
@@ -41,15 +45,11 @@ _RISKY = (
     "Cdist",
 )
 """Operators that may have such gradients, as their names begin."""
-_TRANSPARENT = ("Sum", "Mean", "Add", "Sub", "Neg", "View", "Reshape", "Squeeze", "Unsqueeze", "Expand", "Transpose")
-"""Operators that save nothing of their values: what they give is finite where what they get is, as good as always."""
+_PENDING = 64
+"""So many answers of a device are kept."""
 
 
-_POSITIONS = {"_saved_self": 0, "_saved_other": 1, "_saved_mat1": 1, "_saved_mat2": 2, "_saved_input": 0}
-"""Which argument of an operator it has saved under a name."""
-
-
-class NonfiniteValue(Check):
+class NonfiniteValue(Loads):
     """Looks at losses and gradients; at graphs only where something is wrong."""
 
     name = "nonfinite-value"
@@ -59,54 +59,155 @@ class NonfiniteValue(Check):
     def __init__(self, probe: Any) -> None:
         super().__init__(probe)
         self._seen: Sighting | None = None
+        self._evaluated: Sighting | None = None
         self._site = 0
         self._flags: list[tuple[str, Origin, torch.Tensor]] = []
         """Operators, where they were called, and whether each made a gradient that is not finite of finite ones."""
+        self._flagged = 0
+        """The step of these."""
+        self._pending: list[tuple[int, torch.Tensor]] = []
+        """Steps that were not looked at, and whether the loss of each was not finite, which a device still holds."""
+        self._loaded: dict[int, int] = {}
+        """By identity, tensors that were not finite when a module had loaded them, and the site of that."""
+        self._remembered = Remembered()
         self._search = FirstNan(probe)
 
     @property
     def _asks(self) -> bool:
         return self._seen is None and (self.probe.meter.device == "cpu" or self.probe.is_measured)
 
-    def before_backward(self, roots: list[torch.Tensor], site: int) -> None:
-        self._site, self._flags = site, []
-        self._end_search()
-        if not self._asks:
-            return
-        bad = next((root for root in roots if not _is_finite(root)), None)
-        if bad is not None:
-            self._seen = self._of_loss(bad, site)
-            self._search.look(self._seen is not None and self._seen.site == site)
-            return
-        for node in self.probe.checks.graph_of(roots):
-            if _is_risky(node):
-                node.register_hook(_GradientOf(self._flags, str(node.name()), origin(node)))
-
-    def _end_search(self) -> None:
-        """What made a loss that is not a number had no graph: it was looked for in the step after it."""
-        if self._search.found is not None and self._seen is not None:
-            name, made = self._search.found
-            message = f"the loss is not a number: `{name}` made the first value that is not, without a graph"
-            self._seen = Sighting(made.site, message + self._inside(made), {}, self._seen.first_step)
-        self._search.look(False)
-
     @property
     def maker(self) -> tuple[str, Origin] | None:
         """The operator that gave the first gradient that is not finite in the last backward."""
-        return next(((name, where) for name, where, is_first in self._flags if bool(is_first)), None)
+        return _maker(self._flags)
 
-    def _of_loss(self, root: torch.Tensor, site: int) -> Sighting | None:
-        node, what = _first_bad(root)
-        if node is None and root.grad_fn is not None and root.grad_fn.name().startswith("Mul"):
-            return None  # a loss that was scaled up too far: the gradient scaler leaves the step out
-        made = Origin() if node is None else origin(node)
-        value = "not a number" if bool(torch.isnan(dense(root)).any()) else "infinite"
-        message = f"the loss is {value}: {what}{self._inside(made)}"
-        return Sighting(made.site or site, message, {}, self.probe.steps)
+    # -- weights
+
+    def loaded(self, module: torch.nn.Module, state: Any) -> None:
+        for leaf in module.parameters():
+            if self._seen is None and leaf.is_cpu and not is_finite(leaf):
+                self._loaded[id(leaf)] = self.probe.sites.here()
+
+    # -- losses
+
+    def before_backward(self, roots: list[torch.Tensor], site: int) -> None:
+        before, self._flags = self._flags, []
+        self._end_search()
+        if self._asks:
+            bad = next((root for root in roots if not is_finite(root)), None)
+            if bad is not None:
+                self._found(bad, site, before)
+                return
+            graph = self.probe.checks.graph_of(roots)
+            for node in graph:
+                if _is_risky(node):
+                    self._hook(node, origin(node))
+            if len(roots) == 1 and graph and self.probe.is_measured:
+                self._remembered.remember(graph, _is_risky)
+        self._site = site
+
+    def before_unseen_backward(self, roots: list[torch.Tensor]) -> None:
+        if self._seen is not None and not self._search.is_on:
+            return
+        before, self._flags = self._flags, []
+        self._end_search()
+        root = next(iter(roots), None)
+        if root is None or root.grad_fn is None or self._seen is not None:
+            return
+        if root.is_cpu:
+            if not (math.isfinite(root.item()) if root.numel() == 1 else is_finite(root)):
+                self._remembered.recall(nodes([root]))
+                self._found(root, self.probe.sites.here(), before)
+                return
+        else:
+            self._ask_device(root)
+        for node, made in self._remembered.of_interest(root.grad_fn):
+            self._hook(node, made)
+
+    def _hook(self, node: Any, made: Origin) -> None:
+        self._flagged = self.probe.steps
+        node.register_hook(_GradientOf(self._flags, str(node.name()), made))
+
+    def _ask_device(self, root: torch.Tensor) -> None:
+        """Whether a loss is finite, without waiting for the answer; those of many steps are read at once."""
+        self._pending.append((self.probe.steps, ~torch.isfinite(root.detach()).all()))
+        if len(self._pending) >= _PENDING:
+            self._read_pending()
+
+    def _read_pending(self) -> None:
+        pending, self._pending = self._pending, []
+        answers = torch.stack([answer for _, answer in pending]).tolist() if pending else []
+        step = next((step for (step, _), is_bad in zip(pending, answers, strict=True) if is_bad), None)
+        if step is not None and self._seen is None:
+            message = "the loss is not finite: its origin was not seen, as the step was not looked at"
+            self._seen = Sighting(self._site, message, {}, step)
+
+    def _found(self, root: torch.Tensor, site: int, flags: list[tuple[str, Origin, torch.Tensor]]) -> None:
+        """A loss is not finite."""
+        bad = first_bad(root)
+        made = Origin() if bad.node is None else origin(bad.node)
+        is_nan = bool(torch.isnan(dense(root)).any())
+        if root.grad_fn is not None and root.grad_fn.name().startswith("Mul") and bad.node in (None, root.grad_fn):
+            return  # a loss that was scaled up too far: the gradient scaler leaves the step out
+        message = f"the loss is {'not a number' if is_nan else 'infinite'}: {bad.text}{self._inside(made)}"
+        self._seen = self._of_leaf(bad, flags) or Sighting(made.site or site, message, {}, self.probe.steps)
+        self._search.look(is_nan and self._seen.site == site and bad.node is None)
+
+    def _of_leaf(self, bad: Bad, flags: list[tuple[str, Origin, torch.Tensor]]) -> Sighting | None:
+        """Where a parameter that is not finite was loaded, or the gradient that made it so."""
+        if not isinstance(bad.leaf, torch.nn.Parameter):
+            return None
+        name = self.models.named([bad.leaf]).removeprefix("1 parameter: ")
+        site = self._loaded.get(id(bad.leaf))
+        if site is not None and not self.probe.steps:
+            message = f"{name} was loaded with values that are not finite: so is the loss"
+            return Sighting(site, message, {}, self.probe.steps)
+        maker = _maker(flags)
+        if maker is None or not maker[1].site:
+            return None
+        message = (
+            f"{name} is not finite: in the backward of the step before, `{maker[0]}` gave the first gradient that is "
+            f"not, of finite ones{self._inside(maker[1])}"
+        )
+        return Sighting(maker[1].site, message, {}, self._flagged)
+
+    def _end_search(self) -> None:
+        """What made a value that is not a number had no graph: it was looked for in the calls after it."""
+        if self._search.found is not None:
+            name, made = self._search.found
+            if self._evaluated is not None:
+                message = f"{self._evaluated.message}: `{name}` made the first value that is not{self._inside(made)}"
+                self._evaluated = Sighting(made.site, message, {}, self._evaluated.first_step)
+            elif self._seen is not None:
+                message = f"the loss is not a number: `{name}` made the first value that is not, without a graph"
+                self._seen = Sighting(made.site, message + self._inside(made), {}, self._seen.first_step)
+        self._search.look(False)
 
     def _inside(self, made: Origin) -> str:
         """The module that ran, as the end of a sentence."""
         return "" if made.module is None else f", in {self.models.name(made.module)}"
+
+    # -- evaluation
+
+    def called(self, module: torch.nn.Module, args: Any, output: Any) -> None:
+        if torch.is_grad_enabled() or not isinstance(output, torch.Tensor) or not output.is_floating_point():
+            return
+        if self._evaluated is not None:
+            if self._search.found is not None:
+                self._end_search()
+            return
+        if not output.is_cpu or not (isinstance(module, _Loss) or next(module.parameters(), None) is not None):
+            return
+        if self._seen is None and bool(torch.isnan(output).any()):
+            kind = type(module).__name__
+            given = any(isinstance(item, torch.Tensor) and not is_finite(item) for item in args)
+            message = f"`{kind}` gives values that are not a number, without gradients"
+            self._evaluated = Sighting(
+                self.probe.sites.here(), message + (", for inputs that are not finite" if given else ""), {}, -1
+            )
+            self._search.look(not given)
+
+    # -- gradients
 
     def before_step(self, optimizer: Any) -> None:
         if not self._asks:
@@ -115,10 +216,10 @@ class NonfiniteValue(Check):
         leaves = gradients.leaves
         if gradients.norms and all(map(math.isfinite, gradients.norms)):
             return  # a norm may be too large for numbers that are not
-        bad = [leaf for leaf in leaves if not _is_finite(leaf.grad)]
+        bad = [leaf for leaf in leaves if not is_finite(leaf.grad)]
         if not bad:
             return
-        weights = [leaf for leaf in bad if not _is_finite(leaf)]
+        weights = [leaf for leaf in bad if not is_finite(leaf)]
         made, self._flags = self.maker, []
         count = f"the gradients of {len(bad):,} of {len(leaves):,} parameters are not finite, although the loss is"
         if made is not None and not weights:
@@ -128,9 +229,26 @@ class NonfiniteValue(Check):
         else:
             self._seen = Sighting(self._site, count, {"parameters": len(bad)}, self.probe.steps)
 
+    def _at_the_end(self) -> None:
+        """The last backward may have made weights that are not finite, which no loss shows any more."""
+        self._end_search()
+        self._read_pending()
+        leaves = [leaf for model in self.models for leaf in model.parameters() if leaf.is_cpu]
+        bad = next((leaf for leaf in leaves if not is_finite(leaf)), None) if self._flags else None
+        if bad is not None and self._seen is None:
+            self._seen = self._of_leaf(Bad(leaf=bad), self._flags)
+
     def sightings(self) -> Iterator[Sighting]:
-        if self._seen is not None and self._seen.site:
-            yield self._seen
+        if self.probe.finished or self.probe.budget.reason:
+            self._at_the_end()
+        for seen in (self._seen, self._evaluated):
+            if seen is not None and seen.site:
+                yield seen
+
+
+def _maker(flags: list[tuple[str, Origin, torch.Tensor]]) -> tuple[str, Origin] | None:
+    """The operator that gave the first gradient that is not finite in a backward."""
+    return next(((name, where) for name, where, is_first in flags if bool(is_first)), None)
 
 
 def _is_risky(node: Any) -> bool:
@@ -154,66 +272,3 @@ class _GradientOf:
             bad = ~torch.stack([torch.isfinite(item).all() for item in given]).all()
             fine = torch.stack([torch.isfinite(item).all() for item in taken]).all()
             self._flags.append((self._name, self._made, bad & fine))
-
-
-def _is_finite(tensor: Any) -> bool:
-    values = dense(tensor).detach()
-    return bool(torch.isfinite(values).all()) if values.is_floating_point() or values.is_complex() else True
-
-
-def _first_bad(root: torch.Tensor) -> tuple[Any, str]:
-    """The node that made the first value which is not finite, and what it is."""
-    graph = sorted(nodes([root]), key=lambda node: int(node._sequence_nr()))
-    for node in graph:
-        for name, value in saved_by_name(node):
-            if not _is_finite(value):
-                return _maker(node, name, value)
-    made = next((node for node in _opaque(root.grad_fn) if _makes(node)), None)
-    return (None, "its origin was not seen") if made is None else (made, f"`{made.name()}` made it")
-
-
-def _opaque(root: Any) -> list[Any]:
-    """The nearest nodes below that may have made what is not finite of values that are."""
-    found, open_nodes, seen = [], [root], set()
-    while open_nodes:
-        node = open_nodes.pop()
-        if node is None or node in seen:
-            continue
-        seen.add(node)
-        if node.name().startswith(_TRANSPARENT):
-            open_nodes += [item for item, _ in node.next_functions]
-        else:
-            found.append(node)
-    return found
-
-
-def _makes(node: Any) -> bool:
-    """Whether a node gives what is not finite, as far as that shows in what it has saved."""
-    saved = dict(saved_by_name(node))
-    divisor, value = saved.get("_saved_other"), saved.get("_saved_self")
-    if node.name().startswith("Div") and divisor is not None:
-        return bool((divisor == 0).any())
-    if value is None or not node.name().startswith(("Log", "Pow", "Reciprocal")):
-        return False
-    if node.name().startswith("Pow"):
-        return not _is_finite(value.pow(getattr(node, "_saved_exponent", 1)))
-    return bool((value <= 0).any() if node.name().startswith("Log") else (value == 0).any())
-
-
-def _maker(node: Any, name: str, value: torch.Tensor) -> tuple[Any, str]:
-    """Of a value that a node has saved: the node itself if it is a result, else the node that it came from."""
-    shape = f"of shape {tuple(value.shape)}"
-    before = [item for item, _ in node.next_functions]
-    position = _POSITIONS.get(name)
-    if name in ("_saved_result", "_saved_output", "_saved_out"):
-        maker = node
-    elif position is not None and position < len(before):
-        maker = before[position]
-    else:
-        maker = max(
-            (item for item in before if item is not None), key=lambda item: int(item._sequence_nr()), default=None
-        )
-    if maker is None or hasattr(maker, "variable"):
-        what = "a parameter" if maker is not None else "a value without a graph"
-        return node, f"{what} that `{node.name()}` takes is not finite, {shape}"
-    return maker, f"`{maker.name()}` made the first value that is not finite, {shape}"

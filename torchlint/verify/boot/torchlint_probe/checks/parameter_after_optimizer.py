@@ -20,6 +20,7 @@ from torch.utils.weak import WeakTensorKeyDictionary
 
 from torchlint_probe.checks._names import leaves_of
 from torchlint_probe.checks.check import Check, Operated, Sighting
+from torchlint_probe.hooks import Hook
 
 if TYPE_CHECKING:
     from torchlint_probe.hooks import Hooks
@@ -110,11 +111,8 @@ class ParameterAfterOptimizer(Check):
         yield from list(self._seen.values())
 
 
-class _Hook:
+class _Hook(Hook):
     """Around `Module.register_parameter`, which assignments of parameters call too."""
-
-    def __init__(self, probe: Probe) -> None:
-        self._probe = probe
 
     def __call__(self, original: Callable[..., Any], module: Any, name: str, param: Any) -> None:
         original(module, name, param)

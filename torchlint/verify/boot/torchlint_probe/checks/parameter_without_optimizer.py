@@ -4,7 +4,8 @@ Asks at every fifth step of an optimizer which parameters of the models that ran
 optimizer. Yes if there are some, an optimizer that has stepped holds others of the same model, and they have not
 changed since the last time they were looked at, as those that a program updates by hand would have. A part that is
 added after the optimizer was made looks like this, and one that is to be frozen and is not: its gradients cost time
-and memory. Some train a head only and do not care, hence it is asked only if it is told to.
+and memory. Some train a head only and do not care: it is a suspicion, unless only biases and parameters of
+normalization are left out. Parameters that do not require gradients are frozen on purpose.
 
 Source: "Optimizer, constructing it" in PyTorch's documentation of `torch.optim`.
 """
@@ -21,6 +22,7 @@ from torchlint_probe.checks._names import leaves_of
 from torchlint_probe.checks.check import Check, Sighting
 
 _EVERY = 5
+_NEXT = "give them to the optimizer, or freeze them by `requires_grad_(False)`, which saves their gradients"
 
 
 class ParameterWithoutOptimizer(Check):
@@ -28,13 +30,14 @@ class ParameterWithoutOptimizer(Check):
 
     name = "parameter-without-optimizer"
     code = "TW203"
-    is_on = False
 
     def __init__(self, probe: Any) -> None:
         super().__init__(probe)
         self._held: dict[int, int] = {}
         """By the identity of a parameter, where its optimizer was made."""
         self._steps: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+        self._waiting: set[int] = set()
+        """By identity, parameters of optimizers that have not stepped yet."""
         self._versions: dict[int, int] = {}
         self._seen: dict[int, Sighting] = {}
 
@@ -44,13 +47,16 @@ class ParameterWithoutOptimizer(Check):
             return
         self._held = {id(leaf): self.probe.made_at(item) for item in list(self._steps) for leaf in leaves_of(item)}
         before, self._versions = self._versions, {}
+        waiting = [item for item in self.probe.all_optimizers if item not in self._steps]
+        self._waiting = {id(leaf) for item in waiting for leaf in leaves_of(item)}
         for model in self.models:
             self._look(model, before)
 
     def _look(self, model: torch.nn.Module, before: dict[int, int]) -> None:
         leaves = list(model.parameters())
         sites = [self._held[id(leaf)] for leaf in leaves if id(leaf) in self._held]
-        free = [leaf for leaf in leaves if id(leaf) not in self._held and leaf.requires_grad and leaf.grad is not None]
+        others = [leaf for leaf in leaves if id(leaf) not in self._held and id(leaf) not in self._waiting]
+        free = [leaf for leaf in others if leaf.requires_grad and leaf.grad is not None]
         self._versions |= {id(leaf): leaf._version for leaf in free}
         still = [leaf for leaf in free if before.get(id(leaf)) == leaf._version]
         if not sites:
@@ -59,7 +65,8 @@ class ParameterWithoutOptimizer(Check):
         self._seen.pop(site, None)
         if still and len(still) == len(free):
             message = f"{self.models.named(still)} of the model get gradients, and are in no optimizer"
-            self._seen[site] = Sighting(site, message, {"parameters": len(still)})
+            is_forgotten = all(leaf.dim() < 2 for leaf in still)  # biases and norms, of which no weight was left out
+            self._seen[site] = Sighting(site, message, {"parameters": len(still)}, advice="" if is_forgotten else _NEXT)
 
     def sightings(self) -> Iterator[Sighting]:
         yield from list(self._seen.values())

@@ -24,6 +24,7 @@ from torch.utils import checkpoint
 from torchlint_probe.checks._loss_calls import given_to
 from torchlint_probe.checks.broadcast_loss import is_pairwise
 from torchlint_probe.checks.check import Check, Operated, Sighting
+from torchlint_probe.hooks import Hook
 from torchlint_probe.schedules import KINDS
 
 if TYPE_CHECKING:
@@ -158,22 +159,16 @@ def _learns(function: Any) -> bool:
     return isinstance(module, torch.nn.Module) and any(leaf.requires_grad for leaf in module.parameters())
 
 
-class _Shared:
+class _Shared(Hook):
     """Around `torch.from_numpy`."""
-
-    def __init__(self, probe: Probe) -> None:
-        self._probe = probe
 
     def __call__(self, original: Callable[..., Any], array: Any) -> Any:
         self._probe.checks.tell_one(PytorchWarning, "shared", array)
         return original(array)
 
 
-class _Applied:
+class _Applied(Hook):
     """Around `Function.apply`, which reentrant checkpoints call."""
-
-    def __init__(self, probe: Probe) -> None:
-        self._probe = probe
 
     def __call__(self, original: Callable[..., Any], function: Any, *args: Any, **kwargs: Any) -> Any:
         if function is checkpoint.CheckpointFunction and torch.is_grad_enabled():

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from torchlint_probe.checks.check import Check, Sighting
+from torchlint_probe.hooks import Hook
 from torchlint_probe.modes import depends_on_mode, trains
 
 if TYPE_CHECKING:
@@ -96,11 +97,8 @@ class TrainingInEvalMode(Check):
         yield from list(self._seen.values())
 
 
-class _Hook:
+class _Hook(Hook):
     """Around `Module.eval`."""
-
-    def __init__(self, probe: Probe) -> None:
-        self._probe = probe
 
     def __call__(self, original: Callable[..., Any], module: torch.nn.Module) -> Any:
         self._probe.checks.tell_one(TrainingInEvalMode, "switched", module, module.training)

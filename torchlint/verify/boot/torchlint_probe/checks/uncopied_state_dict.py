@@ -17,6 +17,7 @@ import torch
 
 from torchlint_probe.checks._loads import Loads, loads_itself, versions
 from torchlint_probe.checks.check import Sighting
+from torchlint_probe.hooks import Hook
 
 if TYPE_CHECKING:
     from torchlint_probe.hooks import Hooks
@@ -84,11 +85,8 @@ class UncopiedStateDict(Loads):
         yield from list(self._seen.values())
 
 
-class _StateHook:
+class _StateHook(Hook):
     """Around `Module.state_dict`; calls of modules for their parts give a destination."""
-
-    def __init__(self, probe: Probe) -> None:
-        self._probe = probe
 
     def __call__(self, original: Callable[..., Any], module: Any, *args: Any, **kwargs: Any) -> Any:
         state = original(module, *args, **kwargs)

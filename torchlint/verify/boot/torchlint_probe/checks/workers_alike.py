@@ -17,6 +17,7 @@ import torch
 from torch.utils.data import dataloader
 
 from torchlint_probe.checks.check import Check, Sighting
+from torchlint_probe.hooks import Hook
 
 if TYPE_CHECKING:
     from torchlint_probe.hooks import Hooks
@@ -38,6 +39,7 @@ class WorkersAlike(Check):
         super().__init__(probe)
         self._given: weakref.WeakKeyDictionary[Any, list[bytes]] = weakref.WeakKeyDictionary()
         self._seen: dict[int, Sighting] = {}
+        self._others: dict[int, Sighting] = {}
 
     @classmethod
     def tap(cls, hooks: Hooks, probe: Probe) -> None:
@@ -58,9 +60,14 @@ class WorkersAlike(Check):
             if is_alike and len({one[0] for one in rounds}) == _ROUNDS and site:
                 message = f"each batch came {workers:,} times, once from each of {workers:,} workers"
                 self._seen[site] = Sighting(site, message, {"workers": workers}, self.probe.steps)
+            elif site:
+                self._others[site] = Sighting(site, f"{workers:,} workers gave batches that differ", {})
 
     def sightings(self) -> Iterator[Sighting]:
         yield from list(self._seen.values())
+
+    def acquittals(self) -> Iterator[Sighting]:
+        yield from list(self._others.values())
 
 
 def _first(data: Any, depth: int = 3) -> torch.Tensor | None:
@@ -83,11 +90,8 @@ def _values(tensor: torch.Tensor) -> bytes:
     return values.contiguous().view(torch.uint8).numpy().tobytes()
 
 
-class _Hook:
+class _Hook(Hook):
     """Around the method by which an iterator with workers takes its next batch."""
-
-    def __init__(self, probe: Probe) -> None:
-        self._probe = probe
 
     def __call__(self, original: Callable[..., Any], loader: Any) -> Any:
         data = original(loader)
