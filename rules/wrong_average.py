@@ -43,9 +43,9 @@ class WrongAverage(Rule):
 
     ## What it does
     Computes, for a loop over the weights of two networks, which share of itself the average keeps and which share of
-    the new weights it gets. It reports shares that do not sum up to one, `decay * average + decay * p`, and updates
-    that add the distance instead of subtracting it. Also a decay that is given to the new weights, if its default is near
-    one: `a.lerp_(p, decay)`. It follows variables, methods in place, and functions of the file.
+    the new weights it gets. It reports shares that do not sum up to one, as in `decay * average + decay * p`, and
+    updates that add the distance instead of subtracting it. Also a decay that is given to the new weights, if its
+    default is near one: `a.lerp_(p, decay)`. It follows variables, methods in place, and functions of the file.
 
     ## Why is this bad?
     With shares that do not sum up to one, the weights of the average shrink or grow with each update. With a wrong
