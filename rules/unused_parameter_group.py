@@ -18,7 +18,7 @@ _OF_MODULES = frozenset({"modules", "named_modules", "children", "named_children
 
 
 class Unused(NamedTuple):
-    """The list `name`, made at `site`, gets parameters at `filled`, and the optimizer at `optimizer` does not get it."""
+    """The list `name`, made at `site`, gets parameters at `filled`, and the optimizer at `optimizer` lacks it."""
 
     site: python_ast.Site
     name: str
@@ -30,8 +30,8 @@ class UnusedParameterGroup(Rule):
     """A list of parameters is filled, and no optimizer gets it.
 
     ## What it does
-    Finds lists and groups (`{"params": []}`) to which a loop over the parameters of a model appends, that nothing reads,
-    in functions that make an optimizer. It is silent where these parameters also go elsewhere, or are frozen.
+    Finds lists and groups (`{"params": []}`) to which a loop over the parameters of a model appends and that nothing
+    reads, in functions that make an optimizer. It is silent where these parameters also go elsewhere, or are frozen.
 
     ## Why is this bad?
     The parameters in the list are never trained: they keep their first values while the rest of the model adapts.
