@@ -33,8 +33,8 @@ class DeadLossTerm(Rule):
     Finds terms of a loss that are computed from the output of a model and then cut from its graph, beside terms that
     keep theirs: by `.item()`, `torch.tensor(...)`, NumPy, a comparison, `argmax` or `no_grad`, by `autograd.grad`
     without `create_graph`, or by `round`, `ceil`, `floor` and `sign`, whose gradient is zero; also what is computed
-    from a detached output or from the data of a parameter. It follows sums, `torch.stack`, weights and the `forward` of loss
-    modules. Nothing is said of a whole term that is detached, of data and constants, of a factor beside one that has a
+    from a detached output or from the data of a parameter. It follows sums, `torch.stack`, weights and the `forward`
+    of loss modules. Nothing is said of a whole term that is detached, of data and constants, of a factor beside one that has a
     graph, and of a difference to a reference.
 
     ## Why is this bad?
