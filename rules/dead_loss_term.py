@@ -34,8 +34,8 @@ class DeadLossTerm(Rule):
     keep theirs: by `.item()`, `torch.tensor(...)`, NumPy, a comparison, `argmax` or `no_grad`, by `autograd.grad`
     without `create_graph`, or by `round`, `ceil`, `floor` and `sign`, whose gradient is zero; also what is computed
     from a detached output or from the data of a parameter. It follows sums, `torch.stack`, weights and the `forward`
-    of loss modules. Nothing is said of a whole term that is detached, of data and constants, of a factor beside one that has a
-    graph, and of a difference to a reference.
+    of loss modules. Nothing is said of a whole term that is detached, of data and constants, of a factor beside one
+    that has a graph, and of a difference to a reference.
 
     ## Why is this bad?
     The term changes the value of the loss that is logged, and no gradient. The model is trained without it, and

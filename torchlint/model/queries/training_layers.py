@@ -146,8 +146,9 @@ class TrainingLayers:
 
 def _is_of_any_class(module: Value) -> bool:
     """Whether a module may be of any class: a parameter, perhaps with the annotation `nn.Module`."""
-    is_annotated = isinstance(module, Module) and module.info is None and not module.parents
-    return isinstance(module, Unknown) or (is_annotated and module.name.rpartition(".")[2] == "Module")
+    if not isinstance(module, Module):
+        return isinstance(module, Unknown)
+    return module.info is None and not module.parents and module.name == module.label
 
 
 def _lost_by_model(name: str, call: ast.Call, tree: PythonTree) -> str | None:
