@@ -144,7 +144,7 @@ class OptimizerMissesParameters(Rule):
             f"`{missed.name}` computes this loss, but no optimizer has its parameters: they never learn",
             related=related,
             help="give the optimizer its parameters, or freeze it by `requires_grad_(False)`",
-            confidence=Confidence.LOW,
+            confidence=Confidence.HIGH if missed.is_sure else Confidence.LOW,
         )
 
     def report_LateUnfreezing(self, late: LateUnfreezing) -> None:
