@@ -159,9 +159,11 @@ class IneffectiveAssignment(Rule):
         name = python_ast.called_name(call)
         if name.endswith("_") or any(item.arg in ("out", "inplace") for item in call.keywords):
             return False
+        if ".init." in self.model.definitions.named(call.func):
+            return False  # also `xavier_uniform`, the old name
         if isinstance(call.func, ast.Attribute) and name in api.TENSOR_METHODS | api.OUT_OF_PLACE | api.MOVING:
             return True
-        return self.model.definitions.named(call.func).startswith(("torch.", "math.")) and ".init." not in name
+        return self.model.definitions.named(call.func).startswith(("torch.", "math."))
 
     # -- report ----------------------------------------------------------------------------------------
 
