@@ -16,7 +16,6 @@ from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
     from torchlint.index import FileIndex
-    from torchlint.model.definitions import Definitions
 
 _TEACHER = LazyPattern(r"(?i)teacher|(^|_)old_(model|net)|(^|_)(model|net)_?old$|prev(ious)?_(model|net)")
 _AVERAGED = LazyPattern(r"(?i)ema|mean|momentum|average")
@@ -137,10 +136,12 @@ class TeacherInTrainingMode(Rule):
 
     def _is_averaged(self, name: str) -> bool:
         """Whether something copies weights into a network of this name, again and again."""
-        last = name.rpartition(".")[2]
-        targets = (python_ast.dotted(copy.target).rpartition(".")[2] for copy in self.model.provenance.copies
-                   if not isinstance(copy.node, ast.Call) or python_ast.called_name(copy.node) != "load_state_dict")  # fmt: skip
-        return last in targets or any(_AVERAGED.search(item) for item in _names(self.model.definitions))
+        calls = (item.node for item in self.model.provenance.copies if _last(item.target) == name.rpartition(".")[2])
+        names = (info.name for info in self.model.definitions.functions.values())
+        is_loaded = all(
+            python_ast.called_name(item) == "load_state_dict" for item in calls if isinstance(item, ast.Call)
+        )
+        return not is_loaded or any(map(_AVERAGED.search, names))
 
     def report_NoisyTeacher(self, found: NoisyTeacher) -> None:
         layers = f", with {found.kept}" if found.kept else ""
@@ -153,5 +154,5 @@ class TeacherInTrainingMode(Rule):
         )
 
 
-def _names(known: Definitions) -> Iterator[str]:
-    return (info.name for info in known.functions.values() if not isinstance(info.node, ast.Lambda))
+def _last(node: ast.expr) -> str:
+    return python_ast.dotted(node).rpartition(".")[2]
