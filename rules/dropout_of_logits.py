@@ -93,7 +93,8 @@ class DropoutOfLogits(Rule):
         if not isinstance(layer, ast.Call):
             return False
         is_function = python_ast.called_name(layer) == "dropout"
-        written = [item.value for item in layer.keywords if item.arg == "p"] or layer.args[is_function : is_function + 1]
+        placed = layer.args[is_function : is_function + 1]
+        written = [item.value for item in layer.keywords if item.arg == "p"] or placed
         share = default_numbers.default_number(written[0], self.model.definitions) if written else 0.5
         return share is None or share > 0
 
