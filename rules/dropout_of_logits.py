@@ -12,7 +12,6 @@ from torchlint.pytorch import api
 from torchlint.syntax import python_ast
 
 _LOSSES = ("cross_entropy", "nll_loss", "binary_cross_entropy_with_logits")
-_THROUGH = endings.SHAPES | {"log_softmax"}
 
 
 class Dropped(NamedTuple):
@@ -78,7 +77,7 @@ class DropoutOfLogits(Rule):
             if event.mode is api.GradMode.OFF:
                 continue
             given = losses.operands(loss)[0]
-            dropout = self.model.endings.of(given, {"dropout"}, _THROUGH, event.value)
+            dropout = self.model.endings.of(given, {"dropout"}, endings.SHAPES | {"log_softmax"}, event.value)
             if dropout is not None and dropout not in done and self._drops(dropout):
                 done.add(dropout)
                 yield Dropped(event.site, dropout)

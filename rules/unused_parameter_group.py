@@ -5,12 +5,14 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule
-from torchlint.model.definitions import FunctionInfo
 from torchlint.pytorch import naming
 from torchlint.syntax import python_ast
+
+if TYPE_CHECKING:
+    from torchlint.model.definitions import FunctionInfo
 
 _FILLING = frozenset({"append", "extend", "add", "insert"})
 _OF_PARAMETERS = frozenset({"parameters", "named_parameters"})
