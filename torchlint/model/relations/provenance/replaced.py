@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import NamedTuple
 
+from torchlint.index import FileIndex
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import events, lineage, module_values, values
 from torchlint.model.definitions import ClassInfo
@@ -46,6 +47,7 @@ class Reassigned(NamedTuple):
 
     site: Site
     step: events.Step
+    method: str
 
 
 class Unheld(NamedTuple):
@@ -254,18 +256,26 @@ class Replacements:
     def _reassigned(
         self, trace: Trace, step: events.Step, optimizer: values.Optimizer, called: set[values.Value]
     ) -> Iterator[Reassigned]:
-        """`load_state_dict(..., assign=True)` after an optimizer got its parameters."""
+        """`load_state_dict(..., assign=True)`, or embeddings for added tokens, after an optimizer got its parameters."""
         for call in trace.of(events.Call):
             node = self.tree.own_node(call.site)
             if not optimizer.order < call.order < step.order or not isinstance(node, ast.Call):
                 continue
             assigns = any(item.arg == "assign" and is_literal(item.value, True) for item in node.keywords)
             owner = values.resolved(call.value.parents[0]) if call.value.parents else None
-            if assigns and called_name(node) == "load_state_dict" and owner in called:
+            if owner is None:
+                continue
+            resizes = called_name(node) == "resize_token_embeddings" and self._adds_tokens
+            if resizes or (assigns and called_name(node) == "load_state_dict" and owner in called):
                 later = (item for item in self._optimizers if item.order > call.order)
                 is_left = all(self.ownership.holds(other, owner) is values.Answer.NO for other in later)
                 if is_left and self.ownership.holds(optimizer, owner) is values.Answer.YES:
-                    yield Reassigned(call.site, step)
+                    yield Reassigned(call.site, step, called_name(node))
+
+    @cached_property
+    def _adds_tokens(self) -> bool:
+        """Whether the file adds tokens, so that embeddings surely get another size."""
+        return any(FileIndex.of(self.tree).calls_named("add_tokens", "add_special_tokens"))
 
     # -- modules that no optimizer holds ---------------------------------------------------------------
 
