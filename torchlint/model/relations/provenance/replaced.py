@@ -256,7 +256,7 @@ class Replacements:
     def _reassigned(
         self, trace: Trace, step: events.Step, optimizer: values.Optimizer, called: set[values.Value]
     ) -> Iterator[Reassigned]:
-        """`load_state_dict(..., assign=True)`, or embeddings for added tokens, after an optimizer got its parameters."""
+        """`load_state_dict(..., assign=True)`, or embeddings for added tokens, after an optimizer was made."""
         for call in trace.of(events.Call):
             node = self.tree.own_node(call.site)
             if not optimizer.order < call.order < step.order or not isinstance(node, ast.Call):
