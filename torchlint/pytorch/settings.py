@@ -21,7 +21,7 @@ class Role(Enum):
 
 _LENGTH = r"(max|total|num|n|nb|train|training)_?(train(ing)?_?)?(steps|epochs?|iters|iterations)|epochs|step_size"
 _NAMES = {
-    Role.WARM_UP: LazyPattern(r"(?i)(num_|n_)?warm_?up(_?(steps?|epochs?|iters?|iterations|length))?"),
+    Role.WARM_UP: LazyPattern(r"(?i)(\w+_)?warm_?up(_?(steps?|epochs?|iters?|iterations|length))?"),
     Role.RATE: LazyPattern(r"(?i)(init|initial|base|max|min|start|end|final|encoder|head)?_?(lr|learning_?rate)"),
     Role.DECAY: LazyPattern(r"(?i)weight_?decay|wd"),
     Role.MOMENTUM: LazyPattern(r"(?i)momentum"),
