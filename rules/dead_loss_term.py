@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchlint import Category, Rule
 from torchlint.model import events, values
 from torchlint.model.relations import terms
-from torchlint.pytorch import losses, triggers
+from torchlint.pytorch import autograd_table, losses, triggers
 from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
     from torchlint.index import FileIndex
 
-_CUTTING_WORDS = "item tensor numpy detach arg round ceil floor sign no_grad data > < =="
+_CUTTING_WORDS = "item tensor numpy detach arg round ceil floor sign no_grad data autograd > < =="
 
 
 class DeadTerm(NamedTuple):
@@ -31,10 +31,11 @@ class DeadLossTerm(Rule):
 
     ## What it does
     Finds terms of a loss that are computed from the output of a model and then cut from its graph, beside terms that
-    keep theirs: by `.item()`, `torch.tensor(...)`, NumPy, a comparison, `argmax` or `no_grad`, or by `round`, `ceil`,
-    `floor` and `sign`, whose gradient is zero. It follows sums, `torch.stack`, weights and the `forward` of loss
-    modules. Nothing is said of a whole term that is detached, of data and constants, of a factor beside one that has a
-    graph, and of a difference to a reference.
+    keep theirs: by `.item()`, `torch.tensor(...)`, NumPy, a comparison, `argmax` or `no_grad`, by `autograd.grad`
+    without `create_graph`, or by `round`, `ceil`, `floor` and `sign`, whose gradient is zero; also what is computed
+    from a detached output or from the data of a parameter. It follows sums, `torch.stack`, weights and the `forward`
+    of loss modules. Nothing is said of a whole term that is detached, of data and constants, of a factor beside one
+    that has a graph, and of a difference to a reference.
 
     ## Why is this bad?
     The term changes the value of the loss that is logged, and no gradient. The model is trained without it, and
@@ -116,7 +117,7 @@ class DeadLossTerm(Rule):
         of_a_reference = {*meant, terms.Cut.NUMBER, terms.Cut.NEW, terms.Cut.NO_GRAD}
         if not had or term.site is None or (term.is_subtracted and cuts <= of_a_reference):
             return None  # what a term is compared with: `(new - old).mean()`
-        if cuts <= meant and not any(map(_is_loss, term.found.before)):
+        if cuts <= meant and not _is_computed(term):
             return None
         return min(had, key=lambda end: end.place.value.order)
 
@@ -140,12 +141,26 @@ class DeadLossTerm(Rule):
         name = python_ast.called_name(node) if isinstance(node, ast.Call) else getattr(value, "op", "")
         if end.cut is cut.WITHOUT_GRADIENT:
             return f"`{name}` has no gradient"
+        if name == "grad":
+            return "`grad` gives gradients without a graph, unless it gets `create_graph=True`"
         if end.cut is cut.FLAT:
             return f"the gradient of `{name}` is zero"
         return f"`{name}` cuts it from its graph"
 
     def _code(self, site: python_ast.Site) -> str:
         return " ".join(self.model.tree.code(site).split())
+
+
+def _is_computed(term: terms.Term) -> bool:
+    """Whether a term is computed from what was detached: by a loss, or by operators that do more than rescale."""
+    ends = {end.place.value for end in term.found.ends}
+    return any(_is_loss(value) or _computes(value) for value in term.found.before - ends)
+
+
+def _computes(value: values.Value) -> bool:
+    if not isinstance(value, values.Tensor) or isinstance(value, values.WithoutOperator):
+        return False
+    return value.op in autograd_table.OPERATORS and value.op not in terms.RESCALING
 
 
 def _is_loss(value: values.Value) -> bool:

@@ -26,8 +26,8 @@ class EvaluatedInTraining(NamedTuple):
     undone: events.ModeSwitch | None
     """The call of `eval()` that `switch` undoes."""
     made: python_ast.Site | None
-    kept: str
-    """The effect of a layer of the module in training only."""
+    kept: str | None
+    """The effect of a layer of the module in training only; None: nothing is known of its layers."""
 
 
 class EvaluationInTrainingMode(Rule):
@@ -38,7 +38,8 @@ class EvaluationInTrainingMode(Rule):
     nothing, where the model has been trained before and nothing has called `model.eval()` since. Calls of functions
     are followed. It speaks of models that surely hold what the mode changes (dropout, batch normalization,
     `if self.training:`), and stays silent where the evaluation itself asks for training mode. An `eval()` that
-    `train()` undoes before the model runs is found whatever the names are. In preview: evaluations with gradients on.
+    `train()` undoes before the model runs is found whatever the names and layers are. In preview:
+    evaluations with gradients on.
 
     ## Why is this bad?
     Dropout goes on dropping, so that the result is noisy and worse than the model is. Batch normalization uses the
@@ -110,8 +111,9 @@ class EvaluationInTrainingMode(Rule):
     ) -> Iterator[EvaluatedInTraining]:
         """The first pass of each loop."""
         evaluated = [item for item in own if self._evaluates(item) and not self._trains_too(trace, item)]
-        kept = self.model.training_layers.lost(module) if evaluated and not _is_sampled(module) else None
-        if kept is None:
+        layers = self.model.training_layers
+        kept = layers.lost(module) if evaluated and not _is_sampled(module) else None
+        if kept is None and (not evaluated or _is_sampled(module) or not layers.is_unseen(module)):
             return
         trained = [forward for forward in own if self.model.mode.is_trained(trace, forward)]
         is_learning = bool(trained) and self._is_stepped_on(trace, module)
@@ -130,7 +132,7 @@ class EvaluationInTrainingMode(Rule):
             )
             is_asked = self._is_repeated_for_data(forward) or self._is_without_gradients(forward)
             is_undone = bool(undone) and len(undone) == len(settings) and is_asked
-            if settings and is_known and (is_left or is_undone) and loop not in done:
+            if settings and is_known and ((is_left and kept is not None) or is_undone) and loop not in done:
                 done.add(loop)
                 made = module.site if not switches else None
                 since, eval_ = next(iter(switches), None), next(iter(undone), None)
@@ -208,7 +210,7 @@ class EvaluationInTrainingMode(Rule):
             related = [(found.made, "it is made here, in training mode")]
         self.report(
             found.forward.site,
-            f"{name} is evaluated in training mode: with {found.kept}",
+            f"{name} is evaluated in training mode: " + (f"with {found.kept}" if found.kept else "`eval()` is undone"),
             related=related,
             help="call `eval()` before the evaluation, and `train()` before it is trained again",
             confidence=Confidence.HIGH if is_sure else Confidence.LOW,

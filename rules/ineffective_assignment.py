@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule
-from torchlint.pytorch import api
+from torchlint.pytorch import api, naming
 from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
@@ -118,9 +118,10 @@ class IneffectiveAssignment(Rule):
         """Whether an option is set on an optimizer of PyTorch, and nothing in the file reads it from there."""
         if option not in _OPTIONS or not self.model.provenance.is_optimizer(optimizer):
             return False
-        return not any(
-            node.attr == option and isinstance(node.ctx, ast.Load) for node in self.model.tree.of_type(ast.Attribute)
-        )
+        owner = python_ast.dotted(optimizer).rpartition(".")[2]
+        read = (node for node in self.model.tree.of_type(ast.Attribute) if isinstance(node.ctx, ast.Load))
+        owners = {python_ast.dotted(node.value).rpartition(".")[2] for node in read if node.attr == option}
+        return not any(item in ("", owner) or naming.looks_like_optimizer(item) for item in owners)
 
     def _stored(self, statement: ast.stmt, target: ast.Subscript) -> Iterator[UnreadOption | LostInCopy]:
         """Stores into a dictionary that nobody keeps, or into defaults that only new groups read."""
@@ -158,9 +159,11 @@ class IneffectiveAssignment(Rule):
         name = python_ast.called_name(call)
         if name.endswith("_") or any(item.arg in ("out", "inplace") for item in call.keywords):
             return False
+        if ".init." in self.model.definitions.named(call.func):
+            return False  # also `xavier_uniform`, the old name
         if isinstance(call.func, ast.Attribute) and name in api.TENSOR_METHODS | api.OUT_OF_PLACE | api.MOVING:
             return True
-        return self.model.definitions.named(call.func).startswith(("torch.", "math.")) and ".init." not in name
+        return self.model.definitions.named(call.func).startswith(("torch.", "math."))
 
     # -- report ----------------------------------------------------------------------------------------
 

@@ -130,11 +130,12 @@ class OptimizerMissesParameters(Rule):
         )
 
     def report_Reassigned(self, loaded: provenance.Reassigned) -> None:
+        what = "`assign=True`" if loaded.method == "load_state_dict" else f"`{loaded.method}`"
         self.report(
             loaded.site,
-            f"`assign=True` replaces the parameters that `{loaded.step.name}` holds: the new ones never learn",
+            f"{what} replaces the parameters that `{loaded.step.name}` holds: the new ones never learn",
             related=[(loaded.step.site, "this step updates the old ones")],
-            help="load before the optimizer is made, or without `assign=True`",
+            help="do it before the optimizer is made" + (", or without `assign=True`" if "assign" in what else ""),
         )
 
     def report_Unheld(self, missed: provenance.Unheld) -> None:
@@ -144,7 +145,7 @@ class OptimizerMissesParameters(Rule):
             f"`{missed.name}` computes this loss, but no optimizer has its parameters: they never learn",
             related=related,
             help="give the optimizer its parameters, or freeze it by `requires_grad_(False)`",
-            confidence=Confidence.LOW,
+            confidence=Confidence.HIGH if missed.is_sure else Confidence.LOW,
         )
 
     def report_LateUnfreezing(self, late: LateUnfreezing) -> None:

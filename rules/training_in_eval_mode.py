@@ -18,6 +18,9 @@ from torchlint.syntax import python_ast
 if TYPE_CHECKING:
     from torchlint.index import FileIndex
 
+_UNSEEN = "the layers that `train()` is called for"
+"""The effect of `train()` on a module of which nothing is known."""
+
 
 class TrainedInEvaluation(NamedTuple):
     """`switch` begins an evaluation in `loop`, and `forward`, which is trained, runs in the same mode later on."""
@@ -39,8 +42,9 @@ class TrainingInEvalMode(Rule):
     Finds `model.eval()` in a loop that trains the model too, where nothing calls `model.train()` before the next
     training step: an evaluation in the middle of an epoch, or `train()` once before all epochs. Calls of functions in
     the file are followed.
-    It speaks of models that surely hold what the mode changes (dropout, batch normalization, `if self.training:`), and
-    stays silent where no evaluation follows the `eval()`: then the mode may be meant.
+    It speaks of models that surely hold what the mode changes (dropout, batch normalization, `if self.training:`), or
+    that come from elsewhere and are switched by `train()` once before the loop. It stays silent where no evaluation
+    follows the `eval()`: then the mode may be meant.
 
     ## Why is this bad?
     Only the steps before the first evaluation train as they should. From then on dropout drops nothing, so that the
@@ -123,11 +127,17 @@ class TrainingInEvalMode(Rule):
         passes = self.model.mode.by_module(trace)
         is_trained = partial(self.model.mode.is_trained, trace)
         for module, own in itertools.islice(passes.items(), mode.MAX_MODULES):
-            lost = self.model.training_layers.lost(module)
+            lost = self.model.training_layers.lost(module) or self._switched_layers(trace, module)
             trained = [forward for forward in own if lost is not None and is_trained(forward)]
             if lost is not None and trained and not self._stands_still(trace, module):
                 untrained = [item for item in self._passes_within(passes, module) if not is_trained(item)]
                 yield from self._of_module(trace, module, trained, untrained, lost)
+
+    def _switched_layers(self, trace: program.Trace, module: values.Value) -> str | None:
+        """Of a module of which nothing is known, what its author expects of `train()`, if that is called before."""
+        switches = (item for item in trace.of(events.ModeSwitch) if item.training)
+        is_switched = any(self.model.mode.covers(item, module) for item in switches)
+        return _UNSEEN if is_switched and self.model.training_layers.is_unseen(module) else None
 
     def _stands_still(self, trace: program.Trace, module: values.Value) -> bool:
         """Whether a module may be frozen, or each optimizer that steps is known to hold others."""

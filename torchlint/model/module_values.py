@@ -57,6 +57,10 @@ def is_module(value: Value) -> Answer:
         made_by = value.callee
         if isinstance(made_by, External) and api.gives_no_tensor(made_by.name):
             return Answer.NO
+        if isinstance(made_by, External) and api.lost_by_model(made_by.name) is not None:
+            return Answer.YES  # `torchvision.models.resnet50()`
+        if isinstance(made_by, External) and made_by.name == "copy.deepcopy" and value.parents:
+            return is_module(value.parents[0])
         if value.has_use(BY_HAND):
             return Answer.UNKNOWN
         if value.has_use(*api.MODULE_EVIDENCE):

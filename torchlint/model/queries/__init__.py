@@ -14,6 +14,7 @@ if TYPE_CHECKING:
         changed_api,
         clipping,
         collectives,
+        default_numbers,
         endings,
         initial_weights,
         losses,
@@ -39,6 +40,8 @@ __all__ = [
     "changed_api",
     "clipping",
     "collectives",
+
+    "default_numbers",
     "endings",
     "initial_weights",
     "losses",

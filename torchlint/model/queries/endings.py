@@ -38,6 +38,7 @@ _OF_MODULES = {
     "LogSoftmax": "log_softmax",
     "Sigmoid": "sigmoid",
     "LogSigmoid": "logsigmoid",
+    "Dropout": "dropout",
     "Linear": "linear",
     "Conv1d": "conv1d",
     "Conv2d": "conv2d",

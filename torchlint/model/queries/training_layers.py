@@ -36,11 +36,19 @@ class TrainingLayers:
     def lost(self, module: Value) -> str | None:
         """What a layer of a module, or of each that it may be, surely does in training only; None: nothing is known."""
         options = list(inputs_of(module))
-        homes = [item.info.definitions.tree for item in options if isinstance(item, Module) and item.info is not None]
-        if any(FileIndex.of(tree).replaces_layers for tree in (self._program.tree, *homes)):
+        if self._may_be_replaced(options):
             return None
         found = [self._lost(option, set()) for option in options]
         return found[0] if found and all(found) else None
+
+    def is_unseen(self, module: Value) -> bool:
+        """Whether nothing is known of the layers of a module, so that only its author knows if its mode matters."""
+        options = list(inputs_of(module))
+        return all(map(_is_of_any_class, options)) and not self._may_be_replaced(options)
+
+    def _may_be_replaced(self, options: list[Value]) -> bool:
+        homes = [item.info.definitions.tree for item in options if isinstance(item, Module) and item.info is not None]
+        return any(FileIndex.of(tree).replaces_layers for tree in (self._program.tree, *homes))
 
     def lost_by_part(self, part: Value, whole: Value) -> str | None:
         """What a layer of a part does in training only; of a part that a class is handed, what the whole is made of."""
@@ -134,6 +142,13 @@ class TrainingLayers:
         if other is None or other in done:
             return None
         return self._lost_by_class(other, _given(other, call, given, info.definitions.tree), done)
+
+
+def _is_of_any_class(module: Value) -> bool:
+    """Whether a module may be of any class: a parameter, perhaps with the annotation `nn.Module`."""
+    if not isinstance(module, Module):
+        return isinstance(module, Unknown)
+    return module.info is None and not module.parents and module.name == module.label
 
 
 def _lost_by_model(name: str, call: ast.Call, tree: PythonTree) -> str | None:

@@ -12,6 +12,7 @@ from torchlint.index import FileIndex
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model.events import Loop
 from torchlint.model.program import Program
+from torchlint.model.queries.default_numbers import default_number
 from torchlint.model.values import Value
 from torchlint.pytorch import naming
 from torchlint.syntax.python_ast import called_name, dotted, walk
@@ -103,6 +104,9 @@ class Horizons:
             yield from (number for item in found for number in item) if all(found) else ()
         elif isinstance(node, ast.Name) and depth and (value := self.assigned(node.id, node)) is not None:
             yield from self.numbers(value, depth - 1)
+        elif isinstance(node, (ast.Name, ast.Attribute)):
+            number = default_number(node, self._program.definitions_of(node))
+            yield from [number] if isinstance(number, int) else ()
 
     def assigned(self, name: str, near: ast.AST) -> ast.expr | None:
         """What a variable is bound to, by the only statement that binds it in its function or in the module."""

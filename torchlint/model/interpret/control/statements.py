@@ -41,7 +41,7 @@ from torchlint.pytorch import naming
 from torchlint.pytorch.api import GRADIENTS
 from torchlint.pytorch.effects import GradMode
 from torchlint.pytorch.table import ACTING_METHODS
-from torchlint.syntax.python_ast import dotted, site_of
+from torchlint.syntax.python_ast import called_name, dotted, site_of
 
 
 class Statements(Part):
@@ -90,7 +90,13 @@ class Statements(Part):
             self.observations.discarded.append(value)
 
     def _with(self, node: ast.With | ast.AsyncWith) -> None:
-        self._enter(list(node.items), node)
+        """Run a block in its contexts; where an error is expected, nobody knows how far it gets: no event is kept."""
+        if not any(map(_expects_error, node.items)):
+            self._enter(list(node.items), node)
+            return
+        with self.state.at(self.state.position, []):
+            self._enter(list(node.items), node)
+        self.state.alive = True
 
     def _enter(self, items: list[ast.withitem], node: ast.With | ast.AsyncWith) -> None:
         """Enter these contexts, one in the other, and run the block inside of all."""
@@ -215,3 +221,9 @@ def may_switch_gradients(context: Value) -> bool:
         return any(isinstance(item, Context) for item in inputs_of(context))
     callee = context.callee if isinstance(context, Unknown) else None
     return callee is not None and bool(naming.SWITCHES_GRADIENTS.search(callee.label))
+
+
+def _expects_error(item: ast.withitem) -> bool:
+    """`with pytest.raises(RuntimeError):`, `with self.assertRaises(ValueError):`."""
+    call = item.context_expr
+    return isinstance(call, ast.Call) and called_name(call) in ("raises", "assertRaises", "assertRaisesRegex")

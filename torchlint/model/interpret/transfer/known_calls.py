@@ -193,7 +193,9 @@ class KnownCalls(Part):
     def _gradients(self, call: KnownCall) -> Value:
         create = flag(call.bound, "create_graph")
         if create is False:
-            return self.state.stamp(Tensor(call.node, operators.DETACH, (), self.state.mode))
+            made = self.state.stamp(Tensor(call.node, operators.DETACH, (), self.state.mode))
+            self.observations.copied[made] = (call.given("outputs"),)
+            return made
         mode = self.state.mode if create else GradMode.UNKNOWN
         return self.state.stamp(Tensor(call.node, "grad", (call.given("outputs"),), mode))
 

@@ -87,6 +87,29 @@ def remainder(test: ast.expr) -> ast.BinOp | None:
     return next((_remainder(side) for side, other in (sides, sides[::-1]) if is_number(other, 0)), None)
 
 
+def inverted(test: ast.expr) -> ast.BinOp | None:
+    """`c % k`, where a test is false at `c % k == 0` unless something else holds, and true elsewhere."""
+    if isinstance(test, ast.BoolOp):
+        found = [item for item in map(inverted, test.values) if item is not None]
+        return found[0] if isinstance(test.op, ast.Or) and len(found) == 1 else None
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        inner = test.operand
+        is_remainder = isinstance(inner, ast.BinOp) and isinstance(inner.op, ast.Mod)
+        return None if is_remainder or isinstance(inner, ast.BoolOp) else _compared(inner, ast.Eq)
+    if isinstance(test, ast.BinOp):
+        return test if isinstance(test.op, ast.Mod) else None
+    return _compared(test, ast.NotEq)
+
+
+def _compared(test: ast.expr, operator: type[ast.cmpop]) -> ast.BinOp | None:
+    """`c % k` of a comparison of it with 0."""
+    if not isinstance(test, ast.Compare) or len(test.ops) != 1 or not isinstance(test.ops[0], operator):
+        return None
+    left = test.left
+    is_remainder = isinstance(left, ast.BinOp) and isinstance(left.op, ast.Mod) and is_number(test.comparators[0], 0)
+    return left if is_remainder and isinstance(left, ast.BinOp) else None
+
+
 def _remainder(node: ast.expr) -> ast.BinOp | None:
     is_one = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod) and isinstance(node.left, ast.Name)
     return node if is_one and isinstance(node, ast.BinOp) else None

@@ -242,15 +242,31 @@ class Provenance:
             return None
         return node
 
-    def is_optimizer(self, node: ast.expr) -> bool:
-        """Whether a name stands for an optimizer of PyTorch: by the call that makes it, or by an annotation."""
+    def is_optimizer(self, node: ast.expr, depth: int = 3) -> bool:
+        """Whether a name stands for an optimizer of PyTorch: by the call that makes it, by an annotation, or by what
+        each call in the file gives for a parameter."""
         made = self.created(node)
         if isinstance(made, ast.Call):
             return _is_optimizer_class(self.definitions.named(made.func))
+        while (value := self._value(itself(node))) is not None and depth:
+            node, depth = value, depth - 1
         function = self.definitions.function_around(node)
-        given = all_parameters(function.node) if function is not None and isinstance(node, ast.Name) else []
-        notes = [item.annotation for item in given if isinstance(node, ast.Name) and item.arg == node.id]
-        return any(note is not None and _is_optimizer_class(self.definitions.named(note)) for note in notes)
+        if function is None or not isinstance(node, ast.Name) or node.id not in function.parameters:
+            return False
+        notes = [item.annotation for item in all_parameters(function.node) if item.arg == node.id]
+        if any(note is not None and _is_optimizer_class(self.definitions.named(note)) for note in notes):
+            return True
+        given = self._given_for(function, node.id) if depth else []
+        return bool(given) and all(self.is_optimizer(item, depth - 1) for item in given)
+
+    def _given_for(self, function: FunctionInfo, parameter: str) -> list[ast.expr]:
+        """What the calls in the file give for a parameter of a function; nothing where one of them is not clear."""
+        name = function.name
+        if name == "__init__" and function.owner is not None:
+            name = function.owner.name
+        calls = list(FileIndex.of(self.definitions.tree).calls_named(name))
+        given = [given_to(call, function).get(parameter) for call in calls]
+        return [] if None in given else [item for item in given if item is not None]
 
     def has_weights(self, call: ast.Call) -> bool:
         """Whether a call makes a module that surely has parameters."""

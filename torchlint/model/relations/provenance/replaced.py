@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import NamedTuple
 
+from torchlint.index import FileIndex
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import events, lineage, module_values, values
 from torchlint.model.definitions import ClassInfo
@@ -22,6 +23,8 @@ from torchlint.syntax.python_ast import Site, called_name, dotted, is_literal, w
 
 _FIXED = LazyPattern(r"(?i)random|fixed|frozen|target|teacher|ema|ref|pretrain|vgg|lpips|percept|loss|criterion|metric")
 """Names of networks that are not meant to learn, or of losses."""
+_LOSS = LazyPattern(r"(?i)loss|crit|arc_?face|cos_?face|center|margin|metric")
+"""Names of losses that may have parameters."""
 
 
 _MOST_OPTIMIZERS = 20
@@ -44,6 +47,7 @@ class Reassigned(NamedTuple):
 
     site: Site
     step: events.Step
+    method: str
 
 
 class Unheld(NamedTuple):
@@ -52,6 +56,8 @@ class Unheld(NamedTuple):
     module: values.Value
     name: str
     step: events.Step
+    is_sure: bool
+    """Whether it is a loss with parameters, which has no other use for them."""
 
 
 class Replacements:
@@ -250,18 +256,26 @@ class Replacements:
     def _reassigned(
         self, trace: Trace, step: events.Step, optimizer: values.Optimizer, called: set[values.Value]
     ) -> Iterator[Reassigned]:
-        """`load_state_dict(..., assign=True)` after an optimizer got its parameters."""
+        """`load_state_dict(..., assign=True)`, or embeddings for added tokens, after an optimizer was made."""
         for call in trace.of(events.Call):
             node = self.tree.own_node(call.site)
             if not optimizer.order < call.order < step.order or not isinstance(node, ast.Call):
                 continue
             assigns = any(item.arg == "assign" and is_literal(item.value, True) for item in node.keywords)
             owner = values.resolved(call.value.parents[0]) if call.value.parents else None
-            if assigns and called_name(node) == "load_state_dict" and owner in called:
+            if owner is None:
+                continue
+            resizes = called_name(node) == "resize_token_embeddings" and self._adds_tokens
+            if resizes or (assigns and called_name(node) == "load_state_dict" and owner in called):
                 later = (item for item in self._optimizers if item.order > call.order)
                 is_left = all(self.ownership.holds(other, owner) is values.Answer.NO for other in later)
                 if is_left and self.ownership.holds(optimizer, owner) is values.Answer.YES:
-                    yield Reassigned(call.site, step)
+                    yield Reassigned(call.site, step, called_name(node))
+
+    @cached_property
+    def _adds_tokens(self) -> bool:
+        """Whether the file adds tokens, so that embeddings surely get another size."""
+        return any(FileIndex.of(self.tree).calls_named("add_tokens", "add_special_tokens"))
 
     # -- modules that no optimizer holds ---------------------------------------------------------------
 
@@ -272,17 +286,19 @@ class Replacements:
 
         An optimizer that was given one module may be meant for that one; one that lists several has left one out.
         """
-        if len({item for item in self.ownership.held_by(optimizer)[0] if module_values.is_module_like(item)}) < 2:
-            return
+        held = {item for item in self.ownership.held_by(optimizer)[0] if module_values.is_module_like(item)}
         for whole in called:
+            if len(held) < 2 and not self._has_own_parameters(whole) and not _is_of_chain(whole, held):
+                continue
             others = self._stepping(trace, whole)
-            has_some = self.ownership.holds(optimizer, whole) is values.Answer.YES and self._is_made_to_learn(whole)
-            for module in self._parts_in(whole) if has_some else (whole,):
-                if not self._is_made_to_learn(module):
+            has_some = self.ownership.holds(optimizer, whole) is values.Answer.YES or _is_of_chain(whole, held)
+            inside = self._parts_in(whole) if has_some and self._is_made_to_learn(whole) else {whole.label: whole}
+            for name, module in inside.items():
+                if not self._is_made_to_learn(module, name):
                     continue
                 if whole.order < optimizer.order and all(isinstance(item, values.Optimizer) for item in others):
                     if all(self.ownership.holds(other, module) is values.Answer.NO for other in others):
-                        yield Unheld(module, module.label, step)
+                        yield Unheld(module, name, step, self._has_own_parameters(module))
 
     def _stepping(self, trace: Trace, whole: values.Value) -> set[values.Value]:
         """The optimizers that are made or step where a module is in sight; also what else steps, as an update by hand.
@@ -301,16 +317,19 @@ class Replacements:
         stepped = (values.resolved(step.optimizer) for each in traces for step in each.of(events.Step))
         return {item for item in made if isinstance(item, values.Optimizer)} | set(stepped)
 
-    def _parts_in(self, whole: values.Value) -> Iterator[values.Value]:
-        """The layers that `forward` of a module of the program surely uses."""
+    def _parts_in(self, whole: values.Value) -> dict[str, values.Value]:
+        """The layers that `forward` of a module of the program, or of a chain of layers, surely uses."""
         info = values.class_of(whole)
-        stored = self.program.attributes_of(info) if info is not None else {}
-        return (values.resolved(value) for name, value in stored.items() if _has(whole, name))
+        if info is None:
+            return {f"{whole.label}[{place}]": values.resolved(item) for place, item in enumerate(whole.parents)}
+        stored = self.program.attributes_of(info)
+        return {name: values.resolved(value) for name, value in stored.items() if _has(whole, name)}
 
-    def _is_made_to_learn(self, module: values.Value) -> bool:
+    def _is_made_to_learn(self, module: values.Value, name: str = "") -> bool:
         """Whether a module is new, neither loaded, evaluated nor frozen, and by its name meant to learn."""
         if not isinstance(module, values.Module):
             return False
+        name = name or module.label
         uses = module.has_use("load_state_dict", "eval", "requires_grad_", "train", "apply", "load", "freeze")
         is_known = module.name.startswith("torch.nn.") if module.info is None else self._is_of_layers(module)
         return (
@@ -318,17 +337,29 @@ class Replacements:
             and is_known
             and module_values.is_as_made(module)
             and module_values.has_parameters(module)
-            and bool(module.label)
-            and not _FIXED.search(module.label)
+            and bool(name)
+            and (not _FIXED.search(name) or self._has_own_parameters(module))
             and not self.frozen.may_be_partly(module)
         )
 
     def _is_of_layers(self, module: values.Module) -> bool:
         """Whether a class of the program makes nothing but layers of PyTorch: none comes with weights."""
-        stored = self.program.attributes_of(module.info) if module.info is not None else {}
-        parts = [item for value in stored.values() for item in values.inputs_of(value)]
+        parts = self._stored_in(module)
         layers = [item for item in parts if isinstance(item, values.Module)]
-        return bool(layers) and not any(isinstance(item, values.Unknown) for item in parts)
+        is_unclear = any(isinstance(item, values.Unknown) for item in parts)
+        return (bool(layers) and not is_unclear) or self._has_own_parameters(module)
+
+    def _stored_in(self, module: values.Value) -> list[values.Value]:
+        info = values.class_of(module)
+        stored = self.program.attributes_of(info) if info is not None else {}
+        return [item for value in stored.values() for item in values.inputs_of(value)]
+
+    def _has_own_parameters(self, module: values.Value) -> bool:
+        """Whether a loss of the program makes parameters itself, and holds no other module."""
+        parts = self._stored_in(module) if isinstance(module, values.Module) else []
+        own = [item for item in parts if isinstance(item, values.Leaf) and item.leaf]
+        is_alone = bool(own) and not any(map(module_values.is_module_like, parts))
+        return is_alone and _LOSS.search(module.label) is not None
 
 
 def before(trace: Trace, step: events.Step) -> Iterator[events.Backward]:
@@ -336,6 +367,12 @@ def before(trace: Trace, step: events.Step) -> Iterator[events.Backward]:
     for backward in trace.of(events.Backward):
         if backward.loops == step.loops and backward.order < step.order and not events.apart(backward, step):
             yield backward
+
+
+def _is_of_chain(whole: values.Value, held: set[values.Value]) -> bool:
+    """Whether an optimizer holds some layers of an `nn.Sequential`."""
+    is_chain = isinstance(whole, values.Module) and whole.info is None and whole.name == "torch.nn.Sequential"
+    return is_chain and whole not in held and not held.isdisjoint(map(values.resolved, whole.parents))
 
 
 def _has(owner: values.Value, key: object) -> bool:

@@ -62,6 +62,21 @@ class States:
             if statement in self._giving_states and not isinstance(statement, (*LOOPS, *FUNCTIONS, ast.ClassDef)):
                 loaded.update(self._loaded(statement))
 
+    def made_after_load(self, classes: str) -> Iterator[tuple[ast.Call, str, Site]]:
+        """Objects of a package that are made of an object whose state a statement of the same block has loaded before:
+        the call that makes one, the name of what it is made of, and where that was loaded."""
+        for node in self.tree.nodes:
+            for block in (getattr(node, name, None) for name in ("body", "orelse", "finalbody")):
+                loaded: dict[str, ast.AST] = {}
+                for statement in block if isinstance(block, list) and self.loads else ():
+                    for call in (item for item in walk(statement) if isinstance(item, ast.Call)):
+                        is_made = loaded and call.args and self.definitions.named(call.func).startswith(classes)
+                        place = dotted(call.args[0]) if is_made else ""
+                        if place in loaded:
+                            yield call, place, site_of(loaded[place])
+                    if not isinstance(statement, (*LOOPS, *FUNCTIONS, ast.ClassDef)):
+                        loaded.update(self._loaded(statement))
+
     def _loaded(self, statement: ast.stmt) -> dict[str, ast.AST]:
         """The names of objects that a statement gives a state, and does not use otherwise."""
         found: dict[str, ast.AST] = {}

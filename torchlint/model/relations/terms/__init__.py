@@ -1,6 +1,6 @@
 """The terms of a loss: a relation of `model.relations`, with the places where graphs end."""
 
-from torchlint.model.relations.terms.graph_ends import Cut, End, Ends, GraphEnds, Place, is_literal
+from torchlint.model.relations.terms.graph_ends import RESCALING, Cut, End, Ends, GraphEnds, Place, is_literal
 from torchlint.model.relations.terms.summands import Term, Terms, leaf_of
 
-__all__ = ["Cut", "End", "Ends", "GraphEnds", "Place", "Term", "Terms", "is_literal", "leaf_of"]
+__all__ = ["RESCALING", "Cut", "End", "Ends", "GraphEnds", "Place", "Term", "Terms", "is_literal", "leaf_of"]

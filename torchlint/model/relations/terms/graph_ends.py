@@ -10,13 +10,14 @@ from typing import NamedTuple
 
 from torchlint.model.events import Mutate
 from torchlint.model.lineage import result_of_call, whole_of
-from torchlint.model.module_values import has_parameters, returned_by
+from torchlint.model.module_values import has_parameters, returned_by, returned_parts
 from torchlint.model.program import Program
 from torchlint.model.tracking import Tracking
 from torchlint.model.utilities import Kind, is_kind
 from torchlint.model.values import (
     FILLED,
     Answer,
+    Component,
     Container,
     External,
     Iteration,
@@ -35,6 +36,7 @@ from torchlint.model.values import (
 from torchlint.pytorch import api, naming
 from torchlint.pytorch.autograd_table import NOT_DIFFERENTIABLE, OPERATORS
 from torchlint.pytorch.effects import GradMode
+from torchlint.pytorch.operators import GETITEM
 from torchlint.syntax.python_ast import called_name, dotted
 
 RESCALING = frozenset("scale to cuda cpu float double half clone mean sum add sub mul div neg squeeze view".split())
@@ -167,9 +169,9 @@ class GraphEnds:
             return []
         if isinstance(value, NewTensor):
             return [place.to(item) for item in self._observations.copied.get(value, ())]
-        if isinstance(value, ModuleOutput):
+        if isinstance(value, (ModuleOutput, Component)):
             return _parts_of_output(place, value)
-        is_passing = value.op in OPERATORS or value.op in RESCALING
+        is_passing = value.op in OPERATORS or value.op in RESCALING or value.op == GETITEM
         return [place.to(item) for item in value.parents] if is_passing else None
 
     def _parts_of_number(self, place: Place, value: Plain) -> list[Place] | None:
@@ -227,11 +229,12 @@ class GraphEnds:
             parts: Iterable[Value] = self._observations.numbers.get(value, ("", (), None))[1]
         elif isinstance(value, NewTensor):
             parts = self._observations.copied.get(value, ())
-        elif isinstance(value, ModuleOutput):
+        elif isinstance(value, (ModuleOutput, Component)):
             inside = _parts_of_output(place, value)
             return inside if inside is not None else [place.to(item) for item in value.parents[1:]]
         else:
-            parts = value.elements() if isinstance(value, Container) else value.parents
+            inner = value.elements() if isinstance(value, Container) else value.parents
+            parts = inner or self._observations.copied.get(value, ())
         return [place.to(item) for item in parts]
 
     def _is_copy(self, value: Value) -> bool:
@@ -278,15 +281,18 @@ class GraphEnds:
         return bool(given) and isinstance(given[0], ast.Constant) and at > 0
 
 
-def _parts_of_output(place: Place, value: ModuleOutput) -> list[Place] | None:
-    """The values from which the output of a module without parameters gets its graph; None of any other module."""
-    module = resolved(value.parents[0])
-    if not isinstance(module, Module) or has_parameters(module):
+def _parts_of_output(place: Place, value: ModuleOutput | Component) -> list[Place] | None:
+    """The values from which the output of a module, or a part of it, gets its graph; None of a module of PyTorch with
+    parameters."""
+    whole = value.parents[0] if isinstance(value, Component) else value
+    module = resolved(whole.parents[0]) if isinstance(whole, ModuleOutput) else None
+    if not isinstance(whole, ModuleOutput) or not isinstance(module, Module):
         return None
     if module.info is None:
-        return [place.to(item) for item in value.parents[1:]]
-    returned = returned_by(value)
-    return [Place(resolved(returned), (*place.calls, value))] if returned is not None else None
+        is_whole = isinstance(value, ModuleOutput) and not has_parameters(module)
+        return [place.to(item) for item in value.parents[1:]] if is_whole else None
+    returned = returned_parts(value) if isinstance(value, Component) else [returned_by(whole)]
+    return [Place(resolved(item), (*place.calls, whole)) for item in returned if item is not None] or None
 
 
 def is_literal(value: Value) -> bool:

@@ -1,0 +1,121 @@
+"""Evaluations that go over the training data, and count as if it were other data."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from torchlint import Category, Rule
+from torchlint.lazy_pattern import LazyPattern
+from torchlint.syntax import python_ast
+
+from . import _written_sums as written_sums
+
+_TRAINING = LazyPattern(r"(?i)(^|[_.])tr(ai)?n")
+_OTHER = LazyPattern(r"(?i)(^|[_.])(val|valid|validation|dev|test|eval)(id)?(_|$|[.A-Z]|loader|set|data)")
+
+
+class WrongData(NamedTuple):
+    """The loop at `site` goes over `loader`, and its sum is divided at `division` by the length of `counted`."""
+
+    site: python_ast.Site
+    loader: str
+    division: python_ast.Site
+    counted: str
+
+
+class EvaluationOfTrainingData(Rule):
+    """An evaluation goes over the training data, and divides by the length of other data.
+
+    ## What it does
+    Finds loops over a training loader, by its name, that train nothing, and whose sum is divided by the length of
+    validation or test data: `correct / len(val_set)`.
+
+    ## Why is this bad?
+    The score is one of the training data, in the wrong scale. Early stopping, the choice of the best weights and the
+    plots all follow the data that the model has seen, and overfitting stays hidden.
+
+    ## Example
+    ```python
+    import torch
+
+    def accuracy(model, train_loader, val_loader):
+        correct = 0
+        with torch.no_grad():
+            for x, y in train_loader:
+                correct += (model(x).argmax(1) == y).sum().item()
+        return correct / len(val_loader.dataset)
+    ```
+
+    Use instead:
+    ```python
+    import torch
+
+    def accuracy(model, train_loader, val_loader):
+        correct = 0
+        with torch.no_grad():
+            for x, y in val_loader:
+                correct += (model(x).argmax(1) == y).sum().item()
+        return correct / len(val_loader.dataset)
+    ```
+    """
+
+    code = "TL129"
+    category = Category.CORRECTNESS
+    triggers = ((b"tr",), (b"val", b"test", b"dev"), (b"len",), (b"torch",))
+
+    def ask(self) -> Iterator[WrongData]:
+        for info in self.model.definitions.functions.values() if not self.model.is_test else ():
+            loops = [node for node in python_ast.walk(info.node) if isinstance(node, (ast.For, ast.AsyncFor))]
+            for loop in loops:
+                loader = written_sums.iterated(loop.iter)
+                if not _is_of_training(loader) or _trains(loop):
+                    continue
+                sums = _sums(loop)
+                apart = (item for item in loops if loop not in python_ast.walk(item))
+                others = [item for item in apart if sums & _sums(item)]
+                divided = self._divided(info.node, loop, sums) if sums and not others else None
+                if divided is not None:
+                    yield WrongData(python_ast.site_of(loop.iter), loader, *divided)
+
+    def _divided(
+        self, function: ast.AST, loop: ast.For | ast.AsyncFor, sums: set[str]
+    ) -> tuple[python_ast.Site, str] | None:
+        """Where a sum of a loop is divided by the length of other data."""
+        for node in python_ast.walk(function):
+            if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Div) or node.lineno <= loop.lineno:
+                continue
+            counted = written_sums.counted(node.right)
+            is_of_sum = bool(sums & python_ast.names_read(node.left))
+            if counted is not None and is_of_sum and _OTHER.search(counted[0]) and not _is_of_training(counted[0]):
+                return python_ast.site_of(node), counted[0]
+        return None
+
+    def report_WrongData(self, found: WrongData) -> None:
+        self.report(
+            found.site,
+            f"the evaluation goes over `{found.loader}`, and divides by the length of `{found.counted}`",
+            related=[(found.division, "the sum is divided here")],
+            help=f"go over the data of `{found.counted}`",
+        )
+
+
+def _is_of_training(name: str) -> bool:
+    return _TRAINING.search(name) is not None and _OTHER.search(name) is None
+
+
+def _trains(loop: ast.For | ast.AsyncFor) -> bool:
+    names = (python_ast.called_name(node) for node in python_ast.walk(loop) if isinstance(node, ast.Call))
+    return any("backward" in name or "step" in name or "train" in name for name in names)
+
+
+def _sums(loop: ast.AST) -> set[str]:
+    """The variables to which a loop adds, or appends."""
+    found = set()
+    for node in python_ast.walk(loop):
+        if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add):
+            found.add(python_ast.dotted(node.target))
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "append":
+            found.add(python_ast.dotted(node.func.value))
+    return found - {""}

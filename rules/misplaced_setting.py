@@ -1,0 +1,117 @@
+"""Settings of optimizers and schedules that stand in the place of another."""
+
+from __future__ import annotations
+
+import ast
+import itertools
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from torchlint import Category, Confidence, Rule
+from torchlint.pytorch.settings import ORDERS, ROLES, Role, role_of_name
+from torchlint.syntax import python_ast
+
+_NUMBERS = frozenset({"int", "float"})
+_WITH_LINEAR_STAGES = frozenset({"LinearLR", "PolynomialLR"})
+"""Schedules of a warm-up, or of a stage as long as one."""
+
+
+class Misplaced(NamedTuple):
+    """The parameter `parameter` of the call at `site` gets `written`, which is something else by its name."""
+
+    site: python_ast.Site
+    parameter: str
+    written: str
+    role: Role | None
+    """What it is; None: a share, where a number of steps belongs."""
+    is_sure: bool
+
+
+class MisplacedSetting(Rule):
+    """An optimizer or schedule gets a setting in the place of another.
+
+    ## What it does
+    Compares the parameters of PyTorch's optimizers and schedules, and of the schedules of transformers, with the names
+    of the variables, attributes and options that they get: `StepLR(optimizer, step_size=args.lr)`,
+    `SGD(params, lr, weight_decay)`, whose third parameter is the momentum. It knows names of learning rates, weight
+    decays, momenta, factors, milestones, warm-ups and lengths. With low confidence: a cosine as long as the warm-up.
+
+    ## Why is this bad?
+    Most of these settings are plain numbers, so nothing raises. The schedule decays in each step or never, or the
+    weight decay becomes a momentum: the model trains, but not as the configuration says.
+
+    ## Example
+    ```python
+    import torch
+
+    def make(model, args):
+        optimizer = torch.optim.SGD(model.parameters(), args.lr, args.weight_decay)
+        return optimizer, torch.optim.lr_scheduler.StepLR(optimizer, step_size=30)
+    ```
+
+    Use instead:
+    ```python
+    import torch
+
+    def make(model, args):
+        optimizer = torch.optim.SGD(model.parameters(), args.lr, weight_decay=args.weight_decay)
+        return optimizer, torch.optim.lr_scheduler.StepLR(optimizer, step_size=30)
+    ```
+
+    ## References
+    - [torch.optim](https://docs.pytorch.org/docs/stable/optim.html)
+    """
+
+    code = "TL331"
+    category = Category.SUSPICIOUS
+    triggers = ((b"optim", b"schedule_with_warmup"),)
+
+    def ask(self) -> Iterator[Misplaced]:
+        """One answer for each call."""
+        for call in self.model.tree.of_type(ast.Call) if not self.model.is_test else ():
+            order = ORDERS.get(self.model.definitions.named(call.func))
+            if order is not None:
+                yield from itertools.islice(self._misplaced(call, order), 1)
+
+    def _misplaced(self, call: ast.Call, order: tuple[str, ...]) -> Iterator[Misplaced]:
+        for parameter, value in self._given(call, order):
+            role, wanted = self._role(value), ROLES[parameter]
+            if self._is_share(value) and wanted is Role.LENGTH:
+                yield Misplaced(python_ast.site_of(value), parameter, ast.unparse(value), None, True)
+            elif role is not None and role is not wanted and not _is_stage(python_ast.called_name(call), role, wanted):
+                is_sure = (role, wanted) != (Role.WARM_UP, Role.LENGTH) or parameter == "num_training_steps"
+                yield Misplaced(python_ast.site_of(value), parameter, ast.unparse(value), role, is_sure)
+
+    def _given(self, call: ast.Call, order: tuple[str, ...]) -> Iterator[tuple[str, ast.expr]]:
+        """The arguments whose parameters have one meaning."""
+        placed = [] if any(isinstance(item, ast.Starred) for item in call.args) else call.args
+        pairs = [*zip(order, placed, strict=False), *((item.arg or "", item.value) for item in call.keywords)]
+        yield from ((parameter, value) for parameter, value in pairs if parameter in ROLES)
+
+    def _role(self, node: ast.expr) -> Role | None:
+        """The meaning of a variable, an attribute or an entry of a configuration, by its name."""
+        while isinstance(node, ast.Call) and python_ast.dotted(node.func) in _NUMBERS and len(node.args) == 1:
+            node = node.args[0]
+        if isinstance(node, ast.Subscript):
+            key = node.slice
+            return role_of_name(key.value) if isinstance(key, ast.Constant) and isinstance(key.value, str) else None
+        return role_of_name(python_ast.dotted(node).rpartition(".")[2])
+
+    def _is_share(self, node: ast.expr) -> bool:
+        return isinstance(node, ast.Constant) and isinstance(node.value, float) and 0 < node.value < 1
+
+    def report_Misplaced(self, found: Misplaced) -> None:
+        what = found.role.value if found.role is not None else "less than one step"
+        self.report(
+            found.site,
+            f"`{found.parameter}` gets `{found.written}`, {what}",
+            help=f"give `{found.parameter}` its own setting, by keyword",
+            confidence=Confidence.HIGH if found.is_sure else Confidence.LOW,
+        )
+
+
+def _is_stage(name: str, role: Role, wanted: Role) -> bool:
+    """Whether a schedule may last as long as a warm-up, or warm up for as long as training takes."""
+    if {role, wanted} != {Role.WARM_UP, Role.LENGTH}:
+        return False
+    return name.rpartition(".")[2] in _WITH_LINEAR_STAGES or wanted is Role.WARM_UP

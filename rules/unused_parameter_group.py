@@ -1,0 +1,205 @@
+"""Lists of parameters that no optimizer gets."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from torchlint import Category, Rule
+from torchlint.pytorch import naming
+from torchlint.syntax import python_ast
+
+if TYPE_CHECKING:
+    from torchlint.model.definitions import FunctionInfo
+
+_FILLING = frozenset({"append", "extend", "add", "insert"})
+_OF_PARAMETERS = frozenset({"parameters", "named_parameters"})
+_OF_MODULES = frozenset({"modules", "named_modules", "children", "named_children"})
+
+
+class Unused(NamedTuple):
+    """The list `name`, made at `site`, gets parameters at `filled`, and the optimizer at `optimizer` lacks it."""
+
+    site: python_ast.Site
+    name: str
+    filled: python_ast.Site
+    optimizer: python_ast.Site
+
+
+class UnusedParameterGroup(Rule):
+    """A list of parameters is filled, and no optimizer gets it.
+
+    ## What it does
+    Finds lists and groups (`{"params": []}`) to which a loop over the parameters of a model appends and that nothing
+    reads, in functions that make an optimizer. It is silent where these parameters also go elsewhere, or are frozen.
+
+    ## Why is this bad?
+    The parameters in the list are never trained: they keep their first values while the rest of the model adapts.
+    Their gradients are computed all the same, and add up.
+
+    ## Example
+    ```python
+    import torch
+
+    def make(model, lr):
+        backbone, head = [], []
+        for name, p in model.named_parameters():
+            if name.startswith("head"):
+                head.append(p)
+            else:
+                backbone.append(p)
+        return torch.optim.AdamW([{"params": backbone, "lr": lr * 0.1}], lr=lr)
+    ```
+
+    Use instead:
+    ```python
+    import torch
+
+    def make(model, lr):
+        backbone, head = [], []
+        for name, p in model.named_parameters():
+            if name.startswith("head"):
+                head.append(p)
+            else:
+                backbone.append(p)
+        return torch.optim.AdamW([{"params": backbone, "lr": lr * 0.1}, {"params": head}], lr=lr)
+    ```
+
+    ## References
+    - [torch.optim: per-parameter options](https://docs.pytorch.org/docs/stable/optim.html#per-parameter-options)
+    """
+
+    code = "TL333"
+    category = Category.CORRECTNESS
+    triggers = ((b"parameters", b"modules", b"children"), (b"append", b"extend", b"+="))
+
+    def ask(self) -> Iterator[Unused]:
+        for info in self.model.definitions.functions.values() if not self.model.is_test else ():
+            if info.enclosing is not None:
+                continue
+            optimizer = next(filter(self._makes_optimizer, python_ast.walk(info.node)), None)
+            for target, end in self._lists(info) if optimizer is not None else ():
+                filled = self._filled(info, target, end)
+                if filled and optimizer is not None:
+                    sites = python_ast.site_of(target), python_ast.site_of(filled[0]), python_ast.site_of(optimizer)
+                    yield Unused(sites[0], target.id, *sites[1:])
+
+    def _makes_optimizer(self, node: ast.AST) -> bool:
+        if not isinstance(node, ast.Call) or not node.args + node.keywords:
+            return False
+        name = self.model.definitions.named(node.func)
+        return "lr_scheduler" not in name and naming.is_optimizer_class(name.rpartition(".")[2])
+
+    def _lists(self, info: FunctionInfo) -> Iterator[tuple[ast.Name, int]]:
+        """The variables that a function binds to an empty list, or to a group with one; and the line of the next
+        binding of that name, where these follow each other."""
+        bound: dict[str, list[ast.Name]] = {}
+        for node in python_ast.walk(info.node):
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                if not isinstance(self.model.tree.parent(node), ast.AugAssign):
+                    bound.setdefault(node.id, []).append(node)
+        for name, stores in bound.items():
+            stores.sort(key=lambda item: item.lineno)
+            in_order = all(self.model.tree.parent(self.model.tree.statement(item)) is info.node for item in stores)
+            if name in info.parameters or (len(stores) > 1 and not in_order):
+                continue
+            ends = [*(item.lineno for item in stores[1:]), sys.maxsize]
+            yield from ((item, end) for item, end in zip(stores, ends, strict=True) if _is_empty(self._value(item)))
+
+    def _value(self, target: ast.Name) -> ast.expr | None:
+        """What is assigned to a name, also as one of several."""
+        parent = self.model.tree.parent(target)
+        if isinstance(parent, ast.Assign):
+            return parent.value
+        whole = self.model.tree.parent(parent) if isinstance(parent, ast.Tuple) else None
+        if isinstance(parent, ast.Tuple) and isinstance(whole, ast.Assign) and isinstance(whole.value, ast.Tuple):
+            pairs = zip(parent.elts, whole.value.elts, strict=False)
+            return next((value for item, value in pairs if item is target), None)
+        return None
+
+    def _filled(self, info: FunctionInfo, target: ast.Name, end: int) -> list[ast.AST]:
+        """The statements that put parameters into a list, if nothing reads it and these go nowhere else."""
+        same = (node for node in python_ast.walk(info.node) if isinstance(node, ast.Name) and node.id == target.id)
+        found: list[ast.AST] = []
+        for use in (node for node in same if target.lineno <= node.lineno < end):
+            statement = self.model.tree.statement(use)
+            if use is target:
+                continue
+            taken = self._taken(statement, use)
+            if taken is None or self._is_frozen(statement) or self._goes_elsewhere(statement, taken):
+                return []
+            found.append(statement)
+        return found
+
+    def _taken(self, statement: ast.AST, use: ast.Name) -> ast.expr | None:
+        """The parameters that a statement does no more than put into a list."""
+        value: ast.expr | None = None
+        if isinstance(statement, ast.AugAssign) and statement.target is use:
+            value = statement.value
+        elif isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
+            func = statement.value.func
+            owner = func.value if isinstance(func, ast.Attribute) and func.attr in _FILLING else None
+            owner = owner.value if isinstance(owner, ast.Subscript) else owner
+            value = statement.value.args[-1] if owner is use and statement.value.args else None
+        read = python_ast.names_read(value) if value is not None else set[str]()
+        return value if any(read & self._drawn(loop) for loop in self._loops(statement)) else None
+
+    def _loops(self, statement: ast.AST) -> Iterator[ast.For]:
+        return (item for item in self.model.tree.ancestors(statement) if isinstance(item, ast.For))
+
+    def _drawn(self, loop: ast.For) -> set[str]:
+        """The variables of a loop that hold parameters, or modules."""
+        over = python_ast.called_name(loop.iter) if isinstance(loop.iter, ast.Call) else ""
+        if over not in _OF_PARAMETERS | _OF_MODULES:
+            return set()
+        last = loop.target.elts[-1] if isinstance(loop.target, ast.Tuple) else loop.target
+        return {last.id} if isinstance(last, ast.Name) else set()
+
+    def _is_frozen(self, statement: ast.AST) -> bool:
+        """Whether a condition says that these parameters need no training."""
+        tests = (item.test for item in self.model.tree.ancestors(statement) if isinstance(item, ast.If))
+        flags = (node for test in tests for node in python_ast.walk(test) if isinstance(node, ast.Attribute))
+        return any(node.attr == "requires_grad" for node in flags)
+
+    def _goes_elsewhere(self, statement: ast.AST, taken: ast.expr) -> bool:
+        """Whether an iteration also puts the parameters into another list, freezes them, or may do anything."""
+        variables = python_ast.names_read(taken)
+        for other in self.model.tree.block(statement) if isinstance(statement, ast.stmt) else ():
+            if other is not statement and variables & python_ast.names_read(other):
+                return True
+        for loop in self._loops(statement):
+            plain = (item for item in loop.body if not isinstance(item, ast.If))
+            if any(item is not statement and self._keeps(item, variables) for item in plain):
+                return True
+        return False
+
+    def _keeps(self, statement: ast.stmt, variables: set[str]) -> bool:
+        """Whether a statement of each iteration may keep its parameters, or freeze them."""
+        return bool(variables & python_ast.names_read(statement)) and not isinstance(statement, ast.For)
+
+    def report_Unused(self, found: Unused) -> None:
+        self.report(
+            found.site,
+            f"`{found.name}` gets parameters, and nothing reads it: they are never trained",
+            related=[
+                (found.filled, "parameters are put into it here"),
+                (found.optimizer, "the optimizer is made here"),
+            ],
+            help=f"give the optimizer a group for `{found.name}`",
+        )
+
+
+def _is_empty(node: ast.expr | None) -> bool:
+    """`[]`, `list()`, `{"params": []}`, `dict(params=[])`."""
+    if isinstance(node, ast.Call):
+        called = python_ast.dotted(node.func)
+        own = [item.value for item in node.keywords if item.arg == "params"]
+        return not node.args and (
+            (called == "list" and not node.keywords) or (called == "dict" and any(map(_is_empty, own)))
+        )
+    if isinstance(node, ast.Dict):
+        pairs = zip(node.keys, node.values, strict=True)
+        return any(isinstance(key, ast.Constant) and key.value == "params" and _is_empty(value) for key, value in pairs)
+    return isinstance(node, ast.List) and not node.elts

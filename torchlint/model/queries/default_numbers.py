@@ -1,0 +1,66 @@
+"""Default numbers: what a number is unless somebody asks for another one."""
+
+from __future__ import annotations
+
+import ast
+
+from torchlint.index import FileIndex
+from torchlint.model.definitions import Definitions, defaults_of
+from torchlint.model.queries import names
+from torchlint.syntax.python_ast import dotted
+
+_DEPTH = 4
+
+
+def default_number(node: ast.expr, definitions: Definitions, depth: int = _DEPTH) -> float | None:
+    """The literal number that an expression is; of a parameter its default, of an attribute what `__init__` sets, and
+    of an option of the command line its default."""
+    if isinstance(node, ast.Constant):
+        return node.value if isinstance(node.value, (int, float)) and not isinstance(node.value, bool) else None
+    if depth == 0:
+        return None
+    if isinstance(node, ast.Name):
+        return _of_variable(node, definitions, depth)
+    if not isinstance(node, ast.Attribute):
+        return None
+    method = definitions.method_around(node)
+    if method is not None and method.owner is not None and dotted(node.value) in method.parameters[:1]:
+        stores = FileIndex.of(definitions.tree).stores_of(node.attr)
+        makers = [(item, definitions.method_around(item)) for item in stores]
+        own = [item for item, maker in makers if maker is not None and maker.owner is method.owner]
+        return _assigned(own[0], definitions, depth) if len(own) == 1 else None
+    return _of_option(node.attr, definitions) if dotted(node.value) else None
+
+
+def _of_variable(node: ast.Name, definitions: Definitions, depth: int) -> float | None:
+    value = names.only_value(node, definitions)
+    if value is not None:
+        return default_number(value, definitions, depth - 1)
+    bound = FileIndex.of(definitions.tree).bindings_of(node.id)
+    around = definitions.function_around(node)
+    if around is not None and node.id in around.parameters:
+        default = defaults_of(around.node).get(node.id)
+        is_rebound = any(definitions.function_around(item) is around for item in bound)
+        return default_number(default, definitions, depth - 1) if default is not None and not is_rebound else None
+    is_global = len(bound) == 1 and definitions.function_around(bound[0]) is None
+    return _assigned(bound[0], definitions, depth) if is_global else None
+
+
+def _assigned(target: ast.expr, definitions: Definitions, depth: int) -> float | None:
+    statement = definitions.tree.parent(target)
+    if not isinstance(statement, ast.Assign) or len(statement.targets) > 1:
+        return None
+    return default_number(statement.value, definitions, depth - 1)
+
+
+def _of_option(name: str, definitions: Definitions) -> float | None:
+    """The default of the only option of the command line by a name."""
+    found = []
+    for call in FileIndex.of(definitions.tree).calls_named("add_argument"):
+        flags = [item.value for item in call.args if isinstance(item, ast.Constant) and isinstance(item.value, str)]
+        written = {item.arg: item.value for item in call.keywords}
+        target = written.get("dest")
+        plain = [flag.lstrip("-").replace("-", "_") for flag in flags]
+        if name in ([target.value] if isinstance(target, ast.Constant) else plain):
+            found.append(written.get("default"))
+    return default_number(found[0], definitions, 0) if len(found) == 1 and found[0] is not None else None
