@@ -110,9 +110,8 @@ class StepWithoutBackward(Rule):
             return True
         if any(item.arg is not None and _ASKED.search(item.arg) for item in nodes(ast.keyword)):
             return True
-        called = {call.func for call in nodes(ast.Call)}
-        methods = (node for node in nodes(ast.Attribute) if node.attr == "backward")
-        return any(node not in called and not self.model.tree.stands_alone(node) for node in methods)
+        is_replaced = any(isinstance(node.ctx, ast.Store) for node in nodes(ast.Attribute) if node.attr == "backward")
+        return is_replaced or bool(gradients.unseen.handed_on(self.model.program, frozenset({"backward"})))
 
     def _empty_in(self, trace: program.Trace, optimizer: values.Value) -> Iterator[EmptyStep]:
         """Whether each step of an optimizer is reached, first or always, before any backward."""

@@ -10,19 +10,27 @@ if TYPE_CHECKING:
     from torchlint.model import Model
     from torchlint.model.events import Mutate
     from torchlint.model.queries.changed_api import Use
+    from torchlint.model.relations.gradients import StaleGradients
     from torchlint.model.values import Value
+    from torchlint.repairs.clearing_words import ClearingWords
     from torchlint.repairs.detach import KeptTensor
-    from torchlint.repairs.missing_clear import UnclearedStep
     from torchlint.repairs.training_mode import TrainedInEvaluation
     from torchlint.syntax.edits import Change
     from torchlint.syntax.matching import Nodes
     from torchlint.syntax.python_ast import Site
 
 
+def clearing_words(model: Model) -> ClearingWords:
+    """How a program writes its optimizers and the calls that clear their gradients."""
+    from torchlint.repairs.clearing_words import ClearingWords
+
+    return ClearingWords(model)
+
+
 def missing_clear(
     model: Model,
     nodes: Nodes | None,
-    uncleared: UnclearedStep,
+    uncleared: StaleGradients,
     *,
     statement: str | None,
     target: Value | None = None,

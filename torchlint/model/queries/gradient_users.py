@@ -13,7 +13,7 @@ from torchlint.pytorch import api, naming, triggers
 from torchlint.syntax import python_ast, python_tree
 
 if TYPE_CHECKING:
-    from torchlint import Model
+    from torchlint.model import Model
 
 
 _CLEARING = frozenset(word.decode() for word in triggers.CLEAR)
