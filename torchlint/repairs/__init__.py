@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    import ast
     from collections.abc import Sequence
 
     from torchlint.model import Model
@@ -42,6 +43,13 @@ def missing_clear(
     from torchlint.repairs.missing_clear import MissingClear
 
     return MissingClear(model, nodes, statement, target).change(uncleared) if nodes is not None else None
+
+
+def may_register(model: Model, container: ast.AST, attribute: str, holder: str) -> bool:
+    """Whether all that a file does with a list or dictionary of modules goes on working in `ModuleList` or the like."""
+    from torchlint.repairs.registering_container import RegisteringContainer
+
+    return RegisteringContainer(holder, model.tree).may_replace(container, attribute)
 
 
 def return_to_training(model: Model, nodes: Nodes | None, trained: Sequence[TrainedInEvaluation]) -> Change | None:

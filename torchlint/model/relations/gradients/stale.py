@@ -59,9 +59,8 @@ class GradientsBetweenSteps:
         if self.program.is_benchmark:
             return
         losses = trace.of(Backward)
-        training = {loop for backward in losses for loop in backward.loops}
         for step in trace.of(Step):
-            around = next((loop for loop in reversed(step.loops) if loop in training), None)
+            around = trace.training_loop(step)
             if around is not None:
                 yield step, around
             elif losses and self._repeated_by_callers(trace, step, losses):
