@@ -27,7 +27,7 @@ _FOLLOWED = (*_ASKED, *GIVING, Fresh, Unscale)
 
 
 _MOST = 40
-"""Arrivals at one event; beyond that, nobody knows what arrives."""
+"""Arrivals at one event; with more of them, it is unknown what arrives."""
 
 
 class Arrival(NamedTuple):
@@ -37,7 +37,8 @@ class Arrival(NamedTuple):
     - `backward` and a `Step`: the step used them, and they are still there.
     - `backward` and a `Clear`: they were cleared before any step used them.
     - no `backward`: nothing arrives, and `then` is the step or clearing since which that is so.
-    - `is_unknown`: nobody knows what arrives, since `then` may have given, cleared or changed gradients.
+    - `is_unknown`: it is unknown what arrives, since `then` may have given, cleared or changed gradients, or (None)
+      since there are too many passes to follow.
     """
 
     backward: Backward | None = None
@@ -122,7 +123,7 @@ class Gradients:
             if isinstance(event, _ASKED):
                 found[event] |= arrivals
             after = self._after(event, arrivals, optimizer)
-            return after if len(after) <= _MOST else frozenset({Arrival(None, event, True)})
+            return after if len(after) <= _MOST else frozenset({Arrival(is_unknown=True)})
 
         flow, items = Flow(transfer), trace.only(*_FOLLOWED)
         ends = flow.run(items, frozenset({Arrival()})) | flow.exits.pop(Exit.RETURN, frozenset())
@@ -178,7 +179,10 @@ class Gradients:
     def _said(self, arrivals: frozenset[Arrival]) -> str:
         """The arrivals at a step in words: "uses the gradients of line 8; perhaps there are none"."""
         if unknown := [item.then for item in arrivals if item.is_unknown]:
-            return f"unknown: {self._lines(unknown)} may change the gradients"
+            is_bound = None in unknown
+            return (
+                f"unknown: {f'more than {_MOST} passes' if is_bound else self._lines(unknown)} may change the gradients"
+            )
         fresh = [item.backward for item in arrivals if item.is_pending]
         used = [item.backward for item in arrivals if item.is_used]
         cleared = [item for item in arrivals if item.is_thrown_away]
