@@ -86,7 +86,7 @@ class MissingClear:
         return TriedClearing(self.ownership, self._items(stale), stale.loop, stale.step)
 
     def _items(self, stale: StaleGradients) -> list[Item]:
-        """What happens to gradients in an iteration."""
+        """Changes of gradients in an iteration."""
         return self.ownership.touching(stale.loop or self._trace(stale))
 
     def _trace(self, stale: StaleGradients) -> Trace:
