@@ -94,14 +94,15 @@ class RestartedLoader(Rule):
         label = name.rpartition(".")[2]
         known = [item for item in self.model.program.observations.loaders if item.label == label]
         tree, around = self.model.tree, self.model.tree.function_around(call)
-        made = [(tree.own_node(item.site), item) for item in known]
-        made_here = [item for node, item in made if node is not None and tree.function_around(node) is around]
-        known = made_here or known
+        made = ((tree.own_node(item.site), item) for item in known)
+        known = [item for node, item in made if node is not None and tree.function_around(node) is around] or known
         if known and not any(map(self._is_whole, known)):
             answers = {self.model.datasets.shuffles(item) for item in known}
-            yield Restart(python_ast.site_of(call), name, answers.pop() if len(answers) == 1 else values.Answer.UNKNOWN)
         elif not known and _LOADER.search(label.lower()):
-            yield Restart(python_ast.site_of(call), name, values.Answer.UNKNOWN)
+            answers = {values.Answer.UNKNOWN}
+        else:
+            return
+        yield Restart(python_ast.site_of(call), name, answers.pop() if len(answers) == 1 else values.Answer.UNKNOWN)
 
     def _restarted(self, call: ast.Call) -> ast.expr | None:
         """The loader of `next(iter(loader))`, or of a function that does so."""

@@ -95,6 +95,11 @@ def says_what_requires_grad(tree: python_tree.PythonTree) -> bool:
     return any(True for _ in sayings(tree))
 
 
+def mentions_flag(tree: python_tree.PythonTree) -> bool:
+    """Whether a file reads or sets `requires_grad` of anything, or calls `requires_grad_`."""
+    return any(node.attr.startswith("requires_grad") for node in tree.of_type(ast.Attribute))
+
+
 def sayings(tree: python_tree.PythonTree) -> Iterator[ast.AST]:
     """Where it says so."""
     told = (target for node in tree.of_type(ast.Assign) for target in node.targets)
