@@ -14,6 +14,7 @@ from torchlint.model.events import Backward, Step
 from torchlint.model.lineage import ancestry
 from torchlint.model.module_values import has_parameters
 from torchlint.model.program import Trace
+from torchlint.model.queries.gradient_users import sayings
 from torchlint.model.values import (
     Attribute,
     Container,
@@ -30,8 +31,6 @@ from torchlint.model.values import (
 from torchlint.pytorch import api, naming
 from torchlint.pytorch.autograd_table import INPLACE
 from torchlint.syntax.python_ast import FUNCTIONS, Site, dotted, is_literal, site_of
-
-from ._gradient_users import sayings
 
 _FROM_A_FILE = LazyPattern(
     rb"load_state_dict[ \t]*\((?![\w.]+\.state_dict\(\)[ \t]*[,)])"

@@ -350,7 +350,9 @@ class DropoutIgnoresMode(Rule):
                 confidence=Confidence.LOW,
             )
             return
-        name = python_ast.called_name(_as_call(self.model.tree.node(drops.call)))
+        call = self.model.tree.node(drops.call)
+        assert isinstance(call, ast.Call)
+        name = python_ast.called_name(call)
         self.report(
             drops.call,
             f"`{name}` without `training` also drops in `eval()`",
@@ -382,11 +384,6 @@ def _leaves(item: ast.If | ast.Assert) -> bool:
 def _has_stars(call: ast.Call) -> bool:
     """Whether some arguments of a call stand behind `*` or `**`."""
     return any(isinstance(item, ast.Starred) for item in call.args) or any(item.arg is None for item in call.keywords)
-
-
-def _as_call(node: ast.AST) -> ast.Call:
-    assert isinstance(node, ast.Call)
-    return node
 
 
 def _may_give(call: ast.Call, parameter: str, place: int, called: str) -> bool:

@@ -9,18 +9,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule, edits
 from torchlint.model import definitions, events, lineage, module_values, program, values
+from torchlint.model.queries import gradient_users
 from torchlint.model.relations import mode
 from torchlint.pytorch import api, naming, triggers
 from torchlint.syntax import python_ast
 
-from ._gradient_users import (
-    adapts_itself,
-    callers_of,
-    decides_what_requires_grad,
-    may_run_without_gradients,
-    speaks_of_gradients,
-    stands_without_gradients,
-)
 from ._trials import only_tries_out
 
 if TYPE_CHECKING:
@@ -119,7 +112,7 @@ class EvaluationWithGrad(Rule):
         for graphs in self._all_unused():
             loop = graphs.loop.site.inner or graphs.loop.site
             if loop not in loops:
-                if not loops and decides_what_requires_grad(self.model):
+                if not loops and gradient_users.decides_what_requires_grad(self.model):
                     return
                 loops.add(loop)
                 yield graphs
@@ -151,7 +144,7 @@ class EvaluationWithGrad(Rule):
             self._useless[loop] = self._is_useless(trace, loop)
         if not self._useless[loop] or self._measures(loop, forward) or self._shows_elsewhere(loop):
             return None
-        if any(map(adapts_itself, values.meanings(module))) or only_tries_out(self.model, trace, module):
+        if any(map(gradient_users.adapts_itself, values.meanings(module))) or only_tries_out(self.model, trace, module):
             return None
         places = (*forward.calls[loop.depth :], forward.site)
         site = next((place for place in places if place.inner is None), places[0])
@@ -179,7 +172,7 @@ class EvaluationWithGrad(Rule):
             any(map(_is_training, inside))
             or any(map(_is_without_gradients, inside))
             or any(map(self._differentiates, inside))
-            or speaks_of_gradients(self.model.tree.node(loop.site))
+            or gradient_users.speaks_of_gradients(self.model.tree.node(loop.site))
             or self._escapes(trace, loop, inside)
         ):
             return False
@@ -238,15 +231,21 @@ class EvaluationWithGrad(Rule):
         elsewhere = {tree for tree in inherited if tree is not self.model.tree}
         calls = [call for tree in (*own, *elsewhere) for call in tree.of_type(ast.Call)]
         return any(
-            stands_without_gradients(call, self.model.tree) for call in calls if python_ast.called_name(call) == name
+            gradient_users.stands_without_gradients(call, self.model.tree)
+            for call in calls
+            if python_ast.called_name(call) == name
         )
 
     def _may_be_called_without_gradients(self, name: str) -> bool:
         """Whether a file that imports this one may call a function of this name so, or, as far as names tell, what in
         such a file calls it."""
         others = [other for other in self.model.importers(name, (name.encode(),)) if other.tree is not self.model.tree]
-        names = {name}.union(*(callers_of(name, other) for other in others)) - {"__init__", "forward", ""}
-        return any(may_run_without_gradients(called, other.tree) for other in others for called in names)
+        names = {name}.union(*(gradient_users.callers_of(name, other) for other in others)) - {
+            "__init__",
+            "forward",
+            "",
+        }
+        return any(gradient_users.may_run_without_gradients(called, other.tree) for other in others for called in names)
 
     def _measures(self, loop: events.Loop, forward: mode.Pass) -> bool:
         """Whether something is measured: by the name of a function, or since each pass is given the same."""

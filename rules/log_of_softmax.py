@@ -163,7 +163,9 @@ class LogOfSoftmax(Rule):
         log = self.model.tree.node(answer.log)
         written = self.written(answer.log)
         inner = _operand(log)
-        if written is None or not isinstance(inner, ast.Call) or python_ast.called_name(_call(log)) != "log":
+        if written is None or not isinstance(log, ast.Call) or not isinstance(inner, ast.Call):
+            return None
+        if python_ast.called_name(log) != "log":
             return None
         if (
             answer.probability is not _SOFTMAX
@@ -202,11 +204,6 @@ def _is_complement(node: ast.expr | None) -> bool:
     """`1 - p`."""
     is_difference = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub)
     return is_difference and isinstance(node, ast.BinOp) and isinstance(node.left, ast.Constant)
-
-
-def _call(node: ast.AST) -> ast.Call:
-    assert isinstance(node, ast.Call)
-    return node
 
 
 def _operand(log: ast.AST) -> ast.expr | None:

@@ -6,13 +6,11 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from torchlint import Category, Rule, repairs
+from torchlint.model.relations import gradients
 from torchlint.pytorch import triggers
 
 if TYPE_CHECKING:
     from torchlint.index import FileIndex
-
-    from ._stale_gradients import StaleGradients
-    from ._stale_parts import StalePart
 
 
 class MissingZeroGrad(Rule):
@@ -87,28 +85,14 @@ class MissingZeroGrad(Rule):
     def concerns(cls, index: FileIndex) -> bool:
         return index.goes_backward
 
-    def ask(self) -> Iterator[StaleGradients | StalePart]:
-        from . import _handed_clearings as handed_clearings
-        from ._clearing_words import ClearingWords
-        from ._stale_gradients import GradientsBetweenSteps
-        from ._stale_parts import StaleParts
-
-        handed_on = handed_clearings.handed_on(self.model)
-        if handed_clearings.any_in(self.model, handed_on):
-            return
-        gradients = GradientsBetweenSteps(self.model)
-        self._words = ClearingWords(self.model, gradients)
-
-        def stays(answer: StaleGradients | StalePart) -> bool:
-            return not handed_clearings.may_clear(self.model, answer.step, handed_on)
-
-        found = list(filter(stays, gradients.stale()))
+    def ask(self) -> Iterator[gradients.StaleGradients | gradients.StalePart]:
+        self._words = repairs.clearing_words(self.model)
+        found = list(self.model.gradients.stale())
         yield from found
         steps = {answer.step for answer in found}
-        parts = (part for part in StaleParts(self.model, gradients).answers() if part.following not in steps)
-        yield from filter(stays, parts)
+        yield from (part for part in self.model.gradients.stale_parts() if part.following not in steps)
 
-    def report_StalePart(self, stale: StalePart) -> None:
+    def report_StalePart(self, stale: gradients.StalePart) -> None:
         name, used, following = stale.part.label, stale.step.name, stale.following.name
         self.report(
             stale.backward.site,
@@ -117,7 +101,7 @@ class MissingZeroGrad(Rule):
             help=f"call `{following}.zero_grad()`, which clears all that it holds, before the `backward`",
         )
 
-    def report_StaleGradients(self, stale: StaleGradients) -> None:
+    def report_StaleGradients(self, stale: gradients.StaleGradients) -> None:
         name, manual = self._words.name(stale.step), stale.step.manual
         statement, cleared = self._words.statement(stale)
         when = _when(stale.cleared_elsewhere, stale.loop is not None)

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchlint import Category, Rule, Safety, edits, repairs
 from torchlint.lazy_pattern import AnyWord, LazyPattern
 from torchlint.model import definitions, events, values
-from torchlint.model.queries import byte_masks, changed_api, version_guards
+from torchlint.model.queries import byte_masks, changed_api, gradient_users, version_guards
 from torchlint.pytorch import changes, losses, operators
 from torchlint.syntax.python_ast import called_name, is_literal
 
 from ._byte_mask_words import CALLS, may_make_bytes, may_store_number
-from ._gradient_users import stands_without_gradients
 
 if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
@@ -121,7 +120,7 @@ class RemovedApi(Rule):
         if volatile is None:
             return False
         is_false = is_literal(volatile.value, False) or self._is_never_given(volatile.value)
-        return is_false or stands_without_gradients(volatile, self.model.tree)
+        return is_false or gradient_users.stands_without_gradients(volatile, self.model.tree)
 
     def _is_never_given(self, value: ast.expr) -> bool:
         """Whether a value is a parameter that is False by default, and that no call names with another value."""

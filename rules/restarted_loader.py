@@ -12,8 +12,6 @@ from torchlint.model import events, utilities, values
 from torchlint.model.queries import names
 from torchlint.syntax import python_ast
 
-from . import _restarts
-
 if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
 
@@ -84,10 +82,11 @@ class RestartedLoader(Rule):
             if not isinstance(node, (ast.For, ast.While)) or loops[-1].site in seen:
                 continue
             seen.add(loops[-1].site)
-            for call in _restarts.own_calls(node):
+            own = self.model.definitions.names_assigned([node])
+            for call in _own_calls(node):
                 loader = self._restarted(call)
                 name = python_ast.dotted(loader) if loader is not None else ""
-                if name and name not in _restarts.bound_names(node) and not _EVALUATION.search(name.lower()):
+                if name and name not in own and not _EVALUATION.search(name.lower()):
                     yield from self._restart(call, name)
 
     def _restart(self, call: ast.Call, name: str) -> Iterator[Restart]:
@@ -95,27 +94,26 @@ class RestartedLoader(Rule):
         label = name.rpartition(".")[2]
         known = [item for item in self.model.program.observations.loaders if item.label == label]
         tree, around = self.model.tree, self.model.tree.function_around(call)
-        made = [(tree.own_node(item.site), item) for item in known]
-        made_here = [item for node, item in made if node is not None and tree.function_around(node) is around]
-        known = made_here or known
+        made = ((tree.own_node(item.site), item) for item in known)
+        known = [item for node, item in made if node is not None and tree.function_around(node) is around] or known
         if known and not any(map(self._is_whole, known)):
             answers = {self.model.datasets.shuffles(item) for item in known}
-            yield Restart(python_ast.site_of(call), name, answers.pop() if len(answers) == 1 else values.Answer.UNKNOWN)
         elif not known and _LOADER.search(label.lower()):
-            yield Restart(python_ast.site_of(call), name, values.Answer.UNKNOWN)
+            answers = {values.Answer.UNKNOWN}
+        else:
+            return
+        yield Restart(python_ast.site_of(call), name, answers.pop() if len(answers) == 1 else values.Answer.UNKNOWN)
 
     def _restarted(self, call: ast.Call) -> ast.expr | None:
         """The loader of `next(iter(loader))`, or of a function that does so."""
-        if (inner := _restarts.drawn(call)) is not None:
+        if (inner := _drawn(call)) is not None:
             return inner
         function = names.function(call.func, self.model.definitions)
-        inside = (
-            [_restarts.drawn(item) for item in ast.walk(function.node) if isinstance(item, ast.Call)]
-            if function
-            else []
-        )
+        if function is None or function.is_method:
+            return None
+        inside = (_drawn(item) for item in ast.walk(function.node) if isinstance(item, ast.Call))
         drawn = [item for item in inside if isinstance(item, ast.Name)]
-        if function is None or len(drawn) != 1 or drawn[0].id not in function.parameters or function.is_method:
+        if len(drawn) != 1 or drawn[0].id not in function.parameters:
             return None
         index = function.parameters.index(drawn[0].id)
         given = {item.arg: item.value for item in call.keywords}.get(drawn[0].id)
@@ -134,3 +132,18 @@ class RestartedLoader(Rule):
             help="iterate over the loader, or make the iterator before the loop and renew it when it ends",
             confidence=Confidence.LOW,
         )
+
+
+def _own_calls(loop: ast.For | ast.While) -> Iterator[ast.Call]:
+    """The calls that each iteration of a loop makes, without those of loops and conditions inside."""
+    nested = (*python_ast.LOOPS, *python_ast.SCOPES, ast.If, ast.Try, ast.IfExp)
+    own = (part for part in loop.body if not isinstance(part, nested))
+    nodes = (node for part in own for node in python_ast.walk_outside(part, nested))
+    return (node for node in nodes if isinstance(node, ast.Call))
+
+
+def _drawn(call: ast.Call) -> ast.expr | None:
+    """`loader` of `next(iter(loader))`."""
+    inner = call.args[0] if call.args and python_ast.dotted(call.func) == "next" else None
+    is_iter = isinstance(inner, ast.Call) and python_ast.dotted(inner.func) == "iter" and len(inner.args) == 1
+    return inner.args[0] if is_iter and isinstance(inner, ast.Call) else None

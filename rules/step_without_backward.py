@@ -110,9 +110,8 @@ class StepWithoutBackward(Rule):
             return True
         if any(item.arg is not None and _ASKED.search(item.arg) for item in nodes(ast.keyword)):
             return True
-        called = {call.func for call in nodes(ast.Call)}
-        methods = (node for node in nodes(ast.Attribute) if node.attr == "backward")
-        return any(node not in called and not self.model.tree.stands_alone(node) for node in methods)
+        is_replaced = any(isinstance(node.ctx, ast.Store) for node in nodes(ast.Attribute) if node.attr == "backward")
+        return is_replaced or bool(gradients.unseen.handed_on(self.model.program, frozenset({"backward"})))
 
     def _empty_in(self, trace: program.Trace, optimizer: values.Value) -> Iterator[EmptyStep]:
         """Whether each step of an optimizer is reached, first or always, before any backward."""
@@ -129,7 +128,7 @@ class StepWithoutBackward(Rule):
             giving = trace.of_kinds(*ownership.GIVING)
             if any(may_give_gradients(event, optimizer) for event in _earlier(giving, step)):
                 continue
-            around = _loop_with_pass(step, trace)
+            around = trace.training_loop(step)
             later = (event for event in giving if event.order > step.order and around in event.loops)
             late = next((event for event in later if may_give_gradients(event, optimizer)), None)
             if late is None and not self._is_cut_before(trace, step):
@@ -252,13 +251,6 @@ def _backward_of_others(
     since = min((clear.order if clear is not None else 0 for clear in clears), default=0)
     passes = [item for item in trace.of(events.Backward) if since < item.order < step.order]
     return next((item for item in reversed(passes) if not events.exclusive(item.path, step.path)), None)
-
-
-def _loop_with_pass(step: events.Step, trace: program.Trace) -> events.Loop | None:
-    """The innermost loop around a step that goes backward, too: not one over several optimizers."""
-    passes = trace.of(events.Backward)
-    loops = reversed(events.repeating(step.loops))
-    return next((loop for loop in loops if any(loop in backward.loops for backward in passes)), None)
 
 
 def _earlier(happened: Iterable[events.Event], step: events.Step) -> Iterator[events.Event]:

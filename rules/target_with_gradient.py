@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Iterator
 from functools import cached_property
@@ -11,8 +10,9 @@ from typing import NamedTuple
 from torchlint import Category, Rule
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import events, module_values, program, values
+from torchlint.model.queries import gradient_users
 from torchlint.pytorch import api, triggers
-from torchlint.syntax import python_ast, python_tree
+from torchlint.syntax import python_ast
 
 _REGRESSIONS = {"mse_loss": "MSELoss", "smooth_l1_loss": "SmoothL1Loss", "huber_loss": "HuberLoss", "l1_loss": "L1Loss"}
 
@@ -91,7 +91,7 @@ class TargetWithGradient(Rule):
     )
 
     def ask(self) -> Iterator[TrackedTarget]:
-        if self.model.is_test or _tells(self.model.tree):
+        if self.model.is_test or gradient_users.mentions_flag(self.model.tree):
             return
         for trace in self.model.program.traces:
             for backward in trace.of(events.Backward):
@@ -126,7 +126,7 @@ class TargetWithGradient(Rule):
         if not passes or any(True for _ in ends) or not all(map(module_values.has_parameters, modules)):
             return None
         classes = [item.info for item in modules if isinstance(item, values.Module) and item.info is not None]
-        if any(_tells(info.definitions.tree) for info in classes):
+        if any(gradient_users.mentions_flag(info.definitions.tree) for info in classes):
             return None
         holds = self.model.ownership.holds
         held = (holds(item, module) for item in self._optimizers for module in modules)
@@ -168,11 +168,6 @@ class TargetWithGradient(Rule):
             related=[(target.forward, "the target is computed here"), (target.backward.site, "backward begins here")],
             help="compute the target under `torch.no_grad()`",
         )
-
-
-def _tells(tree: python_tree.PythonTree) -> bool:
-    """Whether a file says anywhere what requires gradients."""
-    return any(node.attr.startswith("requires_grad") for node in tree.of_type(ast.Attribute))
 
 
 def _name(call: events.Call) -> str:

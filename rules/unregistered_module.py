@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-from torchlint import Category, Rule, edits
+from torchlint import Category, Rule, edits, repairs
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import definitions, values
 from torchlint.pytorch import api, naming, stateful_modules
@@ -229,8 +229,6 @@ class UnregisteredModule(Rule):
 
     def _fix(self, found: PlainContainer) -> edits.Change | None:
         """The container in brackets of what registers it, if all that the file does with it goes on working."""
-        from ._registering_containers import RegisteringContainer
-
         known = self.model.definitions
         is_short = known.imports.get("nn") == "torch.nn"
         name = f"nn.{found.holder}" if is_short else known.local_name(f"torch.nn.{found.holder}")
@@ -239,7 +237,7 @@ class UnregisteredModule(Rule):
         if name is None or written is None or "\n" in code or not found.site.is_of(ast.List, ast.ListComp, ast.Dict):
             return None
         container = self.model.tree.node(found.site)
-        if not RegisteringContainer(found.holder, self.model.tree).may_replace(container, found.name):
+        if not repairs.may_register(self.model, container, found.name, found.holder):
             return None
         return edits.Change(f"keep them in `{name}`", [edits.Replace(written, f"{name}({code})")])
 

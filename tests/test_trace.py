@@ -84,6 +84,9 @@ def test_a_call_into_another_file_is_named_where_it_may_clear() -> None:
         "relation `mode`",
         "  8:45  model(x)  unknown: line 11 may switch the mode",
         "",
+        "Relations without an answer here: cadence, datasets, domain, layout, module_states, provenance,",
+        "  terms.",
+        "",
         "Not shown, because they decide nothing: 1 event. --all shows them.",
     ]
 
@@ -308,6 +311,18 @@ def test_relations_answer_by_place() -> None:
         {"relation": "mode", "at": [7, 44], "text": "unknown: line 11 may switch the mode"},
     ]
     assert "answers" not in traced("def train(loss):\n    loss.backward()\n")
+
+
+def test_a_relation_says_which_bound_it_has_reached() -> None:
+    passes = "".join(f"    model(x + {number}).sum().backward()\n" for number in range(45))
+    makes = "def train(model, x):\n    optimizer = torch.optim.SGD(model.parameters(), 0.1)\n"
+    answers = traced(f"import torch\n{makes}{passes}    optimizer.step()\n")["answers"]
+    texts = [answer["text"] for answer in answers if answer["relation"] == "gradients"]
+    assert texts == ["unknown: more than 40 passes may change the gradients"]
+    made = "".join(f"    layer{number} = torch.nn.Linear(4, 4)\n    layer{number}(x)\n" for number in range(52))
+    answers = traced(f"import torch\ndef show(x, loss):\n{made}    loss.backward()\n")["answers"]
+    unknown = [answer["text"] for answer in answers if answer["text"].startswith("unknown")]
+    assert unknown == ["unknown: the function has more than 50 modules"] * 2
 
 
 def test_every_id_has_a_value_and_equal_files_have_equal_traces() -> None:

@@ -87,6 +87,14 @@ class Trace:
         """The backward passes in the iteration of a step, which may stand in a loop of its own over optimizers."""
         return [item for item in self.of(Backward) if step.loops[: len(item.loops)] == item.loops]
 
+    def training_loop(self, event: Event) -> Loop | None:
+        """The innermost loop around an event that also goes backward: not one over several optimizers."""
+        return next((loop for loop in reversed(event.loops) if loop in self._training_loops), None)
+
+    @cached_property
+    def _training_loops(self) -> set[Loop]:
+        return {loop for backward in self.of(Backward) for loop in backward.loops}
+
     @overload
     def of_kinds(self, kind: type[Kind], other: type[Other], /) -> list[Kind | Other]: ...
     @overload

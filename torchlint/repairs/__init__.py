@@ -5,24 +5,33 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    import ast
     from collections.abc import Sequence
 
     from torchlint.model import Model
     from torchlint.model.events import Mutate
     from torchlint.model.queries.changed_api import Use
+    from torchlint.model.relations.gradients import StaleGradients
     from torchlint.model.values import Value
+    from torchlint.repairs.clearing_words import ClearingWords
     from torchlint.repairs.detach import KeptTensor
-    from torchlint.repairs.missing_clear import UnclearedStep
     from torchlint.repairs.training_mode import TrainedInEvaluation
     from torchlint.syntax.edits import Change
     from torchlint.syntax.matching import Nodes
     from torchlint.syntax.python_ast import Site
 
 
+def clearing_words(model: Model) -> ClearingWords:
+    """How a program writes its optimizers and the calls that clear their gradients."""
+    from torchlint.repairs.clearing_words import ClearingWords
+
+    return ClearingWords(model)
+
+
 def missing_clear(
     model: Model,
     nodes: Nodes | None,
-    uncleared: UnclearedStep,
+    uncleared: StaleGradients,
     *,
     statement: str | None,
     target: Value | None = None,
@@ -34,6 +43,13 @@ def missing_clear(
     from torchlint.repairs.missing_clear import MissingClear
 
     return MissingClear(model, nodes, statement, target).change(uncleared) if nodes is not None else None
+
+
+def may_register(model: Model, container: ast.AST, attribute: str, holder: str) -> bool:
+    """Whether all that a file does with a list or dictionary of modules goes on working in `ModuleList` or the like."""
+    from torchlint.repairs.registering_container import RegisteringContainer
+
+    return RegisteringContainer(holder, model.tree).may_replace(container, attribute)
 
 
 def return_to_training(model: Model, nodes: Nodes | None, trained: Sequence[TrainedInEvaluation]) -> Change | None:

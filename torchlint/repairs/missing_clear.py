@@ -5,39 +5,19 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import Protocol
 
 import libcst as cst
 
 from torchlint.model import Model
-from torchlint.model.events import Backward, Event, GradRead, Item, Loop, Step, events_in
+from torchlint.model.events import Backward, Event, GradRead, Item, Step, events_in
 from torchlint.model.program import Trace
+from torchlint.model.relations.gradients.stale import StaleGradients
 from torchlint.model.values import Answer, Value, resolved
 from torchlint.repairs.skipped_steps import Reason, SkippedSteps
 from torchlint.repairs.tried_clearing import TriedClearing
 from torchlint.syntax.edits import Change, InsertAfter, InsertBefore
 from torchlint.syntax.matching import Nodes
 from torchlint.syntax.python_ast import FUNCTIONS, arguments, children, dotted, site_of, walk
-
-
-class UnclearedStep(Protocol):
-    """The facts that a repair needs about gradients that are not cleared; a rule's answer provides them."""
-
-    @property
-    def backward(self) -> Backward:
-        """The pass that adds to gradients which a step has used."""
-
-    @property
-    def step(self) -> Step:
-        """That step."""
-
-    @property
-    def following(self) -> Step:
-        """The step that takes them again."""
-
-    @property
-    def loop(self) -> Loop | None:
-        """The loop that repeats them; None where callers of their function do."""
 
 
 class MissingClear:
@@ -55,7 +35,7 @@ class MissingClear:
         self.nodes = nodes
         self.tree = nodes.tree
 
-    def change(self, stale: UnclearedStep) -> Change | None:
+    def change(self, stale: StaleGradients) -> Change | None:
         """The clearing that is missing between two steps; None if its place or its text is unknown."""
         reasons, statement = self._reasons(stale), self.statement
         if stale.step.manual:
@@ -73,7 +53,7 @@ class MissingClear:
 
     # -- what a clearing would do -----------------------------------------------------------------------
 
-    def _reasons(self, stale: UnclearedStep) -> set[Reason]:
+    def _reasons(self, stale: StaleGradients) -> set[Reason]:
         """Why an iteration that goes backward may not step; empty where all of them step."""
         steps, is_by_hand = (stale.step, stale.following), stale.step.manual
         skipped = SkippedSteps(self.model, stale.backward, stale.loop)
@@ -83,7 +63,7 @@ class MissingClear:
             return set()
         return skipped.reasons(steps)
 
-    def _is_right(self, stale: UnclearedStep, place: Backward | Step) -> bool:
+    def _is_right(self, stale: StaleGradients, place: Backward | Step) -> bool:
         """Whether a clearing leaves nothing that the step has used, and takes nothing that is still to be used: neither
         of its optimizer nor of another one."""
         optimizer, tried = resolved(stale.step.optimizer), self._tried(stale)
@@ -95,26 +75,26 @@ class MissingClear:
         outcomes = (tried.outcome(item, place) for item in self._also_cleared(stale))
         return not any(outcome.loses_fresh or outcome.loses_old for outcome in outcomes)
 
-    def _also_cleared(self, stale: UnclearedStep) -> list[Value]:
+    def _also_cleared(self, stale: StaleGradients) -> list[Value]:
         """The other optimizers whose gradients may go with these."""
         optimizer = resolved(stale.step.optimizer)
         cleared = self.target if self.target is not None else optimizer
         others = (item for item in self.ownership.optimizers(self._trace(stale)) if item is not optimizer)
         return [item for item in others if self.ownership.clears(cleared, item) is not Answer.NO]
 
-    def _tried(self, stale: UnclearedStep) -> TriedClearing:
+    def _tried(self, stale: StaleGradients) -> TriedClearing:
         return TriedClearing(self.ownership, self._items(stale), stale.loop, stale.step)
 
-    def _items(self, stale: UnclearedStep) -> list[Item]:
+    def _items(self, stale: StaleGradients) -> list[Item]:
         """Changes of gradients in an iteration."""
         return self.ownership.touching(stale.loop or self._trace(stale))
 
-    def _trace(self, stale: UnclearedStep) -> Trace:
+    def _trace(self, stale: StaleGradients) -> Trace:
         return next(trace for trace in self.program.traces if stale.backward in trace.events)
 
     # -- before the forward pass ------------------------------------------------------------------------
 
-    def _forward(self, stale: UnclearedStep) -> cst.CSTNode | None:
+    def _forward(self, stale: StaleGradients) -> cst.CSTNode | None:
         """With what the forward pass of the loss begins, in the block of `backward`, if that is a place to clear at.
 
         What clears must be known there by the names that the step uses.
@@ -128,7 +108,7 @@ class MissingClear:
         forward: cst.CSTNode | None = self.nodes.at(site_of(block[first]))
         return forward
 
-    def _from_forward_to_backward(self, stale: UnclearedStep) -> tuple[list[ast.AST], int, int]:
+    def _from_forward_to_backward(self, stale: StaleGradients) -> tuple[list[ast.AST], int, int]:
         """A block of statements, and the numbers of those in it that begin the forward pass and go backward.
 
         The block of `backward`, or the one around a `with` that holds nothing of the forward pass.
@@ -143,13 +123,13 @@ class MissingClear:
                 return block, first, last
             node = around
 
-    def _makers(self, stale: UnclearedStep) -> set[ast.AST]:
+    def _makers(self, stale: StaleGradients) -> set[ast.AST]:
         """The statements that make the graph of the loss, and those that hold them."""
         graph = self.tracking.graph(stale.backward.loss, carried=False)
         made = [self.python.node(value.site) for value in graph if value.site is not None]
         return {item for node in made for item in self.python.ancestors(node)}
 
-    def _uses_gradients(self, statements: list[ast.AST], stale: UnclearedStep) -> bool:
+    def _uses_gradients(self, statements: list[ast.AST], stale: StaleGradients) -> bool:
         """Whether statements of the iteration give, take or read gradients that a clearing before them would take."""
         inside = {node for statement in statements for node in walk(statement)}
         optimizers = [resolved(stale.step.optimizer), *self._also_cleared(stale)]
@@ -161,7 +141,7 @@ class MissingClear:
             return any(self.ownership.reaches(event, item) for item in optimizers)
         return isinstance(event, GradRead) or (isinstance(event, Step) and resolved(event.optimizer) in optimizers)
 
-    def _is_known_at(self, first: ast.AST, stale: UnclearedStep) -> bool:
+    def _is_known_at(self, first: ast.AST, stale: StaleGradients) -> bool:
         """Whether the names that the optimizer of a step is found by mean the same at a statement before it."""
         names, step = self._names_of(stale.step), self.python.node(stale.following.site)
         function = self.python.function_around(first)

@@ -220,6 +220,16 @@ def _walked(root: ast.AST) -> Iterator[ast.AST]:
             stack += below[::-1]
 
 
+def walk_outside(root: ast.AST, kinds: tuple[type[ast.AST], ...]) -> Iterator[ast.AST]:
+    """All below a node that is in no node of these kinds below it; those nodes are given, too."""
+    stack = [*children(root)][::-1]
+    while stack:
+        node = stack.pop()
+        yield node
+        if not isinstance(node, kinds):
+            stack += [*children(node)][::-1]
+
+
 def arguments(call: ast.Call) -> list[ast.expr]:
     """The arguments of a call, by position and by name."""
     return [*call.args, *(item.value for item in call.keywords)]

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from torchlint.colours import Paint
+from torchlint.model.relations import NAMES
 from torchlint.outputs import counted
 from torchlint.outputs.escaping import printable
 from torchlint.trace.code import code
@@ -49,6 +50,9 @@ def _about_relations(trace: FileTrace, paint: Paint) -> Iterator[str]:
     for relation, answers in groupby(trace.answers, lambda answer: answer.relation):
         yield from ("", paint(f"relation `{relation}`", "heading"))
         yield from columns([_answer(trace, answer) for answer in answers], paint)
+    silent = sorted(set(NAMES).difference(answer.relation for answer in trace.answers))
+    if trace.answers and silent:
+        yield from ("", *wrapped(f"Relations without an answer here: {', '.join(silent)}."))
 
 
 def _answer(trace: FileTrace, answer: Answered) -> Line:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         collectives,
         default_numbers,
         endings,
+        gradient_users,
         initial_weights,
         losses,
         masks,
@@ -43,6 +44,7 @@ __all__ = [
 
     "default_numbers",
     "endings",
+    "gradient_users",
     "initial_weights",
     "losses",
     "masks",

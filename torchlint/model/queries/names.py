@@ -9,7 +9,7 @@ from functools import lru_cache
 from torchlint.index import FileIndex
 from torchlint.model.definitions import Definitions, FunctionInfo
 from torchlint.model.scopes import LOCAL
-from torchlint.syntax.python_ast import LOOPS, SCOPES, children, dotted, walk
+from torchlint.syntax.python_ast import LOOPS, SCOPES, dotted, walk, walk_outside
 from torchlint.syntax.python_tree import PythonTree
 
 
@@ -24,12 +24,7 @@ def imported(node: ast.expr, definitions: Definitions) -> str:
 
 def own_nodes(function: ast.AST) -> Iterator[ast.AST]:
     """What is in a function, and in no other function or class in it, in the order of the program."""
-    stack = list(reversed(children(function)))
-    while stack:
-        node = stack.pop()
-        yield node
-        if not isinstance(node, SCOPES):
-            stack.extend(reversed(children(node)))
+    return walk_outside(function, SCOPES)
 
 
 def only_value(name: ast.Name, definitions: Definitions) -> ast.expr | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from enum import Enum
 
 from torchlint.model.program import Program
@@ -41,23 +41,15 @@ class Scores:
     def better(self, value: Value) -> Better | None:
         """The better one of two such values: of a loss of PyTorch the lower, of a share of right answers the higher."""
         found: set[Better] = set()
-        seen: set[Value] = set()
-        stack = [value]
-        while stack:
-            item = stack.pop()
-            if item in seen:
-                continue
-            seen.add(item)
-            if losses.loss_function(item):
-                found.add(Better.LOWER)
-            elif self._counts_hits(item):
-                found.add(Better.HIGHER)
-            else:
-                parts = self._parts(item)
-                if parts is None or len(seen) > _MOST:
-                    return None
-                stack.extend(parts)
-        return found.pop() if len(found) == 1 else None
+
+        def parts(item: Value) -> Iterable[Value] | None:
+            is_loss = bool(losses.loss_function(item))
+            if not is_loss and not self._counts_hits(item):
+                return self._parts(item)
+            found.add(Better.LOWER if is_loss else Better.HIGHER)
+            return ()
+
+        return found.pop() if _is_made_of(value, parts) and len(found) == 1 else None
 
     def _parts(self, value: Value) -> Iterable[Value] | None:
         """The operands that a value goes up with, where it depends on nothing else but counts; else None."""
@@ -88,25 +80,18 @@ class Scores:
 
     def _is_count(self, value: Value) -> bool:
         """Whether a value is surely a number above zero that no score decides: a size, or a sum of such."""
-        seen: set[Value] = set()
-        stack = [value]
-        while stack:
-            item = stack.pop()
-            if item in seen:
-                continue
-            seen.add(item)
-            if len(seen) > _MOST:
-                return False
-            op, operands = self._computed(item)
-            if isinstance(item, Phi):
-                stack.extend(item.parents)
-            elif op in (operators.ADD, operators.MUL) and operands:
-                stack.extend(operands)
-            elif op in _PARTS and operands:
-                stack.extend(operands[:1])
-            elif op not in _SIZES and not (isinstance(item, Plain) and _is_above_zero(item.constant)):
-                return False
-        return True
+        return _is_made_of(value, self._counted)
+
+    def _counted(self, value: Value) -> Iterable[Value] | None:
+        """The values that a count is made of, each a count, too; None: it is no count."""
+        op, operands = self._computed(value)
+        if isinstance(value, Phi):
+            return value.parents
+        if op in (operators.ADD, operators.MUL) and operands:
+            return operands
+        if op in _PARTS and operands:
+            return operands[:1]
+        return () if op in _SIZES or (isinstance(value, Plain) and _is_above_zero(value.constant)) else None
 
     def _counts_hits(self, value: Value) -> bool:
         """Whether a value says where predictions equal what they should be: `logits.argmax(1) == y`."""
@@ -119,6 +104,21 @@ class Scores:
     def _node(self, site: Site) -> ast.AST | None:
         tree = self.program.tree if site.inner is None else site.inner.tree
         return tree.own_node(site.written)
+
+
+def _is_made_of(value: Value, parts: Callable[[Value], Iterable[Value] | None]) -> bool:
+    """Whether `parts` answers for a value and for each that it is made of, none of them with None."""
+    seen: set[Value] = set()
+    stack = [value]
+    while stack:
+        item = stack.pop()
+        if item not in seen:
+            seen.add(item)
+            inside = parts(item) if len(seen) <= _MOST else None
+            if inside is None:
+                return False
+            stack.extend(inside)
+    return True
 
 
 def _is_above_zero(number: object) -> bool:

@@ -40,7 +40,7 @@ from torchlint.model.values import (
     inputs_of,
 )
 from torchlint.pytorch import naming
-from torchlint.syntax.python_ast import LOOPS, SCOPES, children, dotted
+from torchlint.syntax.python_ast import LOOPS, SCOPES, dotted, walk_outside
 from torchlint.syntax.python_tree import PythonTree
 
 _NETWORK = LazyPattern(r"(^|_)(model|net|network)$", re.IGNORECASE)
@@ -225,10 +225,4 @@ def _makes_module(event: Event) -> bool:
 
 def _nodes(root: ast.AST, *kinds: type[ast.AST], but: tuple[type[ast.AST], ...] = SCOPES) -> Iterator[Any]:
     """The nodes of some kinds below another, without those in nodes of other kinds."""
-    stack = list(children(root))
-    while stack:
-        node = stack.pop()
-        if isinstance(node, kinds):
-            yield node
-        if not isinstance(node, but):
-            stack.extend(children(node))
+    return (node for node in walk_outside(root, but) if isinstance(node, kinds))

@@ -307,10 +307,13 @@ class Domains:
         """The numbers of which roots and logarithms are taken, and those that are given to a loss."""
         for trace in self._program.traces:
             for event in trace.of(Compute):
-                if is_root(event.value) or event.value.op in _ANSWERED:
-                    domain = self.of(event.value.parents[0]) if event.value.parents else None
-                    if domain is not None:
-                        yield Text(event.site, self._said(domain))
+                asked = is_root(event.value) or event.value.op in _ANSWERED
+                if asked and event.value.parents:
+                    operand = resolved(event.value.parents[0])
+                    domain = self.of(operand)
+                    name = f"`{operand.label}`" if operand.label else "the operand"
+                    unknown = f"unknown: nothing says which numbers {name} holds"
+                    yield Text(event.site, self._said(domain) if domain is not None else unknown)
 
     def _said(self, domain: Domain) -> str:
         zero = {Answer.YES: "; one is 0", Answer.NO: "; none is 0", Answer.UNKNOWN: ""}

@@ -201,6 +201,8 @@ class Mode:
             for forward, module in self.passes(trace):
                 if settings := self.at(trace, forward, module):
                     yield Text(forward.site, self._said(trace, module, settings))
+                elif module not in self._arrivals[trace]:
+                    yield Text(forward.site, f"unknown: the function has more than {MAX_MODULES} modules")
 
     def _said(self, trace: Trace, module: Value, settings: Settings) -> str:
         """The modes of all paths: "evaluates, since line 4"."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from torchlint.model.relations.gradients import windows
+from torchlint.model.relations.gradients import unseen, windows
 from torchlint.model.relations.gradients.accelerate import (
     DividedTwice,
     cleared_in_window,
@@ -15,6 +15,8 @@ from torchlint.model.relations.gradients.lightning import ClipInHook, clips_in_h
 from torchlint.model.relations.gradients.micro_batches import LostMicroBatch, lost_micro_batches
 from torchlint.model.relations.gradients.mixed import MixedStep, mixed_steps
 from torchlint.model.relations.gradients.scalers import NotUpdated, not_updated
+from torchlint.model.relations.gradients.stale import GradientsBetweenSteps, StaleGradients
+from torchlint.model.relations.gradients.stale_parts import StalePart
 from torchlint.model.relations.gradients.unreached import UnreachedStep, unreached_steps
 
 __all__ = [
@@ -23,10 +25,13 @@ __all__ = [
     "ClipInHook",
     "DividedTwice",
     "Gradients",
+    "GradientsBetweenSteps",
     "LostMicroBatch",
     "MixedStep",
     "NotUpdated",
     "OpenWindow",
+    "StaleGradients",
+    "StalePart",
     "UnreachedStep",
     "cleared_in_window",
     "clipped_in_window",
@@ -37,5 +42,6 @@ __all__ = [
     "not_updated",
     "open_windows",
     "unreached_steps",
+    "unseen",
     "windows",
 ]

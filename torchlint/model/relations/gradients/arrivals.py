@@ -14,6 +14,9 @@ from torchlint.model.ownership import GIVING, Ownership
 from torchlint.model.program import Program, Trace
 from torchlint.model.relations.answer import Answer as Text
 from torchlint.model.relations.answer import lines
+from torchlint.model.relations.gradients import unseen
+from torchlint.model.relations.gradients.stale import GradientsBetweenSteps, StaleGradients
+from torchlint.model.relations.gradients.stale_parts import StalePart, StaleParts
 from torchlint.model.utilities import Kind, is_kind
 from torchlint.model.values import Answer, Value, resolved
 from torchlint.syntax.python_ast import walk
@@ -24,7 +27,7 @@ _FOLLOWED = (*_ASKED, *GIVING, Fresh, Unscale)
 
 
 _MOST = 40
-"""Arrivals at one event; beyond that, nobody knows what arrives."""
+"""Arrivals at one event; with more of them, it is unknown what arrives."""
 
 
 class Arrival(NamedTuple):
@@ -34,7 +37,8 @@ class Arrival(NamedTuple):
     - `backward` and a `Step`: the step used them, and they are still there.
     - `backward` and a `Clear`: they were cleared before any step used them.
     - no `backward`: nothing arrives, and `then` is the step or clearing since which that is so.
-    - `is_unknown`: nobody knows what arrives, since `then` may have given, cleared or changed gradients.
+    - `is_unknown`: it is unknown what arrives, since `then` may have given, cleared or changed gradients, or (None)
+      since there are too many passes to follow.
     """
 
     backward: Backward | None = None
@@ -74,6 +78,28 @@ class Gradients:
         self.program = program
         self.ownership = ownership
         self._known: dict[tuple[Trace, Value, bool], Arrivals] = {}
+        self.between_steps = GradientsBetweenSteps(program, ownership)
+
+    def stale(self) -> Iterator[StaleGradients]:
+        """The gradients that two steps use, since no path between the steps clears them."""
+        return (item for item in self.between_steps.stale() if not self._may_be_cleared_unseen(item.step))
+
+    def stale_parts(self) -> Iterator[StalePart]:
+        """The same for modules and parameters, where something clears others of the same optimizer."""
+        parts = StaleParts(self.between_steps).answers()
+        return (item for item in parts if not self._may_be_cleared_unseen(item.step))
+
+    def _may_be_cleared_unseen(self, step: Step) -> bool:
+        """Whether other code may clear the gradients of a step at any time."""
+        return self._may_clear_any or unseen.may_clear(self.program, step, self._handed_clearings)
+
+    @cached_property
+    def _handed_clearings(self) -> list[ast.Attribute]:
+        return unseen.handed_on(self.program, unseen.CLEARING)
+
+    @cached_property
+    def _may_clear_any(self) -> bool:
+        return unseen.may_clear_any(self.program, self._handed_clearings)
 
     @cached_property
     def variables(self) -> set[str]:
@@ -106,7 +132,7 @@ class Gradients:
             if event not in effects:
                 effects[event] = self._effect(event, optimizer)
             after = effects[event](arrivals)
-            return after if len(after) <= _MOST else frozenset({Arrival(None, event, True)})
+            return after if len(after) <= _MOST else frozenset({Arrival(is_unknown=True)})
 
         flow, items = Flow(transfer), trace.only(*_FOLLOWED)
         ends = flow.run(items, frozenset({Arrival()})) | flow.exits.pop(Exit.RETURN, frozenset())
@@ -145,15 +171,27 @@ class Gradients:
 
     def answers(self) -> Iterator[Text]:
         """For each step the backward passes whose gradients it uses."""
+        stale = {item.following for item in self.stale()}
+        parts = {item.following: item.part.label for item in self.stale_parts()}
         for trace in self.program.traces:
             for step in trace.of(Step):
                 if arrivals := self.at(trace, step):
-                    yield Text(step.site, self._said(arrivals))
+                    text = self._said(arrivals)
+                    if step in stale:
+                        text += "; nothing clears them"
+                    elif step in parts:
+                        text += f"; nothing clears those of `{parts[step]}`"
+                    elif "; again" in text and self._may_be_cleared_unseen(step):
+                        text += "; unknown: other code may clear them"
+                    yield Text(step.site, text)
 
     def _said(self, arrivals: frozenset[Arrival]) -> str:
         """The arrivals at a step in words: "uses the gradients of line 8; perhaps there are none"."""
         if unknown := [item.then for item in arrivals if item.is_unknown]:
-            return f"unknown: {self._lines(unknown)} may change the gradients"
+            is_bound = None in unknown
+            return (
+                f"unknown: {f'more than {_MOST} passes' if is_bound else self._lines(unknown)} may change the gradients"
+            )
         fresh = [item.backward for item in arrivals if item.is_pending]
         used = [item.backward for item in arrivals if item.is_used]
         cleared = [item for item in arrivals if item.is_thrown_away]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
 from itertools import product
 from typing import NamedTuple
 
 from torchlint.model.events import Backward, Clear, Step, apart
 from torchlint.model.program import Trace
+from torchlint.model.queries.gradient_users import mentions_flag
 from torchlint.model.relations.gradients.arrivals import Gradients
 from torchlint.model.values import Answer, Value, resolved
 
@@ -34,7 +34,7 @@ def mixed_steps(gradients: Gradients, trace: Trace, optimizer: Value) -> Iterato
     """
     arrivals, ownership = gradients.arrivals(trace, optimizer), gradients.ownership
     others = [item for item in trace.of(Step) if resolved(item.optimizer) is not optimizer]
-    if not others or any(node.attr.startswith("requires_grad") for node in gradients.program.nodes(ast.Attribute)):
+    if not others or any(map(mentions_flag, gradients.program.files)):
         return
     for step in trace.of(Step):
         there = arrivals.get(step, frozenset())

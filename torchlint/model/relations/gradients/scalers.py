@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from torchlint.model.dataflow import Flow
-from torchlint.model.events import Backward, Branch, Call, Event, Exit, Loop, Step, Unscale, Yield
+from torchlint.model.events import Branch, Call, Event, Exit, Loop, Step, Unscale, Yield
 from torchlint.model.program import Program, Trace
 from torchlint.model.utilities import Kind, is_kind
 from torchlint.model.values import Instance, Module, Value, inputs_of, resolved
@@ -30,7 +30,7 @@ def not_updated(program: Program) -> Iterator[NotUpdated]:
             scaler = resolved(event.scaler) if event.scaler is not None else None
             if scaler is None or not is_kind(scaler, Kind.SCALER):
                 continue
-            loop = _training_loop(trace, event)
+            loop = trace.training_loop(event)
             updates = [call for call in trace.of(Call, event.loops[:1]) if _updates(call, scaler)]
             follows = all(
                 set(event.path) <= set(item.path) and set(event.passed) <= set(item.passed) for item in updates
@@ -40,12 +40,6 @@ def not_updated(program: Program) -> Iterator[NotUpdated]:
             if follows and is_repeated and not is_elsewhere and _is_on(scaler, event, updates, program.tree):
                 if _Iterations(program, event, scaler).leave_it_open(loop or trace):
                     yield NotUpdated(event, updates[0] if updates else None)
-
-
-def _training_loop(trace: Trace, event: Event) -> Loop | None:
-    """The innermost loop around an event that also goes backward: not one over several optimizers."""
-    training = {loop for backward in trace.of(Backward) for loop in backward.loops}
-    return next((loop for loop in reversed(event.loops) if loop in training), None)
 
 
 class _Iterations:

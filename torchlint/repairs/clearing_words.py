@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import ast
 
-from torchlint import Model
+from torchlint.model import Model
 from torchlint.model.definitions import FunctionInfo
 from torchlint.model.events import Clear, Loop, Step
 from torchlint.model.module_values import modules_of
+from torchlint.model.relations.gradients.stale import StaleGradients
 from torchlint.model.values import Answer, Value, resolved
 from torchlint.syntax.python_ast import Site, names_read
-
-from ._stale_gradients import GradientsBetweenSteps, StaleGradients
 
 
 class ClearingWords:
     """How optimizers and clearings are written."""
 
-    def __init__(self, model: Model, gradients: GradientsBetweenSteps) -> None:
+    def __init__(self, model: Model) -> None:
         self.model = model
         self.program = model.program
-        self.gradients = gradients
+        self.gradients = model.gradients.between_steps
         self.tree = model.tree
 
     def name(self, step: Step) -> str:

@@ -13,7 +13,7 @@ from torchlint.pytorch import api, naming, triggers
 from torchlint.syntax import python_ast, python_tree
 
 if TYPE_CHECKING:
-    from torchlint import Model
+    from torchlint.model import Model
 
 
 _CLEARING = frozenset(word.decode() for word in triggers.CLEAR)
@@ -93,6 +93,11 @@ def decides_what_requires_grad(model: Model) -> bool:
 def says_what_requires_grad(tree: python_tree.PythonTree) -> bool:
     """Whether a file says of parameters or inputs that they require gradients, or do not."""
     return any(True for _ in sayings(tree))
+
+
+def mentions_flag(tree: python_tree.PythonTree) -> bool:
+    """Whether a file reads or sets `requires_grad` of anything, or calls `requires_grad_`."""
+    return any(node.attr.startswith("requires_grad") for node in tree.of_type(ast.Attribute))
 
 
 def sayings(tree: python_tree.PythonTree) -> Iterator[ast.AST]:

@@ -6,7 +6,6 @@ import ast
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from torchlint import Model
 from torchlint.model.events import (
     Backward,
     Clear,
@@ -14,8 +13,10 @@ from torchlint.model.events import (
     Loop,
     Step,
 )
-from torchlint.model.ownership import MAX_OPTIMIZERS
-from torchlint.model.program import Trace
+from torchlint.model.ownership import MAX_OPTIMIZERS, Ownership
+from torchlint.model.program import Program, Trace
+from torchlint.model.relations.gradients.step_paths import Paths
+from torchlint.model.relations.gradients.timed_loops import only_times
 from torchlint.model.values import (
     Answer,
     Attribute,
@@ -31,9 +32,6 @@ from torchlint.model.values import (
     resolved,
 )
 from torchlint.pytorch import api, naming
-
-from ._step_paths import Paths
-from ._timed_loops import only_times
 
 
 class StaleGradients(NamedTuple):
@@ -51,19 +49,18 @@ class StaleGradients(NamedTuple):
 class GradientsBetweenSteps:
     """What happens to the gradients of optimizers between their steps, as a typestate."""
 
-    def __init__(self, model: Model) -> None:
-        self.program = model.program
-        self.tracking = model.tracking
-        self.ownership = model.ownership
+    def __init__(self, program: Program, ownership: Ownership) -> None:
+        self.program = program
+        self.tracking = ownership.tracking
+        self.ownership = ownership
 
     def regions(self, trace: Trace) -> Iterator[tuple[Step, Loop | None]]:
         """Each step with the innermost loop that holds it and a backward, or None for the function itself."""
         if self.program.is_benchmark:
             return
         losses = trace.of(Backward)
-        training = {loop for backward in losses for loop in backward.loops}
         for step in trace.of(Step):
-            around = next((loop for loop in reversed(step.loops) if loop in training), None)
+            around = trace.training_loop(step)
             if around is not None:
                 yield step, around
             elif losses and self._repeated_by_callers(trace, step, losses):

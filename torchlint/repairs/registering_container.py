@@ -1,4 +1,4 @@
-"""Whether code that uses a plain list or dictionary of modules would also run with a container that registers them."""
+"""Containers that register modules: whether code that uses a plain list or dictionary of modules also runs with one."""
 
 from __future__ import annotations
 

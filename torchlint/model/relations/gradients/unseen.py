@@ -1,20 +1,20 @@
-"""Clearings that something else is handed, and may call at any time: `stack.callback(optimizer.zero_grad)`."""
+"""Clearings and backward passes that other code may make at any time: `stack.callback(optimizer.zero_grad)`."""
 
 from __future__ import annotations
 
 import ast
 from itertools import chain
 
-from torchlint import Model
 from torchlint.index import FileIndex
 from torchlint.model.definitions import Definitions, FunctionInfo
 from torchlint.model.events import Step
+from torchlint.model.program import Program
 from torchlint.model.values import Optimizer, resolved
 from torchlint.pytorch import naming
 from torchlint.syntax.python_ast import called_name, dotted, is_literal, walk
 from torchlint.syntax.python_tree import PythonTree
 
-_METHODS = frozenset({"zero_grad"})
+CLEARING = frozenset({"zero_grad"})
 _FOLLOWED = frozenset({"register_step_pre_hook", "register_step_post_hook", "step"})
 """What is known to call the function that it is given, and when."""
 _TELLING = frozenset("no_grad enable_grad inference_mode staticmethod classmethod property override".split())
@@ -22,15 +22,18 @@ _TELLING = frozenset("no_grad enable_grad inference_mode staticmethod classmetho
 _TRAINING = frozenset({"backward", "step", "manual_backward"})
 
 
-def any_in(model: Model, handed_on: list[ast.Attribute]) -> bool:
-    """Whether a program hands on what clears gradients, wraps functions in it, or keeps views of gradients."""
-    tree, nodes = model.tree, model.program.nodes
-    if any(not naming.looks_like_optimizer(_owner(node)) for node in handed_on):
+def may_clear_any(program: Program, handed: list[ast.Attribute]) -> bool:
+    """Whether a program passes on what clears gradients, wraps functions in it, or keeps views of gradients.
+
+    `handed` are the clearing methods that it passes on.
+    """
+    tree, nodes = program.tree, program.nodes
+    if any(not naming.looks_like_optimizer(_owner(node)) for node in handed):
         return True
-    clearings = (call for file in model.program.files for call in FileIndex.of(file).calls_named(*_METHODS))
+    clearings = (call for file in program.files for call in FileIndex.of(file).calls_named(*CLEARING))
     if any(map(_keeps_views, nodes(ast.Assign))) or any(map(_is_unbound, clearings)):
         return True
-    clearing = {info.name: info for file in model.program.files.values() for info in _clearing_in(file)}
+    clearing = {info.name: info for file in program.files.values() for info in _clearing_in(file)}
     if not clearing:
         return False
     if any(_is_called_by_others(info, tree) or _is_wrapper(info) for info in clearing.values()):
@@ -42,25 +45,25 @@ def any_in(model: Model, handed_on: list[ast.Attribute]) -> bool:
     return any(_is_handed_on(node, tree) for node in named)
 
 
-def may_clear(model: Model, step: Step, handed_on: list[ast.Attribute]) -> bool:
+def may_clear(program: Program, step: Step, handed: list[ast.Attribute]) -> bool:
     """Whether the `zero_grad` of an optimizer that a program hands on may be that of the optimizer of a step.
 
     It is not, if the function that steps makes its optimizer itself, and does not run what hands on the other.
     """
-    if not handed_on:
+    if not handed:
         return False
-    trace = next(item for item in model.program.traces if step in item.of(Step))
+    trace = next(item for item in program.traces if step in item.of(Step))
     optimizer = resolved(step.optimizer)
     if not isinstance(optimizer, Optimizer) or optimizer.order <= trace.start or trace.root is None or "." in step.name:
         return True
-    functions = map(model.definitions.function_around, handed_on)
+    functions = map(program.definitions.function_around, handed)
     return any(function is None or function in trace.observations.interpreted for function in functions)
 
 
-def handed_on(model: Model) -> list[ast.Attribute]:
-    """`stack.callback(optimizer.zero_grad)`: where a method that clears is read and not called."""
-    read = (node for node in model.program.nodes(ast.Attribute) if node.attr in _METHODS)
-    return [node for node in read if _is_handed_on(node, model.tree)]
+def handed_on(program: Program, methods: frozenset[str]) -> list[ast.Attribute]:
+    """`stack.callback(optimizer.zero_grad)`: where a method is read and not called."""
+    read = (node for node in program.nodes(ast.Attribute) if node.attr in methods)
+    return [node for node in read if _is_handed_on(node, program.tree)]
 
 
 def _owner(node: ast.Attribute) -> str:
@@ -82,7 +85,7 @@ def _clearing_in(file: Definitions) -> list[FunctionInfo]:
     """The functions of a file that clear gradients, and do not train: no closures for `step`."""
     index = FileIndex.of(file.tree)
     stores = (node for node in file.tree.of_type(ast.Assign) if is_literal(node.value, None))
-    clearings: list[ast.AST] = [*index.calls_named(*_METHODS)]
+    clearings: list[ast.AST] = [*index.calls_named(*CLEARING)]
     clearings += [node for node in stores if any(map(_is_gradient, node.targets))]
     clearing = {item for node in clearings for item in file.tree.ancestors(node)}
     training = {item for call in index.calls_named(*_TRAINING) for item in file.tree.ancestors(call)}

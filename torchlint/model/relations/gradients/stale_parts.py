@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from torchlint import Model
 from torchlint.model.events import Backward, Clear, Event, Fresh, GradRead, Loop, MayClear, Step
 from torchlint.model.held_parameters import sources_of
 from torchlint.model.lineage import ancestry
 from torchlint.model.module_values import has_parameters, is_module
 from torchlint.model.ownership import MAX_OPTIMIZERS
 from torchlint.model.program import Trace
+from torchlint.model.queries.gradient_users import says_what_requires_grad
+from torchlint.model.relations.gradients.stale import GradientsBetweenSteps
+from torchlint.model.relations.gradients.step_paths import Paths
 from torchlint.model.values import (
     Answer,
     Container,
@@ -29,10 +31,6 @@ from torchlint.model.values import (
 )
 from torchlint.pytorch.api import GradMode
 
-from ._gradient_users import says_what_requires_grad
-from ._stale_gradients import GradientsBetweenSteps
-from ._step_paths import Paths
-
 
 class StalePart(NamedTuple):
     """`backward` adds to gradients of `part` that already went into `step`; what is cleared in between is not it."""
@@ -46,15 +44,15 @@ class StalePart(NamedTuple):
 class StaleParts:
     """Asks of each module and parameter that an optimizer is known to hold."""
 
-    def __init__(self, model: Model, gradients: GradientsBetweenSteps) -> None:
-        self.model = model
-        self.program = model.program
-        self.ownership = model.ownership
+    def __init__(self, gradients: GradientsBetweenSteps) -> None:
+        self.program = gradients.program
+        self.tracking = gradients.tracking
+        self.ownership = gradients.ownership
         self.gradients = gradients
 
     def answers(self) -> Iterator[StalePart]:
         """Each part once in a loop."""
-        if says_what_requires_grad(self.model.tree):
+        if says_what_requires_grad(self.program.tree):
             return
         for trace in self.program.traces:
             done: set[tuple[Loop | None, Value]] = set()
@@ -105,7 +103,7 @@ class StaleParts:
 
     def _surely_reaches(self, backward: Backward, part: Value) -> bool:
         """Whether a loss comes from a part: it is run, or the module that runs it in its `forward`, with gradients."""
-        return any(self._runs(value, part) for value in self.model.tracking.pass_through(backward.loss))
+        return any(self._runs(value, part) for value in self.tracking.pass_through(backward.loss))
 
     def _runs(self, value: Value, part: Value) -> bool:
         if not isinstance(value, Tensor) or value.mode is not GradMode.ON:
