@@ -10,7 +10,7 @@ MAX_BYTES = 400_000
 """Text of which the trees wait."""
 
 
-class _SpareTrees:
+class SpareTrees:
     """The latest trees, by the path and text of their modules."""
 
     def __init__(self) -> None:
@@ -33,4 +33,4 @@ class _SpareTrees:
         return found
 
 
-spare = _SpareTrees()
+spare = SpareTrees()
