@@ -106,6 +106,18 @@ def test_a_backward_is_called_or_passed_on(code: str, trains: bool) -> None:
     assert index(code).goes_backward is trains
 
 
+def test_comparisons_that_are_values() -> None:
+    code = """
+if a > 0 and not (b > 0):
+    c = d > 0
+while e > 0:
+    torch.where(f > 0, x, 1 / x) if g > 0 else x * (h > 0)
+if (i > 0).any() or (j := k > 0):
+    assert m > 0, n > 0
+"""
+    assert [ast.unparse(node.left) for node in index(code).compared_values] == ["d", "f", "h", "i", "k", "n"]
+
+
 def test_names_that_train() -> None:
     code = """
 class Trainer:

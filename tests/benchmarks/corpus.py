@@ -16,7 +16,7 @@ from pathlib import Path
 
 PINS = (
     *("accelerate==1.15.0", "diffusers==0.42.1", "lightning==2.6.6", "monai==1.6.1", "stable-baselines3==2.9.2"),
-    *("timm==1.0.31", "torch-geometric==2.8.1", "torchvision==0.29.2", "transformers==5.23.0", "trl==1.16.0"),
+    *("timm==1.0.31", "torch-geometric==2.8.1", "torchvision==0.29.1", "transformers==5.23.0", "trl==1.16.0"),
     "ultralytics==8.4.190",
 )
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "torchlint-benchmarks"

@@ -109,7 +109,7 @@ def _defined(text: bytes) -> frozenset[bytes]:
 @lru_cache(maxsize=64)
 def trains(code: bytes) -> bool:
     """Whether a file goes backward, or an optimizer steps or is made in it."""
-    index = _index(code) if _may_train(code) else None
+    index = _index("module.py", code) if _may_train(code) else None
     return index is not None and (index.goes_backward or index.optimizes)
 
 
@@ -117,14 +117,13 @@ def _may_train(code: bytes) -> bool:
     return holds(code, triggers.BACKWARD) or _OPTIMIZES.search(code) is not None
 
 
-@lru_cache(maxsize=2)
-def _index(code: bytes) -> FileIndex | None:
+def _index(path: str, code: bytes) -> FileIndex | None:
     """The index of a file; None of one that cannot be parsed."""
     from torchlint.index import FileIndex
     from torchlint.syntax.reading import read
 
     try:
-        return FileIndex.of(read(SourceFile("module.py", code)))
+        return FileIndex.of(read(SourceFile(path, code)))
     except (SyntaxProblem, SourceError, RecursionError, MemoryError):
         return None
 
@@ -134,14 +133,14 @@ def _names_that_train(code: bytes, text: bytes, search: Search) -> frozenset[byt
 
     Of the classes that `code` calls these are also those that inherit it from another module.
     """
-    names = _training_names(text)
+    names = _training_names(search.path, text)
     called = (name for name, _ in _derived(text) if name not in names and name in _called(code))
     return names | {name for name in called if _trains(name, text, search, MAX_BASES)}
 
 
 def _trains(name: bytes, text: bytes, search: Search, depth: int) -> bool:
     """Whether a function or class of a module goes backward, or inherits that from another module."""
-    if name in _training_names(text):
+    if name in _training_names(search.path, text):
         return True
     bases = (base for known, found in _derived(text) if known == name for base in found) if depth else ()
     return any(
@@ -164,10 +163,16 @@ def _derived(text: bytes) -> tuple[tuple[bytes, list[bytes]], ...]:
 
 
 @lru_cache(maxsize=4096)
-def _training_names(text: bytes) -> frozenset[bytes]:
+def _training_names(path: str, text: bytes) -> frozenset[bytes]:
     """The names of functions and classes of a module that train."""
-    index = _index(text) if _may_train(text) else None
-    return frozenset(name.encode() for name in index.training_names) if index is not None else frozenset()
+    index = _index(path, text) if _may_train(text) else None
+    if index is None:
+        return frozenset()
+    from torchlint.syntax.spare_trees import spare
+
+    found = frozenset(name.encode() for name in index.training_names)
+    spare.put(index.tree)
+    return found
 
 
 @lru_cache(maxsize=4096)
@@ -182,8 +187,8 @@ def _makers(code: bytes, modules: Mapping[str, bytes], search: Search) -> Iterat
     for path, text in modules.items():
         makers = _called(code) & _maker_names(text)
         if makers:
-            others = {text, *search.of(path).imported(text).values()}
-            if any(name in text for other in others for name in _training_names(other)):
+            others = {**search.of(path).imported(text), path: text}
+            if any(name in text for other in others.items() for name in _training_names(*other)):
                 yield from makers
 
 

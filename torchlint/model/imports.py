@@ -16,6 +16,7 @@ from torchlint.model.definitions import ClassInfo, Definitions, FunctionInfo
 from torchlint.pytorch import triggers
 from torchlint.syntax.python_ast import Visit
 from torchlint.syntax.reading import read
+from torchlint.syntax.spare_trees import spare
 
 MAX_BYTES = 300_000
 """Text of other modules that is followed for one that is linted; what more there is, is unknown."""
@@ -25,7 +26,7 @@ MODEL_BYTES = 32_000
 """A module that defines models or datasets is followed up to this size without such a word."""
 MAX_REEXPORTS = 8
 """Modules through which one hands on what another defines."""
-MAX_KEPT_BYTES = 500_000
+MAX_KEPT_BYTES = 1_000_000
 """Text of which the trees are kept for the next file; a tree takes some hundred times as much memory."""
 
 
@@ -68,7 +69,7 @@ class Parsed:
 
     def _parse(self, path: str, data: bytes) -> Definitions | None:
         try:
-            tree = read(SourceFile(path, data))
+            tree = spare.take(path, data) or read(SourceFile(path, data))
         except (SyntaxProblem, SourceError, RecursionError, MemoryError):
             return None
         tree.stand_elsewhere(self.visit)

@@ -1,0 +1,36 @@
+"""Trees of modules that were parsed for their index alone: who follows imports takes them over, and parses less."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+from torchlint.syntax.python_tree import PythonTree
+
+MAX_BYTES = 400_000
+"""Text of which the trees wait."""
+
+
+class SpareTrees:
+    """The latest trees, by the path and text of their modules."""
+
+    def __init__(self) -> None:
+        self._trees: OrderedDict[tuple[str, bytes], PythonTree] = OrderedDict()
+        self._bytes = 0
+
+    def put(self, tree: PythonTree) -> None:
+        """Keep a tree that its owner does not need any more."""
+        self.take(tree.source.path, tree.source.data)
+        self._trees[tree.source.path, tree.source.data] = tree
+        self._bytes += len(tree.source.data)
+        while self._bytes > MAX_BYTES:
+            (_, data), _ = self._trees.popitem(last=False)
+            self._bytes -= len(data)
+
+    def take(self, path: str, data: bytes) -> PythonTree | None:
+        """The tree of a module, which belongs to the caller from now on; None if there is none."""
+        found = self._trees.pop((path, data), None)
+        self._bytes -= len(data) if found is not None else 0
+        return found
+
+
+spare = SpareTrees()
