@@ -41,7 +41,6 @@ __all__ = [
     "changed_api",
     "clipping",
     "collectives",
-
     "default_numbers",
     "endings",
     "gradient_users",
