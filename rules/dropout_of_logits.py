@@ -95,7 +95,7 @@ class DropoutOfLogits(Rule):
         placed = layer.args[is_function : is_function + 1]
         written = [item.value for item in layer.keywords if item.arg == "p"] or placed
         share = default_numbers.default_number(written[0], self.model.definitions) if written else 0.5
-        return share is None or share > 0
+        return share is not None and share > 0
 
     def report_Dropped(self, found: Dropped) -> None:
         self.report(
