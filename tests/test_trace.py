@@ -81,6 +81,9 @@ def test_a_call_into_another_file_is_named_where_it_may_clear() -> None:
         "relation `gradients`",
         "  16:9  optimizer.step()  unknown: line 11 may change the gradients",
         "",
+        "relation `held`",
+        "  15:13  losses.append(loss)  `losses` holds the graphs of all iterations of the loop of line 7",
+        "",
         "relation `mode`",
         "  8:45  model(x)  unknown: line 11 may switch the mode",
         "",
@@ -308,6 +311,11 @@ def train(model, loader):
 def test_relations_answer_by_place() -> None:
     assert traced(HELPER)["answers"] == [
         {"relation": "gradients", "at": [15, 8], "text": "unknown: line 11 may change the gradients"},
+        {
+            "relation": "held",
+            "at": [14, 12],
+            "text": "`losses` holds the graphs of all iterations of the loop of line 7",
+        },
         {"relation": "mode", "at": [7, 44], "text": "unknown: line 11 may switch the mode"},
     ]
     assert "answers" not in traced("def train(loss):\n    loss.backward()\n")
