@@ -90,7 +90,7 @@ def test_figures_are_those_of_the_guides() -> None:
     """Who finds how many bugs, and in what time."""
     rows = re.findall(r"^\| (\w.*?) \| (.*) \|$", README.read_text("utf-8").partition("## How it compares")[2], re.M)
     reported = (ROOT / "docs" / "reported.md").read_text("utf-8")
-    total, torchlint, _, ruff, torchfix, ty = re.findall(r"\d+", reported.splitlines()[-1])
+    total, torchlint, _, ruff, torchfix, ty = re.findall(r"\d+", reported.rstrip().splitlines()[-1])
     assert rows[0] == (
         f"finds, of [{total} bugs that people reported]({addresses.SITE}/reported/)",
         f"{torchlint} (8 before we studied them) | {ruff} | {torchfix} | {ty}",

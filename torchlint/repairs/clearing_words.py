@@ -1,4 +1,4 @@
-"""The call that clears gradients, in the words of the program."""
+"""The call that would clear the gradients of a step, in the names of the program."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ class ClearingWords:
         self.tree = model.tree
 
     def name(self, step: Step) -> str:
-        """The program's name for the optimizer of a step: `opts["main"]`, where it is an element of something."""
+        """The name of the optimizer of a step in the program: `opts["main"]` if it is an element of a container."""
         is_element = step.expression is not None and isinstance(self.tree.node(step.expression), ast.Subscript)
         return self.optimizer(step) if is_element else step.name
 
     def optimizer(self, step: Step) -> str:
-        """The source of the optimizer of a step; empty where the step does not write it."""
+        """The source text of the optimizer of a step; empty if there is none."""
         if step.expression is None:
             return ""
         code = self.tree.code(step.expression)

@@ -45,7 +45,7 @@ class RegisteringContainer:
         yield from (node for node in inside if isinstance(node, ast.Name) and node.id in names)
 
     def _added(self, mention: ast.expr) -> Iterator[ast.expr]:
-        """The values that are put into the container: `x` of `.append(x)` and of `[key] = x`."""
+        """The value put into the container: `x` of `.append(x)` and of `[key] = x`."""
         parent = self._tree.parent(mention)
         around = self._tree.parent(parent) if parent is not None else None
         if isinstance(parent, ast.Attribute) and isinstance(around, ast.Call) and parent.attr in ("append", "insert"):
