@@ -1,4 +1,4 @@
-"""Averages of weights: the share of the average and of the new weights in an update, computed with exact fractions."""
+"""Weight averages: the shares of the average and the new weights in an update, as exact fractions."""
 
 from __future__ import annotations
 
@@ -19,15 +19,18 @@ Linear = dict[str, Fraction]
 """The share of each tensor in a sum; a plain number is the share of `1`."""
 _ONE = ""
 _SAME = frozenset("detach float double half cpu cuda to clone type type_as data contiguous value".split())
-"""Methods and attributes that leave the numbers of a tensor as they are."""
+"""Methods and attributes that do not change the numbers of a tensor."""
 _OPERATIONS = frozenset("mul div add sub lerp copy".split())
 _DEPTH = 3
 _TRIALS = 3
 
 
 class Update(NamedTuple):
-    """The average `name` is changed at `node`: it keeps these shares of itself, and gets these of the other tensor, for
-    several values of the `rates` between 0 and 1."""
+    """The average `name` changes at `node`.
+
+    It keeps these shares of itself and adds these of the other tensor, for several values of the `rates` between 0 and
+    1.
+    """
 
     node: ast.AST
     name: str
@@ -35,16 +38,16 @@ class Update(NamedTuple):
     new: tuple[Fraction, ...]
     rates: dict[str, tuple[Fraction, ...]]
     default: float | None
-    """The default of the only rate."""
+    """The default value of the only rate."""
 
     @property
     def rate(self) -> str | None:
-        """The number that decides, if that is one."""
+        """The number that controls the update, if there is exactly one."""
         return next(iter(self.rates)) if len(self.rates) == 1 else None
 
 
 def updates(loop: ast.For, known: Definitions) -> Iterator[Update]:
-    """The averages that an iteration of a loop over the tensors of two networks changes, each with its last change."""
+    """The averages that one iteration over the tensors of two networks changes, each with its last change."""
     trials = [_Trial(loop, known, trial) for trial in range(_TRIALS)]
     for trial in trials:
         trial.run(loop.body, _DEPTH)
@@ -90,7 +93,7 @@ class _Trial:
                 self._forget(statement)
 
     def _branch(self, statement: ast.If, depth: int) -> None:
-        """A guard of types and names goes on with its body; another statement may change anything that it names."""
+        """Continue into the body of a guard on types or names; other statements may change any name in them."""
         if statement.orelse or any(isinstance(item, (ast.Continue, ast.Break)) for item in statement.body):
             self._forget(statement)
         else:
@@ -139,7 +142,7 @@ class _Trial:
     # -- expressions ------------------------------------------------------------------------------------
 
     def form(self, node: ast.expr, depth: int) -> Linear | None:
-        """An expression as a sum of tensors; None: it is something else."""
+        """An expression as a sum of tensors; None for anything else."""
         if isinstance(node, ast.Constant):
             return {_ONE: Fraction(str(node.value))} if type(node.value) in (int, float) else None
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
@@ -163,7 +166,7 @@ class _Trial:
         return self._number(root) if isinstance(root, (ast.Name, ast.Attribute)) else None
 
     def _number(self, node: ast.expr) -> Linear | None:
-        """A number that is the same for all tensors: what is assigned to its name, or one between 0 and 1."""
+        """A number that is the same for all tensors: the value assigned to its name, or one between 0 and 1."""
         value = names.only_value(node, self._known) if isinstance(node, ast.Name) else None
         if value is not None and isinstance(value, (ast.BinOp, ast.Constant)):
             return self.form(value, 0)
@@ -211,7 +214,7 @@ class _Trial:
         return self._operate(ast.Add(), start, self._operate(ast.Mult(), gap, weight))
 
     def _inlined(self, call: ast.Call, depth: int) -> Linear | None:
-        """The result of a function of the file that does no more than compute it."""
+        """The result of a function of the file that only computes it."""
         called = names.function(call.func, self._known) if depth > 0 else None
         body = called.node.body if called is not None and not isinstance(called.node, ast.Lambda) else []
         returned = body[-1].value if body and isinstance(body[-1], ast.Return) else None
@@ -246,7 +249,7 @@ def _times(form: Linear | None, factor: Fraction) -> Linear | None:
 
 
 def _copies(node: ast.expr) -> bool:
-    """Whether an expression makes a new tensor: `p.clone()`."""
+    """Whether an expression creates a new tensor: `p.clone()`."""
     return any(isinstance(item, ast.Attribute) and item.attr == "clone" for item in python_ast.walk(node))
 
 
@@ -262,7 +265,7 @@ def _root(node: ast.expr) -> ast.expr:
 
 
 def _returns_owner(method: str) -> bool:
-    """Whether a method gives the tensor itself, or one with its numbers."""
+    """Whether a method returns the tensor itself, or one with the same numbers."""
     return method in _SAME or (method.endswith("_") and method.rstrip("_") in _OPERATIONS)
 
 

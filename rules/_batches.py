@@ -1,4 +1,4 @@
-"""What a loop goes over: batches of a loader, of a list, or cut out of a tensor."""
+"""The items of a loop: batches of a loader or a list, or slices of a tensor."""
 
 from __future__ import annotations
 
@@ -26,8 +26,10 @@ from torchlint.syntax.python_ast import dotted
 
 
 def is_made_from_data(value: Value, loop: Loop, model: Model) -> bool:
-    """Whether a module made the tensor of what an iteration of the loop over a loader, or a list, yields, or of the
-    batch that it cuts out: `x[i : i + 32]`."""
+    """Whether a module computed the tensor from an item of the loop, or from a batch that it slices.
+
+    The loop iterates over a loader or a list, or slices with `x[i : i + 32]`.
+    """
     graph = model.tracking.graph(value)
     inputs = ancestry((item for made in graph if is_forward(made) for item in given_to(made)), _without_makers)
     over = resolved(loop.over) if loop.over is not None else None
@@ -40,13 +42,13 @@ def is_made_from_data(value: Value, loop: Loop, model: Model) -> bool:
 
 
 def goes_over_objects(loop: Loop) -> bool:
-    """Whether a loop goes over modules or objects of the program, beside data perhaps: each computes its own."""
+    """Whether a loop iterates over the program's modules or objects, possibly together with data."""
     over = resolved(loop.over) if loop.over is not None else None
     return isinstance(over, Container) and any(isinstance(item, (Instance, Module)) for item in unpacked(over))
 
 
 def _without_makers(value: Value) -> list[Value]:
-    """What a value was made from, but for the module that made it."""
+    """The inputs of a value, without the module that computed it."""
     makes = value.callee.parents if isinstance(value, Unknown) and value.callee is not None else ()
     makers = {resolved(item) for item in makes if is_module_like(item)}
     return [item for item in made_of(value) if resolved(item) not in makers]
@@ -61,14 +63,14 @@ def _goes_by_batches(node: ast.AST) -> bool:
 
 
 def _is_cut_out(value: Value) -> bool:
-    """Whether a value is a part of something by an index that is not written out: `x[i : i + 32]`."""
+    """Whether a value is part of another by an index that is not a literal: `x[i : i + 32]`."""
     if isinstance(value, Unknown):
         return isinstance(value, Element) and value.label == "[None]"
     return isinstance(value, Tensor) and value.op == operators.GETITEM
 
 
 def unpacked(container: Container) -> set[Value]:
-    """What is in a list, or in the tuples in it."""
+    """The contents of a list, or of the tuples in it."""
     found: set[Value] = set()
     stack: list[Value] = [container]
     while stack:
@@ -80,13 +82,12 @@ def unpacked(container: Container) -> set[Value]:
 
 
 def repeats(loop: Loop, loops: tuple[object, ...]) -> bool:
-    """Whether something in these loops happens in each iteration of a loop: of its own, or of the generator's that it
-    goes over."""
+    """Whether a node in these loops runs in each iteration of a loop, or of the generator that it iterates over."""
     return loop in loops or not loops_of_generator(loop).isdisjoint(loops)
 
 
 def loops_of_generator(loop: Loop) -> set[object]:
-    """The loops of a generator of this program that yield what a loop goes over."""
+    """The loops of this program's generator that yield the items of a loop."""
     over = resolved(loop.over) if loop.over is not None else None
     if not isinstance(over, Generator):
         return set()

@@ -1,4 +1,4 @@
-"""Values that bring the graph of an earlier iteration along, though its backward has freed that."""
+"""Values that carry the graph of an earlier iteration, which its backward has freed."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from torchlint.syntax.python_ast import site_of
 
 
 class CarriedGraph(NamedTuple):
-    """`backward` frees the graph of `maker`, which the next loss needs: it was computed from `state`."""
+    """`backward` frees the graph of `maker`, which the next loss needs because it depends on `state`."""
 
     maker: Value
     user: Value
-    """What takes the state of before."""
+    """The first value computed from the previous state."""
     state: Value
     name: str
-    """Its name in the program; may be empty."""
+    """The name of the state in the program; may be empty."""
     carried: Value
     """What the state is in the next iteration, or at the next call."""
     backward: Backward
@@ -32,7 +32,7 @@ class CarriedGraph(NamedTuple):
 
 
 class CarriedGraphs:
-    """Answers about graphs that go on into the next iteration: by sure steps only, since it will raise."""
+    """Answers about graphs that continue into the next iteration; only certain steps count for this error."""
 
     def __init__(self, model: Model) -> None:
         self.program = model.program
@@ -40,7 +40,7 @@ class CarriedGraphs:
         self.module_states = model.module_states
 
     def carried(self) -> Iterator[CarriedGraph]:
-        """The first of each backward pass."""
+        """The state in the next iteration, or at the next call."""
         for trace in [] if self.program.is_test else self.program.traces:
             for backward in trace.of(Backward):
                 yield from islice(self._of(trace, backward), 1)
@@ -62,20 +62,20 @@ class CarriedGraphs:
                 yield CarriedGraph(maker, _user(graph, state) or maker, state, state.label, carried, backward, loop)
 
     def _makers(self, shared: set[Value], trace: Trace, backward: Backward) -> set[Value]:
-        """What in a graph surely saves something that its backward frees."""
+        """The parts of a graph that certainly save tensors which their backward frees."""
         trained = {item for item in shared if isinstance(item, Tensor) and self.sure_graphs.is_trained_call(item)}
         computed = self.sure_graphs.computed(trace, backward) if backward.loops else set()
         return trained | (shared & computed & self.sure_graphs.tracking.backpropagated)
 
     def _with_wholes(self, graph: set[Value]) -> set[Value]:
-        """A graph, with the calls of modules that results in it are of, if those have a graph."""
+        """A graph, with the module calls whose results it contains, if they have a graph."""
         parts = (item for item in graph if isinstance(item, Component))
         return graph | {item.parents[0] for item in parts if len(self.sure_graphs.of(item)) > 1}
 
     # -- from iteration to iteration, from call to call ------------------------------------------------------
 
     def _through_loop(self, graph: set[Value], loop: Loop, backward: Backward) -> Iterator[tuple[Value, Value]]:
-        """The values of the iteration before in a graph, where each goes backward, and what they are after it."""
+        """The previous iteration's values in a graph, where each iteration goes backward, with their new values."""
         if not _repeats(loop, backward):
             return
         for phi in _by_age(graph):
@@ -83,7 +83,7 @@ class CarriedGraphs:
                 yield phi, phi.parents[1]
 
     def _through_object(self, graph: set[Value], trace: Trace) -> Iterator[tuple[Value, Value]]:
-        """The attributes of an object that one of its methods reads, goes backward through, and writes anew."""
+        """The attributes of an object that one of its methods reads, goes backward through, and reassigns."""
         if trace.receiver is None or trace.root is None or trace.root.owner is None or trace.root.name == "__init__":
             return
         for item in _by_age(graph):
@@ -93,15 +93,17 @@ class CarriedGraphs:
                 yield item, carried
 
     def _is_used_elsewhere(self, trace: Trace, name: str) -> bool:
-        """Whether anything but `__init__` and this method reads or writes an attribute of this name."""
+        """Whether code other than `__init__` and this method reads or writes an attribute of this name."""
         assert trace.root is not None
         nodes = (node for node in self.program.nodes(ast.Attribute) if node.attr == name)
         around = {self.program.definitions.function_around(node) for node in nodes}
         return any(item is not trace.root and (item is None or item.name != "__init__") for item in around)
 
     def _may_be_cut(self, trace: Trace, loop: Loop | None, state: Value, carried: Value) -> bool:
-        """Whether something may detach the state: `detach_`, a call that is handed it, a hook, or what sets the
-        attribute that holds it."""
+        """Whether any code may detach the state.
+
+        Examples are `detach_`, a call that receives it, a hook, or an assignment to its attribute.
+        """
         site = loop.site if loop is not None else site_of(trace.root.node) if trace.root is not None else None
         body = self.program.tree.node(site)
         attributes = [node for node in ast.walk(body) if isinstance(node, ast.Attribute)] if body else []
@@ -124,22 +126,22 @@ def _repeats(loop: Loop, backward: Backward) -> bool:
 
 
 def _user(graph: set[Value], state: Value) -> Value | None:
-    """The first value of a graph that a state goes into, where that is in this file."""
+    """The first value of a graph computed from a state, if it is in this file."""
     using = (item for item in _by_age(graph) if isinstance(item, Tensor) and state in item.parents)
     return next((item for item in using if item.site is not None and item.site.inner is None), None)
 
 
 def _changes_data(node: ast.Attribute) -> bool:
-    """`state.data = ...`; what only reads it has no effect on the state."""
+    """`state.data = ...`; only reading it has no effect on the state."""
     return node.attr == "data" and not isinstance(node.ctx, ast.Load)
 
 
 def _by_age(values: Iterable[Value]) -> list[Value]:
-    """Values in the order in which they were made, names of the program in theirs: one answer for one program."""
+    """Values in the order of their creation, and names in program order: the answer is deterministic."""
     return sorted(values, key=lambda item: (item.order, item.label))
 
 
 def _handed(call: Call) -> set[Value]:
-    """What a call is handed, with what is in it."""
+    """The arguments of a call, with their contents."""
     found = {item for parent in call.value.parents for item in inputs_of(parent) if not isinstance(item, Plain)}
     return found | {element for item in found if isinstance(item, Container) for element in item.elements()}

@@ -1,4 +1,4 @@
-"""Operands that are compared element by element: in losses that are written by hand, and in metrics."""
+"""Operands that hand-written losses and metrics compare element by element."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _AMOUNTS = frozenset({operators.POW, operators.SQUARE, operators.ABS})
 _INSERTED = frozenset("unsqueeze view reshape getitem expand".split())
-"""Names of calls that make a column on purpose, for differences between all pairs."""
+"""Calls that create a column on purpose, for differences between all pairs."""
 _COUNTS = frozenset({"sum", "mean"})
 _COMPARISONS = frozenset({"compare", "eq", "ne"})
 _CONVERTING = frozenset({"float", "double", "int", "long", "to"})
@@ -33,7 +33,7 @@ def may_count(index: FileIndex) -> bool:
 
 
 def squared_difference(value: values.Value) -> tuple[values.Value, values.Value] | None:
-    """The operands of a difference whose square, or amount, is averaged here."""
+    """The operands of a difference whose square or absolute value this value averages."""
     if not isinstance(value, values.Tensor) or value.op != operators.MEAN or len(value.parents) != 1:
         return None
     square = values.resolved(value.parents[0])
@@ -47,7 +47,7 @@ def squared_difference(value: values.Value) -> tuple[values.Value, values.Value]
 
 
 def counted_hits(value: values.Value) -> tuple[values.Value, values.Value] | None:
-    """The operands of a comparison whose hits are counted, or averaged, here."""
+    """The operands of a comparison whose hits this value counts or averages."""
     if not isinstance(value, values.Tensor) or value.op not in _COUNTS or len(value.parents) != 1:
         return None
     hits = values.resolved(value.parents[0])
@@ -60,12 +60,12 @@ def counted_hits(value: values.Value) -> tuple[values.Value, values.Value] | Non
 
 
 def _is_meant(*operands: values.Value) -> bool:
-    """Whether one of two operands is made a column on purpose."""
+    """Whether the code makes a column from one of two operands on purpose."""
     return any(isinstance(item, values.Tensor) and item.op in _INSERTED for item in operands)
 
 
 def crossed(first: Sequence[TensorType], second: Sequence[TensorType]) -> tuple[int, int] | None:
-    """The numbers of dimensions of two tensors with samples first, if these are broadcast against other dimensions."""
+    """The ranks of two tensors with samples first, if samples are broadcast against another dimension."""
     pairs = [(left, right) for left in first for right in second]
     if not pairs or not all(_is_crossed(left, right) for left, right in pairs):
         return None
@@ -73,7 +73,7 @@ def crossed(first: Sequence[TensorType], second: Sequence[TensorType]) -> tuple[
 
 
 def _is_crossed(left: TensorType, right: TensorType) -> bool:
-    """Whether two shapes of different rank can be broadcast, all sizes known, with two dimensions at least in each."""
+    """Whether two known shapes of different rank, with at least two dimensions each, can be broadcast."""
     long, short = sorted((left, right), key=lambda item: -len(item.sizes))
     if left.is_open or right.is_open or len(long.sizes) == len(short.sizes) or len(short.sizes) < 2:
         return False

@@ -1,4 +1,4 @@
-"""Labels that are a copy of the tokens of a tokenizer which pads: asked without interpreting anything."""
+"""Labels that are a copy of a padding tokenizer's tokens, found from the syntax tree alone."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _COPYING = frozenset("clone copy detach deepcopy to squeeze view long contiguous
 _PADDINGS = frozenset({"max_length", "longest"})
 _MOST_STEPS = 12
 _TOKENIZES = "token"
-"""A part of the names of tokenizers."""
+"""The common part of the names of tokenizers."""
 
 
 def copies(definitions: Definitions) -> Iterator[tuple[Site, Site]]:
-    """Where labels are given the padded tokens of a tokenizer, and the call of the tokenizer."""
+    """The places where labels get padded tokens, each with the call of the tokenizer."""
     names = _Names(definitions)
     for node, given in _labels(definitions):
         padded = names.padding_of(given, 0)
@@ -31,7 +31,7 @@ def copies(definitions: Definitions) -> Iterator[tuple[Site, Site]]:
 
 
 def _labels(definitions: Definitions) -> Iterator[tuple[ast.AST, ast.expr]]:
-    """The values given as labels: `batch["labels"] = x`, `{"labels": x}`, `model(labels=x)`."""
+    """The values passed as labels: `batch["labels"] = x`, `{"labels": x}`, `model(labels=x)`."""
     tree = definitions.tree
     for node in tree.of_type(ast.Assign):
         target = node.targets[0]
@@ -46,14 +46,14 @@ def _labels(definitions: Definitions) -> Iterator[tuple[ast.AST, ast.expr]]:
 
 
 class _Names:
-    """Follows names and attributes to what they are bound to."""
+    """Follows names and attributes to the values that they are bound to."""
 
     def __init__(self, definitions: Definitions) -> None:
         self._definitions = definitions
         self._tree = definitions.tree
 
     def padding_of(self, node: ast.expr, depth: int) -> ast.Call | None:
-        """The call of a tokenizer that pads, of whose tokens an expression is a copy."""
+        """The padding tokenizer call whose tokens an expression copies."""
         for _ in range(_MOST_STEPS):
             if isinstance(node, ast.Call) and called_name(node) in _COPYING:
                 is_method = isinstance(node.func, ast.Attribute) and dotted(node.func.value) not in ("torch", "copy")
@@ -72,7 +72,7 @@ class _Names:
         return None
 
     def _tokenizer(self, node: ast.expr) -> ast.Call | None:
-        """The call of a tokenizer with padding that makes a record."""
+        """The call of a padding tokenizer that returns a record."""
         while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and called_name(node) == "to":
             node = node.func.value
         if isinstance(node, ast.Call):
@@ -95,7 +95,7 @@ class _Names:
         return [item.value for item in assigned if name and any(dotted(target) == name for target in item.targets)]
 
     def is_changed(self, node: ast.AST, given: ast.expr) -> bool:
-        """Whether something in the function may take padding out of the labels: a store into them, or a mask."""
+        """Whether the function may remove padding from the labels, by a store into them or by a mask."""
         around = self._definitions.function_around(node)
         scope: ast.AST = around.node if around is not None else self._tree.module
         names = {dotted(item) for item in ast.walk(given) if isinstance(item, ast.Name)} | {_LABELS}
@@ -111,7 +111,7 @@ class _Names:
 
 
 def _pads(call: ast.Call) -> bool:
-    """Whether a call is one of a tokenizer that pads several texts, or one to a length."""
+    """Whether a call is a tokenizer that pads several texts, or one text to a fixed length."""
     padding = next((item.value for item in call.keywords if item.arg == "padding"), None)
     if padding is None or _TOKENIZES not in dotted(call.func).lower():
         return False
@@ -121,7 +121,7 @@ def _pads(call: ast.Call) -> bool:
 
 
 def _are_tokens(node: ast.Subscript | ast.Attribute) -> bool:
-    """`batch["input_ids"]`, `batch.input_ids`."""
+    """Whether an expression reads the tokens: `batch["input_ids"]`, `batch.input_ids`."""
     return node.attr == _TOKENS if isinstance(node, ast.Attribute) else _is_key(node.slice, _TOKENS)
 
 

@@ -1,4 +1,4 @@
-"""Losses that apply an activation themselves, and are given what one has made."""
+"""Losses that apply an activation themselves to the result of the same activation."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ if TYPE_CHECKING:
 
 
 class Doubled(NamedTuple):
-    """The loss at `loss` takes what the activation at `activation` gives, and applies it once more."""
+    """The loss at `loss` gets the result of the activation at `activation`, and applies it again."""
 
     loss: Site
     activation: Site
     computed: Site | None
-    """Where a module of the program's own computes the loss that it is called for."""
+    """The place inside the program's own loss module that computes the loss."""
 
 
 class DoubledActivation(Rule):
-    """Base of the rules about such losses: which, and what they apply."""
+    """The base of the rules about such losses, which set the loss and its activation."""
 
     function: ClassVar[str]
-    """The loss, as a function."""
+    """The loss as a function."""
     activation: ClassVar[str]
     spoken: ClassVar[str]
-    """The loss, as a message names it."""
+    """The loss as a message names it."""
 
     def ask(self) -> Iterator[Doubled]:
-        """Those that train; the figures of evaluations, in a file that shows no training of its own."""
+        """Losses that train, and evaluation losses in a file that contains no training."""
         found = list(self._found())
         trained = [answer for answer, value in found if self._may_train(value)]
         yield from trained or (answer for answer, _ in found)
 
     def _may_train(self, loss: values.Value) -> bool:
-        """Whether a loss goes backward, or is returned, for somebody else to do that."""
+        """Whether code calls `backward` on a loss, or returns the loss so that a caller may do that."""
         if loss in self.model.tracking.backpropagated:
             return True
         returned = (event.value for trace in self.model.program.traces for event in trace.of(events.Returned))
@@ -49,13 +49,13 @@ class DoubledActivation(Rule):
     def _found(self) -> Iterator[tuple[Doubled, values.Value]]:
         for event, loss in self.model.endings.losses(self.function):
             if event.mode is api.GradMode.OFF:
-                continue  # a figure of an evaluation: the training is told
+                continue  # an evaluation loss: the rule reports the training loss
             if losses.takes_one_hot(loss):
-                continue  # that raises
+                continue  # this call raises
             given = losses.operands(loss)[0]
             in_function = self.model.definitions.function_around(self.model.tree.node(event.site)) is not None
             if in_function and self.model.tracking.tracked(given) is values.Answer.NO:
-                continue  # a prior, of which there are no gradients to be small
+                continue  # a prior has no gradients that could become small
             made = self.model.endings.of(given, {self.activation}, endings.SHAPES | endings.BOUNDS, event.value)
             if made is not None:
                 yield Doubled(event.site, made, loss.site if loss is not event.value else None), event.value
@@ -66,13 +66,13 @@ class DoubledActivation(Rule):
         name = f"`{given.id}`" if isinstance(given, ast.Name) else "its input"
         self.report(
             answer.loss,
-            f"{self.spoken} takes logits, but {name} is a {self.activation}: "
-            "gradients are small, and perfect predictions cost",
+            f"{self.spoken} expects logits, but {name} is a {self.activation}: "
+            "gradients are small, and perfect predictions still have a loss",
             related=[
                 (answer.activation, f"the {self.activation} is here"),
                 *([(answer.computed, "the loss is computed here")] if answer.computed is not None else []),
             ],
-            help=f"give it what the {self.activation} is made of",
+            help=f"pass the input of the {self.activation} to the loss",
             fix=self._fix(answer) if answer.computed is None else None,
         )
 

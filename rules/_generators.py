@@ -1,4 +1,4 @@
-"""Random generators that a dataset holds: itself, or in transforms and other objects that it keeps."""
+"""Random generators that a dataset stores directly or in its transforms and other objects."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MOST_OBJECTS = 40
 
 
 def held_by(dataset: values.Value, model: Model) -> Iterator[tuple[values.Value, str, ast.Call]]:
-    """The generators that a dataset holds: the object that has one, the name of its attribute, and where it is made."""
+    """The generators that a dataset holds, each with its owner, its attribute name and the call that creates it."""
     stack, seen = [dataset], set[values.Value]()
     while stack and len(seen) < _MOST_OBJECTS:
         owner = stack.pop()
@@ -36,7 +36,7 @@ def held_by(dataset: values.Value, model: Model) -> Iterator[tuple[values.Value,
 
 
 def _made(value: values.Value, model: Model) -> ast.Call | None:
-    """The call that makes a generator of random numbers."""
+    """The call that creates a random generator."""
     node = model.tree.own_node(value.site) if value.site is not None else None
     while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Call):
         node = node.func.value  # `torch.Generator().manual_seed(1)`

@@ -1,4 +1,4 @@
-"""Reads of tensors on the host, for which a GPU has to be waited for."""
+"""Host reads of tensors, which wait for a GPU."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from torchlint.pytorch import operators
 from torchlint.syntax.python_ast import LOOPS, SCOPES, Site, arguments, dotted, names_read
 
 _READING = frozenset({"item", "tolist", "float"})
-"""What gives a number: methods, and Python's own `float`. `numpy` raises for what is on a GPU."""
+"""Methods, and Python's own `float`, that return a number. `numpy` raises for a tensor on a GPU."""
 _ON_HOST = frozenset({"cpu", "numpy"})
 _REDUCING = frozenset("norm sum mean max min amax std var any all dot".split())
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
@@ -42,7 +42,7 @@ _MOVING_PACKAGES = frozenset({"accelerate", "lightning", "pytorch_lightning", "d
 
 
 class HostRead(NamedTuple):
-    """A read of a tensor: where, of what, and how that is written."""
+    """A host read of a tensor: its place, its value, and its code."""
 
     node: ast.Call
     values: tuple[Value, ...]
@@ -50,27 +50,27 @@ class HostRead(NamedTuple):
 
     @property
     def start(self) -> tuple[int, int]:
-        """Where it begins: line and column."""
+        """The line and column of the read."""
         return self.node.lineno, self.node.col_offset
 
     @property
     def origins(self) -> set[Value]:
-        """What is read, without `detach` and `data`, which copy nothing."""
+        """The read values, without `detach` and `data`, which copy nothing."""
         return {attached(value) for value in self.values}
 
     @property
     def reads_number(self) -> bool:
-        """Whether it surely reads a single number, by the call or by what was read."""
+        """Whether it certainly reads a single number, by the call or by its value."""
         single = not isinstance(self.node.func, ast.Attribute) or self.node.func.attr == "item"
         return single or all(isinstance(value, Tensor) and value.op in _REDUCING for value in self.values)
 
     def is_made_in(self, loop: Site) -> bool:
-        """Whether what is read is made anew in each iteration of a loop."""
+        """Whether each iteration of a loop creates the read value."""
         return all(any(isinstance(item, Loop) and item.site == loop for item in value.loops) for value in self.values)
 
 
 class HostReads:
-    """The reads of a file for which a GPU has to be waited for."""
+    """The reads of a file that wait for a GPU."""
 
     def __init__(self, model: Model) -> None:
         self._model = model
@@ -79,7 +79,7 @@ class HostReads:
 
     @cached_property
     def reads(self) -> list[HostRead]:
-        """The reads in the order in which they stand, that of evaluation."""
+        """The reads in the order of evaluation."""
         found: dict[ast.Call, list[Value]] = {}
         for site, value in self._read():
             node = self._tree.own_node(site)
@@ -99,11 +99,10 @@ class HostReads:
                 yield value.site, receiver
 
     def is_on_gpu(self, value: Value) -> Answer:
-        """Whether a value is a tensor that a model or a backward pass has made, and not on the host, where models are
-        on a GPU."""
+        """Whether a value is a tensor that a model or a backward computed, on the GPU if the models are there."""
         value = resolved(value)
         if value not in self._answers:
-            self._answers[value] = Answer.UNKNOWN  # around a loop: what the other inputs say
+            self._answers[value] = Answer.UNKNOWN  # around a loop: the other inputs decide
             self._answers[value] = self._place(value)
         return self._answers[value]
 
@@ -134,8 +133,7 @@ class HostReads:
     # -- conditions -----------------------------------------------------------------------------------
 
     def happens_always(self, node: ast.AST, loop: ast.AST, about: Collection[str] = ()) -> bool:
-        """Whether a node is evaluated in each iteration of a loop, once; conditions `about` these names alone do not
-        count."""
+        """Whether each iteration of a loop evaluates a node once; conditions `about` only these names do not count."""
         for parent in self._tree.ancestors(node):
             if parent is loop:
                 return not isinstance(loop, (ast.For, ast.AsyncFor)) or node not in (loop.target, loop.iter)
@@ -147,7 +145,7 @@ class HostReads:
         return False
 
     def _is_evaluated(self, node: ast.AST, parent: ast.AST, about: Collection[str]) -> bool:
-        """Whether a part of a condition is evaluated whatever comes out, or that depends on these names alone."""
+        """Whether a part of a condition is always evaluated, or depends only on these names."""
         if isinstance(parent, ast.BoolOp):
             return node is parent.values[0]
         if not isinstance(parent, (ast.If, ast.IfExp)):
@@ -155,7 +153,7 @@ class HostReads:
         return node is parent.test or self.is_about(parent.test, about)
 
     def is_about(self, test: ast.AST, names: Collection[str]) -> bool:
-        """Whether a condition is about these names, and nothing else of the program."""
+        """Whether a condition depends on these names, and nothing else of the program."""
         read = {name.partition(".")[0] for name in names_read(test)}
         read -= self._model.definitions.imports.keys() | {"isinstance", "hasattr", "len", "any"}
         return bool(read) and read <= set(names)
@@ -166,7 +164,7 @@ def _operand(node: ast.Call) -> ast.expr:
 
 
 def _is_output(value: Tensor | Unknown) -> bool:
-    """Whether a value is what surely a module has made, also where gradients are off."""
+    """Whether a value certainly is a module's output, also with gradients off."""
     if isinstance(value, Tensor):
         return isinstance(value, ModuleOutput)
     return isinstance(value, CallResult) and value.callee is not None and is_module(value.callee) is Answer.YES
@@ -176,7 +174,7 @@ def _is_output(value: Tensor | Unknown) -> bool:
 
 
 def leaves_host(definitions: Definitions) -> bool:
-    """Whether anything in a file moves to a GPU, or lets a framework do so."""
+    """Whether any code of a file moves something to a GPU, or lets a framework do so."""
     imported = {name.partition(".")[0] for name in definitions.imports.values()}
     if not imported.isdisjoint(_MOVING_PACKAGES):
         return True
@@ -197,7 +195,7 @@ def _moves_to_gpu(call: ast.Call, definitions: Definitions) -> bool:
 
 
 def _may_be_gpu(node: ast.expr, definitions: Definitions) -> bool:
-    """Whether an argument is a device that some setting decides about."""
+    """Whether an argument is a device that a setting decides."""
     owner, _, name = dotted(node).rpartition(".")
     if not name or not _DEVICE.search(name) or (owner and not _SETTINGS.fullmatch(owner)):
         return False
@@ -205,7 +203,7 @@ def _may_be_gpu(node: ast.expr, definitions: Definitions) -> bool:
 
 
 def is_host(node: ast.expr, definitions: Definitions) -> bool:
-    """`"cpu"`, `torch.device("cpu")`, or a name that nothing else is assigned to."""
+    """`"cpu"`, `torch.device("cpu")`, or a name that has no other value."""
     if _is_written_host(node):
         return True
     name = dotted(node)

@@ -1,4 +1,4 @@
-"""How long kept tensors stay: the loops, and calls of a method, that a container or a sum outlives."""
+"""Lifetimes of stored tensors: the loops, and method calls, that a container or a sum outlives."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Lifetimes:
         self.tracking = model.tracking
 
     def outlived(self, keep: Keep, container: Value) -> list[Loop]:
-        """The loops of whose iterations the container sees more than one, the innermost first."""
+        """The loops of which a container sees more than one iteration, the innermost first."""
         made = self._anew_in(keep, container)
         depth = len(keep.calls) if keep.local else 0
         around = [loop for loop in reversed(keep.loops) if loop not in made and loop.depth >= depth]
@@ -46,12 +46,12 @@ class Lifetimes:
         ]
 
     def _anew_in(self, keep: Keep, container: Value) -> tuple[Loop, ...]:
-        """The loops in each of whose iterations a sum, or what else is kept, begins anew, and not in the first only."""
+        """The loops whose every iteration restarts a sum or another stored value, not only the first iteration."""
         begun = self._carried_past_none(keep)
         return _begun_in(keep, container) if begun is None else _loops_of(begun)
 
     def _carried_past_none(self, keep: Keep) -> Phi | None:
-        """What a sum is at the beginning of an iteration, where `if total is None: total = 0` begins it only once."""
+        """The sum at the start of an iteration, where `if total is None: total = 0` starts it only once."""
         met = keep.container
         carried = [item for item in met.parents if isinstance(item, Phi) and item.is_loop]
         if not isinstance(met, Phi) or met.is_loop or len(carried) != 1 or len(met.parents) != 2:
@@ -63,7 +63,7 @@ class Lifetimes:
         return carried[0] if is_asked and not is_set_to_none else None
 
     def _begun_with_first(self, keep: Keep) -> Site | None:
-        """The loop whose first iteration begins a sum anew: `total = x if i == 0 else total + x`, or by `if`."""
+        """The loop whose first iteration restarts a sum: `total = x if i == 0 else total + x`, or by `if`."""
         tree, node = self.model.tree, self.model.tree.node(keep.site)
         inner = node.value if isinstance(node, ast.Assign) and isinstance(node.value, ast.IfExp) else node
         for around in (inner, *tree.ancestors(inner)):
@@ -78,7 +78,7 @@ class Lifetimes:
         return None
 
     def _loop_of_slots(self, keep: Keep) -> Site | None:
-        """The loop that fills a slot in each iteration, `losses[i] = loss`: a loop around it fills the same ones."""
+        """The loop that fills a slot in each iteration, `losses[i] = loss`: an outer loop fills the same slots."""
         tree, index = self.model.tree, self._index_of_slot(keep)
         loops = (item for item in tree.ancestors(tree.node(keep.site)) if index and isinstance(item, ast.For))
         first = index.partition(".")[0]
@@ -93,8 +93,10 @@ class Lifetimes:
         return dotted(node.target) == index and bool(naming.PHASE.search(index))
 
     def _is_one_an_object(self, keep: Keep, loop: Loop) -> bool:
-        """`losses[worker.name] = ...` in `for worker in workers`: one entry for each object whose methods are called
-        there, or from which a batch is drawn."""
+        """`losses[worker.name] = ...` in `for worker in workers`.
+
+        There is one entry for each object whose methods the loop calls, or that provides a batch.
+        """
         node, first = self.model.tree.node(loop.site), self._index_of_slot(keep).partition(".")[0]
         targets = names_read(node.target) if isinstance(node, ast.For) else set()
         if first not in targets:
@@ -103,7 +105,7 @@ class Lifetimes:
         return any(_is_of_object(call, targets) for call in calls)
 
     def _index_of_slot(self, keep: Keep) -> str:
-        """What a slot goes by that something is put into, `i` of `losses[i] = loss`; empty where that is no name."""
+        """The index of a slot that receives a value, `i` of `losses[i] = loss`; empty if it is not a name."""
         node = self.model.tree.node(keep.site)
         return dotted(node.slice) if isinstance(node, ast.Subscript) and keep.how is Keeping.SLOT else ""
 
@@ -122,12 +124,12 @@ class Lifetimes:
         )
 
     def _is_carried(self, trace: Trace, keep: Keep) -> bool:
-        """Whether a sum in an attribute goes on from the call before, and goes on to the next one with its graph."""
+        """Whether a sum in an attribute continues from the previous call, and into the next one with its graph."""
         receiver, root, name = trace.receiver, trace.root, keep.name.rpartition(".")[2]
         if receiver is None or keep.calls or root is None or root.owner is None:
             return False
         if root.owner.assigned.get(name, set()) - {"__init__", root.name}:
-            return False  # another method begins it anew, who knows how often
+            return False  # another method restarts it, at unknown times
         left = trace.heap.get((receiver, name))
         if left is None or self.tracking.tracked(left) is not Answer.YES or left.has_use("detach_", "backward"):
             return False
@@ -138,13 +140,13 @@ class Lifetimes:
 
 
 def lasts_one_step(keep: Keep, container: Value, trace: Trace) -> bool:
-    """Whether a container is made anew for each step of training."""
+    """Whether each training step creates a new container."""
     made = _begun_in(keep, container)
     return any(event.loops and event.loops[-1] in made for event in trace.of_kinds(Backward, Step))
 
 
 def sums_up_one_step(keep: Keep, loop: Loop, trace: Trace) -> bool:
-    """Whether a loop goes backward through the parts of one step, and a sum or list begins anew with the next step."""
+    """Whether a loop goes backward through the parts of one step, and each step restarts its sum or list."""
     steps = trace.of(Step)
     around = keep.loops[: keep.loops.index(loop)] if loop in keep.loops else ()
     if any(loop in step.loops for step in steps):
@@ -157,12 +159,12 @@ def sums_up_one_step(keep: Keep, loop: Loop, trace: Trace) -> bool:
 
 
 def _is_begun_before(total: Value, loop: Loop) -> bool:
-    """Whether a sum begins anew right before a loop, rather than once before a loop around it."""
+    """Whether a sum starts right before a loop, rather than once before an outer loop."""
     return isinstance(total, Phi) and total.loop is loop and not isinstance(total.parents[0], Phi)
 
 
 def _begun_in(keep: Keep, container: Value) -> tuple[Loop, ...]:
-    """The loops in each of whose iterations a sum, or what else is kept, begins anew."""
+    """The loops whose every iteration restarts a sum, or another stored value."""
     return _loops_of(keep.container if keep.how is Keeping.ADD else container)
 
 
@@ -171,7 +173,7 @@ def _loops_of(value: Value) -> tuple[Loop, ...]:
 
 
 def _is_of_object(call: ast.Call, names: set[str]) -> bool:
-    """`worker.next_batch()`, `worker.optimizer.step()`, `next(worker)`: no method of a tensor, text or dictionary."""
+    """`worker.next_batch()`, `worker.optimizer.step()`, `next(worker)`: no method of a tensor, text or dict."""
     owner, _, method = dotted(call.func).rpartition(".")
     if not owner:
         return method == "next" and any(dotted(item) in names for item in call.args)
@@ -190,7 +192,7 @@ def _asks_for_none(test: ast.expr, name: str) -> bool:
 
 
 def _first_asked(test: ast.expr) -> str:
-    """The index of which a test asks whether it is the first: `i == 0`, `i > 0`, `i`, and their opposites."""
+    """The index that a test compares with the first: `i == 0`, `i > 0`, `i`, and their opposites."""
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         test = test.operand
     if isinstance(test, ast.Compare) and len(test.ops) == 1:
@@ -212,7 +214,7 @@ def _counts(loop: ast.AST, index: str) -> bool:
 
 
 def _begins_else(around: ast.If | ast.IfExp, inner: ast.AST, name: str) -> bool:
-    """Whether the arm of a condition that a node is not in gives a name a value that it is not made of."""
+    """Whether the branch without a node assigns a name a value that does not depend on it."""
     if isinstance(around, ast.IfExp):
         return any(name not in names_read(arm) for arm in (around.body, around.orelse))
     return any(

@@ -1,4 +1,4 @@
-"""Backward passes that go through kept tensors: in the iteration that keeps them, or later."""
+"""Backward passes through stored tensors: in the iteration that stores them, or later."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from ._batches import repeats
 
 
 class KeptGraphUses:
-    """Answers about what loops leave in lists, sums, dictionaries and attributes."""
+    """Answers about values that loops leave in lists, sums, dictionaries and attributes."""
 
     def __init__(self, model: Model) -> None:
         self.model = model
@@ -37,7 +37,7 @@ class KeptGraphUses:
         self._users: dict[Value, dict[Value, list[Tensor]]] = {}
 
     def backward_through(self, keep: Keep, loop: Loop | None, trace: Trace) -> Backward | None:
-        """A backward pass in the same iteration that goes through the kept tensor, or shares its graph."""
+        """A backward in the same iteration that runs through the stored tensor, or shares its graph."""
         graph = self.tracking.graph(keep.value, carried=False)
         for event in trace.of(Backward):
             if not event.given_inputs and (loop is None or repeats(loop, event.loops)):
@@ -47,14 +47,14 @@ class KeptGraphUses:
         return None
 
     def is_beside(self, keep: Keep, backward: Backward) -> bool:
-        """Whether operators beside those that a pass goes through have saved tensors for what is kept: a metric."""
+        """Whether operators outside a backward's path have saved tensors for the stored value: a metric."""
         graph, through = (self.tracking.graph(item, carried=False) for item in (keep.value, backward.loss))
         if not isinstance(keep.value, Tensor) or backward.loss in graph:
             return False
         return any(isinstance(item, Tensor) and not item.leaf and _saves(item) for item in graph - through)
 
     def _shares_result(self, shared: set[Value], loop: Loop | None) -> bool:
-        """Whether two graphs meet in an operator's result of this iteration that surely has one: noise has none."""
+        """Whether two graphs share an operator's result of this iteration that certainly has one; noise has none."""
         return any(
             (self._is_tracked_result(item) or isinstance(item, CallResult)) and (loop is None or loop in item.loops)
             for item in shared
@@ -64,7 +64,7 @@ class KeptGraphUses:
         return isinstance(value, Tensor) and not value.leaf and self.tracking.tracked(value) is Answer.YES
 
     def is_training_step(self, trace: Trace, keep: Keep) -> bool:
-        """Whether Lightning calls a function with each batch, and goes backward through what it returns."""
+        """Whether Lightning calls a function with each batch, and goes backward through its result."""
         if trace.root is None or trace.root.name != "training_step" or not isinstance(trace.receiver, Module):
             return False
         graph = self.tracking.graph(keep.value, carried=False)
@@ -72,13 +72,13 @@ class KeptGraphUses:
         return any(not graph.isdisjoint(values) for values in returned)
 
     def fills(self, keep: Keep, container: Value, loop: Loop | None, trace: Trace) -> bool:
-        """Whether each iteration of a loop adds to a list that it goes backward through, and that nothing empties."""
+        """Whether each iteration adds to a list that it goes backward through, and that nothing empties."""
         return any(self._piles_up(keep, container, loop, backward, trace) for backward in trace.of(Backward))
 
     def is_used_later(
         self, keep: Keep, container: Value, backward: Backward | None, loop: Loop | None, trace: Trace
     ) -> bool:
-        """Whether a backward pass goes through what has been kept: after the loop, or where none does in it."""
+        """Whether a backward runs through the stored value after the loop, or without one inside the loop."""
         for event in trace.of_kinds(Backward, Grad):
             graph = self.tracking.pass_through(event.outputs)
             if container in graph and not self._piles_up(keep, container, loop, event, trace):
@@ -95,7 +95,7 @@ class KeptGraphUses:
         return False
 
     def _piles_up(self, keep: Keep, container: Value, loop: Loop | None, used: Backward | Grad, trace: Trace) -> bool:
-        """Whether a list that each iteration goes backward through keeps what it holds: nothing ever empties it."""
+        """Whether a list that each iteration goes backward through keeps its contents: nothing ever empties it."""
         if container not in self.tracking.pass_through(used.outputs):
             return False
         if loop is None or loop not in used.loops or keep.how is not Keeping.APPEND:
@@ -122,13 +122,13 @@ class KeptGraphUses:
         return users.get(value, [])
 
     def _written(self, keep: Keep) -> tuple[Site, ...]:
-        """The sites of a statement that adds, and of what it assigns."""
+        """The sites of a statement that adds a value, and of its target."""
         node = self.program.tree.node(keep.site)
         return (keep.site, site_of(node.value)) if isinstance(node, ast.Assign) else (keep.site,)
 
 
 def _saves(made: Tensor) -> bool:
-    """Whether an operator keeps a tensor for its backward: numbers are kept by no one."""
+    """Whether an operator saves a tensor for its backward; numbers do not count."""
     operator = OPERATORS.get(made.op)
     if operator is None:
         return made.op != operators.GETITEM
@@ -139,7 +139,7 @@ def _saves(made: Tensor) -> bool:
 
 
 def _is_made_of_what_was_kept(graph: set[Value], value: Value, container: Value) -> bool:
-    """Whether a graph is built in a loop over a list of tuples, or of lists, from what such a one holds."""
+    """Whether a loop over a list of tuples or lists builds a graph from the stored contents."""
     if not isinstance(value, Container) or graph.isdisjoint(value.elements()):
         return False
     loops = {loop for item in graph for loop in item.loops if isinstance(loop, Loop) and loop.over is not None}

@@ -1,4 +1,4 @@
-"""Tensors kept across iterations with the graph they hang on."""
+"""Tensors stored across iterations with their graph."""
 
 from __future__ import annotations
 
@@ -42,17 +42,17 @@ _SELECTING = VIEWS | frozenset(
     "getitem reshape cat concat concatenate stack hstack vstack index_select "
     "to cuda cpu float double half clone".split()
 )
-"""Operators that save no values of the tensors that they select from, join, move or copy."""
+"""Operators that select, join, move or copy tensors and save none of their values."""
 _MANY_GRAPHS = 100
 """More graphs than this in one `deque` may not fit in memory."""
 
 
 class KeptGraph(NamedTuple):
-    """`keep` puts a tracked tensor where it outlives an iteration of `loop` (None: a call of the function).
+    """`keep` stores a tensor with a graph where it outlives an iteration of `loop` (None: a call of the function).
 
-    `backward` is the pass through the tensor in the same iteration, which frees what the operators saved unless it
-    retains the graph; a `framework` makes one of what the function returns. Without any, every iteration's
-    activations stay.
+    `backward` is the pass through the tensor in the same iteration. It frees the tensors that operators saved, unless
+    it retains the graph. A `framework` makes such a pass through the function's result. Without any pass, every
+    iteration's activations stay in memory.
     """
 
     keep: Keep
@@ -61,22 +61,24 @@ class KeptGraph(NamedTuple):
     backward: Backward | None
     framework: bool = False
     is_beside_loss: bool = False
-    """Whether a backward goes through some of the graph only: what is kept is a metric of the same output."""
+    """Whether a backward runs through only part of the graph: the stored value is a metric of the same output."""
     is_drawn_from: bool = False
-    """Whether a backward pass goes through what the list holds."""
+    """Whether a backward runs through the contents of the list."""
     is_sure: bool = True
-    """No: what a training keeps, and goes backward through nowhere in sight, may still be of use to it; and what an
-    object of another file keeps, that object may let go."""
+    """False if code that torchlint does not see may still use the stored tensor.
+
+    It is stored in training with no visible backward through it, or by an object of another file, which may release it.
+    """
 
     @property
     def limit(self) -> int | None:
-        """How many graphs a `deque` holds at most, if it drops the others."""
+        """The largest number of graphs in a `deque`, if it drops the others."""
         holder = _holder(self.keep)
         return holder.limit if isinstance(holder, Deque) and holder.bounded else None
 
     @property
     def is_used_inside(self) -> bool:
-        """Whether the call that keeps the tensor also goes backward through it, or stands in another file."""
+        """Whether the call that stores the tensor also goes backward through it, or is in another file."""
         through = self.backward.calls if self.backward is not None else ()
         return self.keep.site.inner is not None or (self.site != self.keep.site and self.site in through)
 
@@ -88,12 +90,12 @@ class KeptGraph(NamedTuple):
 
 
 def _is_long(container: Container) -> bool:
-    """Whether what drops its oldest elements holds so many graphs that memory may run out before it does."""
+    """Whether a bounded container holds so many graphs that memory may run out first."""
     return isinstance(container, Deque) and (container.limit or 0) > _MANY_GRAPHS
 
 
 class KeptGraphs:
-    """Answers about what loops leave in lists, sums, dictionaries and attributes."""
+    """Answers about values that loops leave in lists, sums, dictionaries and attributes."""
 
     def __init__(self, model: Model) -> None:
         self.model = model
@@ -104,7 +106,7 @@ class KeptGraphs:
         self._held = model.held
 
     def answers(self) -> Iterator[KeptGraph]:
-        """Every place where a graph is kept and never used again: once, where a sum is an entry of a dictionary."""
+        """Every place that stores a graph without later use; once, where a sum is an entry of a dictionary."""
         if self.program.is_test or self.program.is_benchmark:
             return
         for trace in self.program.traces:
@@ -119,8 +121,10 @@ class KeptGraphs:
                     yield kept
 
     def _is_needed_elsewhere(self, trace: Trace, keep: Keep) -> bool:
-        """Whether another call of the same function fills a container of its own, that a backward goes through; or
-        one in another function, of a list that each call makes."""
+        """Whether a backward uses the same kind of container elsewhere.
+
+        Another call of the function fills its own container, or another function uses a list that each call creates.
+        """
         is_made_there = isinstance(_holder(keep), Container) and "." not in keep.name
         for around in (self.program.traces if is_made_there else [trace]) if keep.calls else ():
             others = (other for other in around.of(Keep) if other.site == keep.site)
@@ -132,8 +136,10 @@ class KeptGraphs:
         return False
 
     def _has_graph(self, value: Value) -> bool:
-        """Whether a value, or something in a container of known parts, surely has more of a graph than its own leaf; of
-        a list, all that is put into it: where some are numbers, each knows which."""
+        """Whether a value, or an element of a container of known contents, certainly has more graph than its own leaf.
+
+        For a list, this includes all appended values, which may differ.
+        """
         if self.tracking.tracked_in_training(value) is not Answer.YES or _is_leaf(value):
             return False
         if not isinstance(value, Container):
@@ -166,14 +172,14 @@ class KeptGraphs:
         return None
 
     def _goes_backward_beside(self, trace: Trace, keep: Keep) -> bool:
-        """Whether a backward in the same iteration tells that gradients are on then, though a variable decides."""
+        """Whether a backward in the same iteration shows that gradients are on, though a variable decides."""
         beside = (item for item in trace.of(Backward) if item.loops == keep.loops and not apart(item, keep))
         passes = [item for item in beside if item.mode is GradMode.UNKNOWN]
         graph = self.tracking.graph(keep.value, carried=False)
         return any(not graph.isdisjoint(self.tracking.pass_through(item.loss, carried=False)) for item in passes)
 
     def _goes_over_graphs(self, loop: Loop, keep: Keep) -> bool:
-        """Whether a loop goes over the outputs of one step, which what is kept is made of, and which end with it."""
+        """Whether a loop iterates over the outputs of one step, from which the stored value is computed."""
         over = resolved(loop.over) if loop.over is not None else None
         if loops_of_generator(loop):
             return False
@@ -193,7 +199,7 @@ class KeptGraphs:
         return bool(steps) and all(isinstance(item, ast.Subscript) and dotted(item.slice) == index for item in steps)
 
     def _computes(self, trace: Trace, keep: Keep, loop: Loop | None) -> bool:
-        """Whether what is kept is computed in each iteration of a loop, rather than handed on from a dictionary."""
+        """Whether each iteration computes the stored value, rather than taking it from a dictionary."""
         through = self._uses.backward_through(keep, loop, trace)
         return (
             through is not None
@@ -203,7 +209,7 @@ class KeptGraphs:
         )
 
     def _kept_over(self, trace: Trace, keep: Keep, container: Value, loop: Loop | None) -> KeptGraph | None:
-        """What iterations of a loop leave, unless that is let go."""
+        """The values that iterations of a loop leave, unless the code releases them."""
         if self._held.after(keep, container, loop, trace).answer is not Answer.YES:
             return None
         backward = self._uses.backward_through(keep, loop, trace)
@@ -231,7 +237,7 @@ class KeptGraphs:
         )
 
     def _made_in(self, value: Value, loop: Loop | None) -> bool:
-        """Whether the tensor is made anew in each iteration."""
+        """Whether each iteration creates the tensor."""
         if loop is None:
             return not isinstance(value, Unknown) or isinstance(value, CallResult)
         if repeats(loop, value.loops):
@@ -240,7 +246,7 @@ class KeptGraphs:
         return any(repeats(loop, item.loops) for item in parts)
 
     def _stays_unseen(self, trace: Trace, keep: Keep, container: Value) -> bool:
-        """Without a backward in sight: grad mode is surely on, and the container goes nowhere else."""
+        """Whether, without a visible backward, grad mode is certainly on and the container goes nowhere else."""
         if trace.root is not None and not self._decides_itself(trace, keep):
             return False
         if isinstance(trace.receiver, Module) or (
@@ -256,19 +262,19 @@ class KeptGraphs:
         return all(self._absent(item, keep, container) for call in calls for item in call.value.parents)
 
     def _decides_itself(self, trace: Trace, keep: Keep) -> bool:
-        """Whether the callers leave gradients to the function: it trains, switches to `eval()`, or makes the module."""
+        """Whether a function decides about gradients: it trains, switches to `eval()`, or creates the module."""
         return bool(trace.of(Backward)) or any(
             item.has_use("eval") or item.order > trace.start > 0 for item in self._modules_behind(keep)
         )
 
     def _is_evaluated(self, trace: Trace, keep: Keep) -> bool:
-        """Whether what is kept comes from an evaluation: a module was switched to it, or nothing trains there."""
+        """Whether the stored value comes from an evaluation: a module is in that mode, or nothing trains there."""
         return not any(trace.of_kinds(Backward, Step)) or any(
             item.has_use("eval") for item in self._modules_behind(keep)
         )
 
     def _modules_behind(self, keep: Keep) -> Iterator[Value]:
-        """The modules that computed what is kept, and those they are part of, but for attributes of what is unknown."""
+        """The modules that computed the stored value, and their owners, except attributes of unknown objects."""
         for value in self.tracking.graph(keep.value):
             module = value.parents[0] if isinstance(value, ModuleOutput) else None
             if isinstance(value, CallResult):
@@ -283,7 +289,7 @@ class KeptGraphs:
 
 
 def _holder(keep: Keep) -> Value:
-    """What something is kept in: the dictionary, for a list of its own under a key that nobody knows."""
+    """The container of a value: the dictionary, for a list under an unknown key."""
     drawn = keep.container
     if isinstance(drawn, Phi) and isinstance(drawn.source, Dict):
         return drawn.source
@@ -291,17 +297,17 @@ def _holder(keep: Keep) -> Value:
 
 
 def _is_kept_by_object_elsewhere(keep: Keep) -> bool:
-    """Whether something is kept in an attribute, by code of another file: a meter that is handed losses."""
+    """Whether code of another file stores a value in an attribute, such as a meter for losses."""
     return keep.site.inner is not None and "." in keep.name
 
 
 def _only_hands_on(loop: Loop | None, value: Value) -> bool:
-    """Whether a loop goes over a container, and a value is an element of it, which was made before the loop."""
+    """Whether a loop iterates over a container, and a value is an element created before the loop."""
     return loop is not None and isinstance(value, Phi) and value.source is not None and not value.is_loop
 
 
 def _is_leaf(value: Value) -> bool:
-    """Whether a value is where graphs end: a leaf, parameters, or a list, dictionary or selection of such."""
+    """Whether a value ends a graph: a leaf, parameters, or a list, dictionary or selection of them."""
     ends: set[Value] = set()
     seen: set[Value] = set()
     stack = [value]

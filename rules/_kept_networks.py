@@ -1,4 +1,4 @@
-"""Networks and their weights that an object or a name keeps while training goes on, with no copy of them."""
+"""Networks and their weights stored by an object or a name, without a copy, while training continues."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ from ._kept_state_dicts import KeptReferences
 from ._state_dict_places import DEEP, is_state_dict, wrapper
 
 _SNAPSHOT = LazyPattern(r"(?i)(^|_)(best|snapshot|backup|saved|kept|initial|init|early|checkpoint)(_|$)|best")
-"""Names of what is kept of a network as it is at one time."""
+"""Names for the state of a network at a certain time."""
 _BEST = LazyPattern(r"(?i)best|early")
-"""Names of what belongs to the best score so far."""
+"""Names that belong to the best score so far."""
 _ORDERS = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 _ENDINGS = (ast.Break, ast.Return, ast.Raise)
 
@@ -47,7 +47,7 @@ class KeptNetwork(NamedTuple):
 
 
 class KeptByObject(NamedTuple):
-    """An object keeps what `state_dict()` of `model` gives, at `site`, and another method loads it at `use`."""
+    """An object stores the `state_dict()` of `model` at `site`, and another method loads it at `use`."""
 
     site: Site
     place: str
@@ -56,7 +56,7 @@ class KeptByObject(NamedTuple):
 
 
 class KeptNetworks:
-    """Answers about networks that are kept under a second name."""
+    """Answers about networks stored under a second name."""
 
     def __init__(self, model: Model) -> None:
         self.model = model
@@ -76,7 +76,7 @@ class KeptNetworks:
                     yield KeptNetwork(site, self.tree.code(target), self.tree.code(self._source(target) or target), use)
 
     def _is_kept_with_record(self, target: ast.expr) -> bool:
-        """Whether it is bound where a score takes the place of the best one: `if acc > top: top = acc`."""
+        """Whether the assignment is next to one of a new best score: `if acc > top: top = acc`."""
         branch = self.tree.parent(self.tree.statement(target))
         test = branch.test if isinstance(branch, ast.If) else None
         for compared in walk(test) if test is not None else ():
@@ -90,7 +90,7 @@ class KeptNetworks:
         return False
 
     def _use(self, target: ast.Name | ast.Attribute, value: Value, loops: tuple[events.Loop, ...]) -> Site | None:
-        """Where a second name of a network is used after the loop that trains it."""
+        """The use of a network's second name after the loop that trains it."""
         source = self._source(target)
         shared = resolved(value)
         if isinstance(source, ast.Call) and shared.parents:
@@ -117,7 +117,7 @@ class KeptNetworks:
         return value if isinstance(value, (ast.Name, ast.Attribute)) or is_copy else None
 
     def _is_conditional(self, target: ast.AST, loop: ast.AST) -> bool:
-        """Whether a branch of the loop decides, and training goes on after it."""
+        """Whether a branch of the loop decides, and training continues after it."""
         inside = list(takewhile(lambda item: item is not loop, self.tree.ancestors(target)))
         ends = any(isinstance(item, _ENDINGS) for item in self.tree.block(target))
         return any(isinstance(item, ast.If) for item in inside) and not ends
@@ -129,10 +129,10 @@ class KeptNetworks:
         reads = (item for item in walk(loop) if isinstance(item, type(target)) and dotted(item) == dotted(target))
         uses = (item for item in reads if isinstance(getattr(item, "ctx", None), ast.Load))
         calls = (item for use in uses for item in self.tree.ancestors(use) if isinstance(item, ast.Call))
-        return next(calls, None) is not None  # saved at once, or given to something that may copy it
+        return next(calls, None) is not None  # saved immediately, or passed to code that may copy it
 
     def _reads(self, target: ast.Name | ast.Attribute) -> Iterator[ast.expr]:
-        """Where a name is read after its statement in its function, or an attribute anywhere in its class."""
+        """The reads of a name after its statement in its function, or of an attribute anywhere in its class."""
         kind = ast.ClassDef if isinstance(target, ast.Attribute) else SCOPES
         scope = next((item for item in self.tree.ancestors(target) if isinstance(item, kind)), self.tree.module)
         for item in walk(scope):
@@ -142,7 +142,7 @@ class KeptNetworks:
 
 
 class KeptByObjects:
-    """Answers about state dictionaries that an object keeps in an attribute, for a trainer that may be elsewhere."""
+    """Answers about state dictionaries that an object stores in an attribute, for a trainer that may be elsewhere."""
 
     def __init__(self, model: Model) -> None:
         self.tree = model.tree
@@ -160,9 +160,10 @@ class KeptByObjects:
                     yield from self._loaded(target, node, method.owner)
 
     def _is_while_training(self, target: ast.Attribute) -> bool:
-        """Whether steps of an optimizer follow: a comparison or a name speaks of the best, or the file optimizes.
+        """Whether optimizer steps follow.
 
-        What changes weights by `p.data = x` leaves the tensors of a state dictionary what they are.
+        A comparison or a name mentions the best, or the file optimizes. Assignments such as `p.data = x` do not change
+        the tensors of a state dictionary.
         """
         if _BEST.search(target.attr) or FileIndex.of(self.tree).optimizes:
             return True
@@ -170,7 +171,7 @@ class KeptByObjects:
         return any(isinstance(node, ast.Compare) for branch in branches for node in walk(branch.test))
 
     def _target(self, node: ast.expr) -> ast.Attribute | None:
-        """The attribute that keeps a state dictionary, or a dictionary or shallow copy with it."""
+        """The attribute that stores a state dictionary, or a dictionary or shallow copy with it."""
         while (around := wrapper(node, self.tree)) is not None:
             node = around
         statement = self.tree.parent(node)
@@ -178,7 +179,7 @@ class KeptByObjects:
         return target if isinstance(target, ast.Attribute) else None
 
     def _is_never_copied(self, target: ast.Attribute, node: ast.Call, owner: ClassInfo) -> bool:
-        """Whether the attribute is only ever None or this, and its class only loads it or asks whether it is there."""
+        """Whether the attribute is only ever None or this, and its class only loads it or checks that it exists."""
         for item in walk(owner.node):
             if not isinstance(item, ast.Attribute) or item.attr != target.attr or item is target:
                 continue
@@ -200,7 +201,7 @@ class KeptByObjects:
         return isinstance(node, ast.Call) and called_name(node) == "load_state_dict"
 
     def _loaded(self, target: ast.Attribute, node: ast.Call, owner: ClassInfo) -> Iterator[KeptByObject]:
-        """Where another method loads what an attribute keeps into the network that it is of."""
+        """The place in another method that loads an attribute's weights into their own network."""
         assert isinstance(node.func, ast.Attribute)
         model, method = node.func.value, self.definitions.method_around(node)
         for call in walk(owner.node):
@@ -214,7 +215,7 @@ class KeptByObjects:
                 return
 
     def _is_same(self, model: ast.expr, loaded: ast.expr, owner: ClassInfo) -> bool:
-        """Whether two methods mean one network: by one name, or by the parameter that an attribute keeps."""
+        """Whether two methods refer to one network: by one name, or by the parameter that an attribute stores."""
         if not dotted(model) or dotted(model).partition(".")[2] != dotted(loaded).partition(".")[2]:
             return dotted(loaded).startswith("self.") and self._keeps(dotted(loaded)[5:], model, owner)
         return written_alike(model, loaded)

@@ -1,4 +1,4 @@
-"""State dictionaries that are kept by reference across steps, and used after them."""
+"""State dictionaries stored by reference across steps, and used after them."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from torchlint.syntax.python_ast import (
 from ._state_dict_places import DEEP, StateDictPlaces, Store, Unclear, is_state_dict
 
 _SWAPPING = frozenset("apply_shadow average_parameters copy_to swap swap_parameters store restore".split())
-"""Methods that may put other tensors into a model and take them out again, as averages of weights do."""
+"""Methods that may swap other tensors into a model and back, as weight averages do."""
 _ASIDE = LazyPattern(r"optim|sched|scaler|ema|target|teacher|averag|swa|frozen|reference")
-"""Names of what an optimizer that nobody knows may not step."""
+"""Names of models that an unknown optimizer may not step."""
 _FIRST = (0, 1)
 
 
 class KeptReference(NamedTuple):
-    """`place` keeps what `state_dict()` of `model` gives at `site`; it is `verb` (loaded, ...) at `use`."""
+    """`place` stores the `state_dict()` of `model` at `site`; it is `verb` (loaded, ...) at `use`."""
 
     site: Site
     model: str
@@ -44,11 +44,11 @@ class KeptReference(NamedTuple):
     use: Site
     verb: str
     others: tuple[Site, ...]
-    """Where else `state_dict()` is kept in the same place, for instance before the loop."""
+    """Other places that store `state_dict()` under the same name, for instance before the loop."""
 
 
 class KeptReferences:
-    """Answers about state dictionaries that are kept by reference."""
+    """Answers about state dictionaries stored by reference."""
 
     def __init__(self, model: Model) -> None:
         self.model = model
@@ -89,7 +89,7 @@ class KeptReferences:
     # -- the model, and the loop that trains it -----------------------------------------------------
 
     def training_loop(self, trace: Trace, loops: tuple[events.Loop, ...], owner: Value) -> events.Loop | None:
-        """The innermost of some loops in which an optimizer steps on a model that is older than its iterations."""
+        """The innermost loop in which an optimizer steps on a model that is older than its iterations."""
         made_in = {loop for item in inputs_of(with_owners(owner)[-1]) for loop in item.loops}
         for depth in range(len(loops), 0, -1):
             loop = loops[depth - 1]
@@ -99,7 +99,7 @@ class KeptReferences:
         return None
 
     def _steps(self, step: events.Step, owner: Value) -> bool:
-        """Whether a step changes a model: one of an optimizer that the file does not make is taken for the model's."""
+        """Whether a step changes a model; an optimizer from another file counts as the model's."""
         held, complete = self.model.ownership.held_by(resolved(step.optimizer))
         owners = set(inputs_of(owner))
         if any(
@@ -113,12 +113,12 @@ class KeptReferences:
         return not is_made_here and is_module_like(owner) and not is_aside
 
     def _is_another_each_time(self, call: ast.AST | None, loop: ast.AST) -> bool:
-        """Whether the loop binds what holds the model: to a client of many, or to a model that it makes."""
+        """Whether the loop reassigns the owner of the model: one of many clients, or a new model."""
         parts = [call.func, *arguments(call)] if isinstance(call, ast.Call) else []
         return call is None or any(self.binds_anew(part, loop) for part in parts if isinstance(part, ast.Attribute))
 
     def binds_anew(self, owner: ast.expr, loop: ast.AST) -> bool:
-        """Whether a loop binds the variable that something is, or is a part of, to another object."""
+        """Whether a loop assigns another object to the variable that is an expression's value or owner."""
         root = dotted(owner).partition(".")[0]
         names = (item for item in walk(loop) if isinstance(item, ast.Name) and isinstance(item.ctx, ast.Store))
         return any(name.id == root and not self._passes_on(name) for name in names)
@@ -148,7 +148,7 @@ class KeptReferences:
         return " ".join(self.tree.code(item.context_expr) for item in block.items)
 
     def is_for_the_end(self, node: ast.AST, loop: ast.AST) -> bool:
-        """Whether a condition on how far the loop has come decides alone, so that no step may follow."""
+        """Whether a condition on the progress of the loop decides alone, so that no step may follow."""
         targets = set(names_read(loop.target)) if isinstance(loop, (ast.For, ast.AsyncFor)) else set()
         counters = {dotted(item.target) for item in walk(loop) if isinstance(item, ast.AugAssign) and _counts(item)}
         inside = takewhile(lambda item: item is not loop, self.tree.ancestors(node))
@@ -158,7 +158,7 @@ class KeptReferences:
     # -- when it is used ----------------------------------------------------------------------------
 
     def _stale_use(self, trace: Trace, loop: events.Loop, store: Store, owner: Value) -> ast.AST | None:
-        """The first use to which a path leads from the call through a step."""
+        """The first use on a path from the call through a step."""
         arrivals: dict[ast.AST, set[bool | None]] = {}
 
         def transfer(event: events.Event, states: frozenset[bool | None]) -> frozenset[bool | None]:
@@ -187,12 +187,12 @@ class KeptReferences:
 
 
 def _handed(value: Value) -> Iterable[Value]:
-    """What the parameters that an optimizer was made with come from, whatever that is."""
+    """The values behind the parameters of an optimizer."""
     return made_of(value) if isinstance(value, (Optimizer, Parameters, Phi, Container)) else ()
 
 
 def _is_named(method: ast.expr, names: set[str]) -> bool:
-    """Whether a method is called on what has one of these names: `self.model` of `self.model.cpu`."""
+    """Whether a method is called on an object with one of these names: `self.model` of `self.model.cpu`."""
     return isinstance(method, ast.Attribute) and dotted(method.value).rpartition(".")[2] in names
 
 
@@ -207,8 +207,10 @@ def _counts(statement: ast.AugAssign) -> bool:
 
 
 def _asks_for_end(test: ast.expr, targets: set[str], counters: set[str]) -> bool:
-    """Whether a condition is about the number of the iteration alone, and may hold in the last one only:
-    `epoch == epochs - 1`, `step >= steps`."""
+    """Whether a condition depends only on the iteration number, and may hold in the last one only.
+
+    Examples are `epoch == epochs - 1` and `step >= steps`.
+    """
     if isinstance(test, ast.BoolOp):
         return all(_asks_for_end(item, targets, counters) for item in test.values)
     if not isinstance(test, ast.Compare) or any(isinstance(item, ast.Mod) for item in walk(test)):

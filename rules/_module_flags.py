@@ -1,4 +1,4 @@
-"""Flags of tensors that a program sets on a module, to which they mean nothing."""
+"""Tensor flags that a program sets on a module, where they have no effect."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _FLAG = "requires_grad"
 
 
 class FlagOfModule(NamedTuple):
-    """The assignment at `site` sets a flag of tensors on `module`, whose parameters do not heed it."""
+    """The assignment at `site` sets a tensor flag on `module`, whose parameters ignore it."""
 
     site: Site
     module: str
@@ -41,7 +41,7 @@ class ModuleFlags:
                     yield target
 
     def _is_asked_for(self, target: ast.Attribute, kind: ClassInfo | str) -> bool:
-        """Whether the class of the module knows the flag, or something here reads it of a module."""
+        """Whether the class of the module defines the flag, or code here reads it from a module."""
         infos = (
             [item for item in kind.ancestors() if isinstance(item, ClassInfo)] if isinstance(kind, ClassInfo) else []
         )
@@ -55,7 +55,7 @@ class ModuleFlags:
         return any(_FLAG in self.tree.code(call) for call in calls)
 
     def _is_frozen_beside(self, target: ast.Attribute) -> bool:
-        """Whether its function freezes the parameters of the same module, or of the whole, in a way that works."""
+        """Whether its function also freezes the parameters of the module, or of its owner, correctly."""
         whole = f"{dotted(self.modules.source(target.value))}."
         function = self.tree.function_around(target) or self.tree.module
         for node in walk(function):

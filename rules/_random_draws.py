@@ -1,4 +1,4 @@
-"""Draws from the global generators of random numbers, and the statements of a script that surely run."""
+"""Draws from the global random generators, and the statements of a script that surely run."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ _WEIGHTS = stateful_modules.WEIGHTED - {"PReLU"}
 _LOADS = LazyPattern(
     r"load_state_dict|from_pretrained|load_from_checkpoint|load_weights|load_model|[\"']meta[\"']|to_empty"
 )
-"""What gives layers other weights than those that were drawn."""
+"""Calls that replace the drawn weights of layers."""
 _MEANT = LazyPattern(
     r"seed|port\b|port_|uuid|suffix|salt|dummy|example_input|sleep|export|trace|summary|profile|flops|macs|add_graph"
     r"|benchmark|warm|run_?name|_id\b"
 )
-"""Where drawn numbers go if they are meant to differ, or do not matter: to a seed, a port, the trace of a model."""
+"""Uses of drawn numbers whose value does not matter or should differ: a seed, a port, a model trace."""
 _REPEATS = (*LOOPS, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _STARTS = frozenset(("spawn", "run", "Fire", "start_processes"))
-"""Functions that call the one that they are given first."""
+"""Functions that call their first argument."""
 
 
 class Draws:
-    """What a script draws from the global generators, by the text of the program."""
+    """Draws of a script from the global generators, found in the text of the program."""
 
     def __init__(self, definitions: Definitions) -> None:
         self._definitions = definitions
@@ -37,7 +37,7 @@ class Draws:
         self._loads_weights = bool(_LOADS.search(self._tree.source.text))
 
     def generator(self, call: ast.Call) -> str | None:
-        """The global generator that a call surely draws from, for something whose numbers matter."""
+        """The global generator that a call surely draws from, if the drawn numbers matter."""
         name = names.imported(call.func, self._definitions)
         module, _, last = name.rpartition(".")
         if module == "random" and last in randomness.DRAWING_FROM_PYTHON:
@@ -65,7 +65,7 @@ class Draws:
         return name in randomness.DRAWING_FROM_TORCH or is_method
 
     def _may_be_any_number(self, call: ast.Call) -> bool:
-        """Whether what is drawn is meant to be another one in each run, or only has the right shape."""
+        """Whether the drawn number should differ in each run, or only its shape matters."""
         for node in self._tree.ancestors(call):
             words = []
             if isinstance(node, ast.Call):
@@ -82,7 +82,7 @@ class Draws:
         return False
 
     def _is_switched_off(self, call: ast.Call) -> bool:
-        """Whether a call is under a flag of its function that is off by default, and that nobody names."""
+        """Whether a call is under a flag of its function that is off by default and that no call sets."""
         function = self._definitions.function_around(call)
         defaults = defaults_of(function.node) if function is not None else {}
         off = {name for name, value in defaults.items() if is_literal(value, False) or is_literal(value, None)}
@@ -95,18 +95,18 @@ class Draws:
 
     @cached_property
     def _named(self) -> set[str]:
-        """The parameters that calls name."""
+        """The parameter names that calls use as keywords."""
         return {str(item.arg) for item in self._tree.of_type(ast.keyword)}
 
 
 class Reached:
-    """What runs when a script does: the statements of the module, and functions and methods that are called there."""
+    """The code that a script runs: the module's statements, and the functions and methods that they call."""
 
     def __init__(self, definitions: Definitions) -> None:
         self._definitions = definitions
         self._made: set[ClassInfo] = set()
         self._methods: set[str] = set()
-        """Names that are called as methods of something that is not known."""
+        """Names of methods called on unknown objects."""
         self.scopes: dict[ast.AST, None] = {definitions.tree.module: None}
         self.calls: list[ast.Call] = []
         self._follow()
@@ -149,7 +149,7 @@ class Reached:
                     yield method
 
     def is_repeated(self, call: ast.Call) -> bool:
-        """Whether a call stands in a loop, or the function that it is in is called in one."""
+        """Whether a call is in a loop, or a loop calls the function that contains it."""
         pending: list[ast.AST] = [call]
         seen: set[FunctionInfo] = set()
         while pending:

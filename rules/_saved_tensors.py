@@ -1,4 +1,4 @@
-"""Tensors that autograd has saved, and that are changed in place before their backward."""
+"""Tensors that autograd saved, and that are changed in place before their backward."""
 
 from __future__ import annotations
 
@@ -40,16 +40,16 @@ from torchlint.pytorch.naming import CACHE, INFERENCE, SEARCHING, TRAINING
 from torchlint.syntax.python_ast import FUNCTIONS, dotted, is_literal, walk
 
 _FOLDING = frozenset("Linear MultiheadAttention LSTM GRU RNN".split())
-"""Modules that fold the dimensions of their input for a matrix product: what lies in another order is copied."""
+"""Modules that fold their input's dimensions for a matrix product; a different memory order forces a copy."""
 _REORDERING = frozenset("transpose permute swapaxes swapdims movedim moveaxis".split())
 _RELU_KEEPS_RESULT = (1, 10)
-"""Here the gradient of `relu` is computed of its result; in 1.7 and before it was of its input."""
+"""The release since which the gradient of `relu` uses its result; up to 1.7 it uses its input."""
 _SEVERAL = "tensors"
 """The parameter of an operator that multiplies any number of tensors: `einsum`, `multi_dot`."""
 
 
 class SavedTensorChanged(NamedTuple):
-    """`mutate` changes a tensor that `saver` kept for backward; `silent` where PyTorch does not notice."""
+    """`mutate` changes a tensor that `saver` saved for backward; `silent` where PyTorch does not notice."""
 
     mutate: Mutate
     saver: Event
@@ -59,12 +59,12 @@ class SavedTensorChanged(NamedTuple):
 
     @property
     def certain(self) -> bool:
-        """Whether no condition stands before the save or the change."""
+        """Whether no condition precedes the save or the change."""
         return not self.mutate.path and not self.saver.path
 
 
 class _Save(NamedTuple):
-    """A value that an operator or a module keeps for backward."""
+    """A value that an operator or a module saves for backward."""
 
     number: int
     """In flow order."""
@@ -74,7 +74,7 @@ class _Save(NamedTuple):
 
 
 class SavedTensors:
-    """Answers about changes of what autograd has saved."""
+    """Answers about changes of tensors that autograd saved."""
 
     def __init__(self, model: Model) -> None:
         self.program = model.program
@@ -84,7 +84,7 @@ class SavedTensors:
         self._known_origins: dict[Value, list[Value]] = {}
 
     def changed(self) -> Iterator[SavedTensorChanged]:
-        """Changes in place between a save and the backward pass that needs it."""
+        """In-place changes between a save and the backward pass that needs it."""
         for trace in self.program.traces:
             mutations = trace.of(Mutate)
             if not mutations:
@@ -96,7 +96,7 @@ class SavedTensors:
                     yield found
 
     def _saves(self, trace: Trace) -> dict[Value, list[_Save]]:
-        """What operators and modules keep for backward, by what each may have its storage from."""
+        """The saved values of operators and modules, by the values that may own their storage."""
         found: dict[Value, list[_Save]] = {}
         kept = ((saver, *save) for saver in trace.of_kinds(Compute, Mutate) for save in self._saved(saver))
         for number, (saver, saved, is_result) in enumerate(kept):
@@ -116,13 +116,13 @@ class SavedTensors:
         return None
 
     def _meets(self, mutate: Mutate, saver: Event, saved: Value) -> bool:
-        """Whether a change is one of a tensor that the program has made, after it was saved."""
+        """Whether a change modifies a tensor of the program after it was saved."""
         both = self._storages(mutate.target) & self._storages(saved)
         if not both:
             return False
 
         def left(phi: Phi) -> bool:
-            """Whether a value is of one iteration of a loop that is over, and the other need not be of the same."""
+            """Whether a value belongs to a finished loop iteration, and the other may belong to another one."""
             return (
                 phi not in both and bool(phi.arms) and not (set(saver.loops) & set(mutate.loops)).issuperset(phi.loops)
             )
@@ -133,7 +133,7 @@ class SavedTensors:
         return any(map(_is_made, shared)) and self._before(saver, saved, mutate, changed, shared)
 
     def _storages(self, value: Value) -> frozenset[Value]:
-        """The storages of a value on any path, worked out once."""
+        """The storages of a value on any path; cached."""
         known = self._known_storages.get(value)
         if known is None:
             base = value.base if isinstance(value, Tensor) else None
@@ -143,7 +143,7 @@ class SavedTensors:
         return known
 
     def _origins(self, value: Value) -> list[Value]:
-        """Those of the storages of a value that are no others' parts: two values share one if they share these."""
+        """The storages of a value that are not parts of others: two values share memory if they share these."""
         found = self._known_origins.get(value)
         if found is None:
             whole = self._storages(value)
@@ -152,7 +152,7 @@ class SavedTensors:
         return found
 
     def _is_inference(self, event: Event) -> bool:
-        """Whether a condition on an event, or the name of a function around it or its callers, speaks of inference."""
+        """Whether a condition on an event, or the name of a surrounding function or caller, means inference."""
         tree = self.program.tree
         ways = [(branch, arm == 0) for branch, arm in event.path]
         ways += [(branch, arm != 0) for branch, arm in event.passed]
@@ -164,7 +164,7 @@ class SavedTensors:
         return any(isinstance(item, FUNCTIONS) and INFERENCE.search(item.name) for item in around)
 
     def _is_given_without_gradients(self, trace: Trace, event: Event) -> bool:
-        """Whether a `forward` gets here only with a parameter that its callers give with gradients off alone."""
+        """Whether a `forward` gets here only with a parameter that callers pass with gradients off."""
         calls = self.program.observations.forward_calls.get(trace.root, []) if trace.root is not None else []
         for branch, arm in event.path if calls else ():
             node = self.program.tree.node(branch.site) if isinstance(branch, Branch) else None
@@ -175,9 +175,9 @@ class SavedTensors:
         return False
 
     def _before(self, saver: Event, saved: Value, mutate: Mutate, changed: set[Value], shared: set[Value]) -> bool:
-        """Whether the save precedes the change: in one pass, or in the iteration before."""
+        """Whether the save precedes the change: in one pass, or in the previous iteration."""
         if saver.order < mutate.order:
-            # what this iteration has made is not what the saver had from the one before
+            # a value of this iteration is not the one saved in the previous iteration
             now, then = (storages(value, carried=False) for value in (mutate.target, saved))
             return any(
                 item not in now or (item in then and not saver.order < item.order < mutate.order)
@@ -188,7 +188,7 @@ class SavedTensors:
         return bool(loops) and bool(owners) and all(loops.isdisjoint(item.loops) for item in owners)
 
     def _saved(self, saver: Event) -> Iterator[tuple[Value, bool]]:
-        """The values an operator or module keeps for backward, and whether it is its result."""
+        """The values that an operator or module saves for backward, and whether it is its result."""
         if isinstance(saver, Mutate):
             result, operator, inputs = saver.result, saver.how.rstrip("_"), (saver.target, *saver.by)
             if saver.how[:1].isupper():
@@ -218,14 +218,14 @@ class SavedTensors:
                     yield values[item], False
 
     def _is_of_old_relu(self, operator: str, result: Value) -> bool:
-        """Whether a `relu` is that of a release that keeps its input, which nothing of the program has."""
+        """Whether a `relu` belongs to a release that saves its input, which no tensor of the program shares."""
         if self._torch.highest >= _RELU_KEEPS_RESULT:
             return False
         module = resolved(result.parents[0]) if isinstance(result, ModuleOutput) else None
         return operator == "relu" or (isinstance(module, Module) and _last_layer(module) == "ReLU")
 
     def _saved_of_several(self, given: Iterable[Value]) -> Iterator[tuple[Value, bool]]:
-        """Of operands that are multiplied, one by one or in a list, each that the gradient of another one needs."""
+        """The multiplied operands, separate or in a list, that another operand's gradient needs."""
         lists = (item.elements() if isinstance(item, Container) else [item] for item in map(resolved, given))
         operands = [item for several in lists for item in several]
         tracked = [self.tracking.tracked(item) is Answer.YES for item in operands]
@@ -247,7 +247,7 @@ class SavedTensors:
                 yield inputs[0], False
 
     def _needed(self, trace: Trace, saver: Event, mutate: Mutate) -> bool:
-        """Whether a backward pass after the change goes through the operator that saved."""
+        """Whether a backward pass after the change runs through the operator that saved."""
         result = saver.value if isinstance(saver, Compute) else saver.result if isinstance(saver, Mutate) else None
         assert result is not None
         loops = set(saver.loops) & set(mutate.loops) if saver.order > mutate.order else set()
@@ -258,15 +258,17 @@ class SavedTensors:
                 if _is_between(event, saver, mutate) and not apart(event, mutate):
                     if event.keeps_graph is False:
                         return False
-                    again -= set(saver.loops)  # in the next iteration it goes through what is saved then
+                    again -= set(saver.loops)  # in the next iteration it uses new saved tensors
                 needed = needed or event.order > mutate.order or bool(again)
             elif isinstance(event, Returned) and self._may_go_backward_elsewhere(trace):
                 needed = needed or self._reaches(event.value, result, loops)
         return needed
 
     def _reaches(self, outputs: Value, result: Value, loops: set[Loop]) -> bool:
-        """Whether a pass from a value goes through a result; with `loops`, one of an iteration before the last, which
-        these carry on, or put in a list."""
+        """Whether a pass from a value runs through a result.
+
+        With `loops`, also one of an earlier iteration, which these carry on or put in a list.
+        """
         graph = self.tracking.pass_through(outputs)
         if result not in graph or not loops:
             return result in graph
@@ -275,14 +277,14 @@ class SavedTensors:
         return any(result in self.tracking.pass_through(item) for item in (*ends, *kept))
 
     def _may_go_backward_elsewhere(self, trace: Trace) -> bool:
-        """Whether those that a function returns to may go backward; tests are theirs, and would do so here."""
+        """Whether callers of a function may go backward; tests are callers too, and would do so here."""
         if trace.root is None or _no_grad_root(trace) or SEARCHING.search(trace.root.name):
             return False
         return bool(self.program.observations.backwards) or not self.program.is_test
 
 
 def _is_between(backward: Backward, saver: Event, mutate: Mutate) -> bool:
-    """Whether a backward pass comes after a save and before the change, which may be one of the next iteration."""
+    """Whether a backward pass comes after a save and before the change, which may be in the next iteration."""
     if saver.order < mutate.order:
         return saver.order < backward.order < mutate.order
     around = set(saver.loops) & set(mutate.loops) & set(backward.loops)
@@ -290,7 +292,7 @@ def _is_between(backward: Backward, saver: Event, mutate: Mutate) -> bool:
 
 
 def _owners(values: Iterable[Value]) -> list[Value]:
-    """Those of the values that have a storage of their own."""
+    """The values that own their storage."""
     return [item for item in values if not (isinstance(item, Tensor) and item.base is not None)]
 
 
@@ -302,7 +304,7 @@ def _is_made(value: Value) -> bool:
 
 
 def _form(operator: str, inputs: tuple[Value, ...]) -> str:
-    """The key of an operator's form in the table: `max(x)`, `max(x, dim)` and `max(x, y)` save differently."""
+    """The table key for an operator's signature: `max(x)`, `max(x, dim)` and `max(x, y)` save differently."""
     if len(inputs) > 1:
         form = f"{operator}.dim" if isinstance(inputs[1], Plain) else f"{operator}.other"
         if form in OPERATORS:
@@ -311,7 +313,7 @@ def _form(operator: str, inputs: tuple[Value, ...]) -> str:
 
 
 def _is_reordered(value: Value) -> bool:
-    """Whether a tensor is a view with its dimensions in another order."""
+    """Whether a tensor is a view with permuted dimensions."""
     value = resolved(value)
     return isinstance(value, Tensor) and value.op in _REORDERING
 
@@ -327,7 +329,7 @@ def _operator(saver: Event) -> str:
 
 
 def _last_layer(module: Module) -> str:
-    """The class of a module, or of the last one of a `Sequential`."""
+    """The class of a module, or of the last layer of a `Sequential`."""
     while module.name.endswith(".Sequential") and module.info is None and module.parents:
         if module.has_use("pop", "__setitem__", "[:]"):
             break
@@ -346,8 +348,10 @@ def _asked_for(test: ast.expr) -> str:
 
 
 def _speaks_of_inference(test: ast.expr, holds: bool) -> bool:
-    """Whether nothing trains where a condition holds, or where it does not: `not self.training`, and by their names
-    `inference_params is not None`, `infer` and `cache is not None`."""
+    """Whether nothing trains in one branch of a condition.
+
+    Examples are `not self.training`, and by name `inference_params is not None`, `infer` and `cache is not None`.
+    """
     if isinstance(test, ast.UnaryOp):
         return isinstance(test.op, ast.Not) and _speaks_of_inference(test.operand, not holds)
     if isinstance(test, ast.BoolOp):
@@ -363,7 +367,7 @@ def _speaks_of_inference(test: ast.expr, holds: bool) -> bool:
 
 
 def _is_silent(target: Value) -> bool:
-    """Whether the change goes past the version counter: through `.data` or NumPy."""
+    """Whether the change bypasses the version counter: through `.data` or NumPy."""
     while isinstance(target, Tensor) and target.base is not None:
         if target.op in (operators.DATA, operators.NUMPY):
             return True

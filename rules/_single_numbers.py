@@ -18,18 +18,18 @@ _JOINING = frozenset("add sub mul div".split())
 
 
 class SingleNumbers:
-    """Says of tensors whether they surely have no dimension."""
+    """Says whether a tensor certainly has no dimension."""
 
     def __init__(self, tree: PythonTree, backwards: Collection[values.Value]) -> None:
-        """`backwards` are the losses that backward passes begin at."""
+        """Stores the syntax tree and `backwards`, the losses on which the program calls `backward`."""
         self._tree = tree
         self._backwards = frozenset(backwards)
 
     def holds(self, value: values.Value, seen: frozenset[values.Value] = frozenset()) -> bool:
-        """Whether a value is surely a tensor without dimensions."""
+        """Whether a value certainly is a tensor without dimensions."""
         value = values.resolved(value)
         if value in seen:
-            return True  # around a loop: what the other inputs say
+            return True  # a loop: the other inputs decide
         seen |= {value}
         if value in self._backwards:
             return True
@@ -51,7 +51,7 @@ class SingleNumbers:
         return all(self.holds(item, seen) for item in values.inputs_of(value))
 
     def _is_joined(self, value: values.Tensor, seen: frozenset[values.Value]) -> bool:
-        """Whether numbers, one of them a tensor, are added up or multiplied."""
+        """Whether code adds or multiplies numbers, one of them a tensor."""
         tensors = [item for item in value.parents if kinds.is_number(item) is not values.Answer.YES]
         return bool(tensors) and all(self.holds(item, seen) for item in tensors)
 
@@ -61,12 +61,12 @@ class SingleNumbers:
         return module.name.rpartition(".")[2] in losses.FUNCTIONS and self._reduces(module.site)
 
     def _is_reduction(self, value: values.Tensor) -> bool:
-        """Whether nothing at the call says which dimensions; `max(a, b)` may also be Python's."""
+        """Whether the call names no dimensions; `max(a, b)` may also be Python's."""
         node = self._tree.node(value.site)
         return isinstance(node, ast.Call) and not any(item.arg is None for item in node.keywords)
 
     def _reduces(self, site: Site | None) -> bool:
-        """Whether the call of a loss, or of its class, asks for no other reduction than a number's."""
+        """Whether the call of a loss, or of its class, requests no reduction other than to a number."""
         node = self._tree.node(site)
         if not isinstance(node, ast.Call) or any(isinstance(item, ast.Starred) for item in node.args):
             return False

@@ -1,4 +1,4 @@
-"""Where state dictionaries are kept by reference, and what is done with them there."""
+"""Places that store state dictionaries by reference, and their uses."""
 
 from __future__ import annotations
 
@@ -12,45 +12,45 @@ from torchlint.syntax.python_ast import FUNCTIONS, called_name, dotted, names_re
 from torchlint.syntax.python_tree import PythonTree
 
 _SHALLOW = frozenset({"dict", "OrderedDict", "copy", "items"})
-"""Calls that give the same tensors as they are given."""
+"""Calls that return the same tensors as their input."""
 DEEP = frozenset({"deepcopy", "clone", "copy_", "pickle", "dumps"})
 _READING = frozenset({"print", "len", "isinstance", "type", "id", "info", "debug"})
-"""Calls that leave what they are handed as it is."""
+"""Calls that do not change their arguments."""
 _LOOKED_INTO = frozenset({"items", "values", "update", "pop", "popitem", "clear", "setdefault"})
-"""Methods of a dictionary with which its values may be replaced, one by one."""
+"""Methods of a dictionary through which code may replace its values one by one."""
 _SAME_TENSOR = frozenset({"detach", "data"})
 
 
 class Unclear(Exception):
-    """Something may copy what is kept, or replace it."""
+    """Some code may copy or replace the stored tensors."""
 
 
 @dataclass
 class Store:
-    """A call of `state_dict()`, and the places that keep what it gives."""
+    """A call of `state_dict()`, and the places that store its result."""
 
     node: ast.Call
     loop: ast.AST
     scope: ast.AST
     places: list[str] = field(default_factory=list)
     others: set[ast.AST] = field(default_factory=set)
-    """Other calls of `state_dict()` that are kept in the same places."""
+    """Other calls of `state_dict()` stored in the same places."""
     uses: dict[ast.AST, str] = field(default_factory=dict)
     aliases: set[ast.AST] = field(default_factory=set)
     """The values of the statements that store it."""
     is_one_of_many: bool = False
-    """Whether each iteration stores at an index of its own, and leaves there what the others have stored."""
+    """Whether each iteration stores at its own index, and keeps the entries of the others."""
 
 
 class StateDictPlaces:
-    """Finds the places that keep a state dictionary, by reading the program around the call."""
+    """Finds the places that store a state dictionary, from the code around the call."""
 
     def __init__(self, model: Model) -> None:
         self.tree = model.tree
         self.definitions = model.definitions
 
     def store(self, node: ast.Call, loop: ast.AST) -> Store | None:
-        """The places that keep a state dictionary, and their uses; None where it is kept nowhere."""
+        """The places that store a state dictionary, and their uses; None where nothing stores it."""
         target, value = self._target(node)
         place = _place(target)
         if target is None or not place:
@@ -61,13 +61,13 @@ class StateDictPlaces:
         if store.scope is self.tree.module and self.definitions.function_around(node) is not None:
             return None
         if isinstance(loop, ast.While) and place in names_read(loop.test):
-            return None  # what is kept ends the loop
+            return None  # the stored value ends the loop
         if value is not None:
             store.aliases.add(value)
         if isinstance(loop, (ast.For, ast.AsyncFor)) and isinstance(target, ast.Subscript):
             store.is_one_of_many = not names_read(loop.target).isdisjoint(names_read(target.slice))
         store.places.append(place)
-        for place in store.places:  # grows with the names that it is given
+        for place in store.places:  # this list grows with new names
             for mention in self._mentions(place, store.scope):
                 self._look_at(mention, place, store)
         if isinstance(store.scope, ast.ClassDef) and place.startswith("self."):
@@ -75,7 +75,7 @@ class StateDictPlaces:
         return store
 
     def _look_outside(self, attribute: str, owner: ast.ClassDef, store: Store) -> None:
-        """Look at an attribute where objects of its class have names: `stopper.best` of `stopper = Stopper()`."""
+        """Check an attribute where objects of its class have names: `stopper.best` of `stopper = Stopper()`."""
         calls = (item for item in self.tree.of_type(ast.Assign) if isinstance(item.value, ast.Call))
         made = (item.targets for item in calls if called_name(item.value) == owner.name)
         places = {f"{dotted(target)}.{attribute}" for targets in made for target in targets if dotted(target)}
@@ -84,7 +84,7 @@ class StateDictPlaces:
                 self._look_at(mention, place, store)
 
     def _scope(self, place: str, node: ast.AST) -> ast.AST:
-        """What holds all that is done with a place: the class of an attribute, the function of a variable."""
+        """The scope of all uses of a place: the class of an attribute, the function of a variable."""
         kinds: tuple[type[ast.AST], ...] = (ast.ClassDef,) if place.startswith("self.") else (*FUNCTIONS, ast.Lambda)
         return next((item for item in self.tree.ancestors(node) if isinstance(item, kinds)), self.tree.module)
 
@@ -96,7 +96,7 @@ class StateDictPlaces:
                 yield item
 
     def _target(self, node: ast.expr) -> tuple[ast.expr | None, ast.expr | None]:
-        """What an expression is assigned to, perhaps in a dictionary or a shallow copy; and what is assigned."""
+        """The assignment target of an expression, possibly in a dictionary or a shallow copy, with its value."""
         while True:
             parent = self.tree.parent(node)
             if isinstance(parent, (ast.Assign, ast.AnnAssign)):
@@ -120,7 +120,7 @@ class StateDictPlaces:
     # -- what is done with it -----------------------------------------------------------------------
 
     def _look_at(self, mention: ast.expr, place: str, store: Store) -> None:
-        """Note a use or another name; raise where it is copied, or the place gets something else."""
+        """Record a use or another name; raise where the code copies it or reassigns the place."""
         node: ast.expr = mention
         parent = self.tree.parent(node)
         if self._is_bound_anew(mention, place, store):
@@ -141,7 +141,7 @@ class StateDictPlaces:
         self._follow(node, store)
 
     def _is_bound_anew(self, mention: ast.expr, place: str, store: Store) -> bool:
-        """Whether a name is read behind the loop, and gets something else between."""
+        """Whether a name is read after the loop, and reassigned in between."""
         statement = self.tree.statement(mention)
         if self.is_in_loop(mention, store) or isinstance(getattr(mention, "ctx", None), ast.Store):
             return False
@@ -152,7 +152,7 @@ class StateDictPlaces:
         return any(dotted(target) == place for item in behind for target in item.targets)
 
     def _follow(self, node: ast.expr, store: Store) -> None:
-        """Note what an expression that holds the kept tensors is used for."""
+        """Record the uses of an expression that holds the stored tensors."""
         while True:
             parent = self.tree.parent(node)
             if isinstance(parent, ast.Call) and node in parent.args:
@@ -206,7 +206,7 @@ class StateDictPlaces:
         return not calls.isdisjoint(DEEP) or place in names_read(value)
 
     def value_for(self, target: ast.expr) -> ast.expr | None:
-        """What a statement assigns to a target; None where that is not written there."""
+        """The value that a statement assigns to a target; None where it is not explicit."""
         parent = self.tree.parent(target)
         if isinstance(parent, (ast.Assign, ast.AnnAssign)):
             return parent.value
@@ -217,18 +217,18 @@ class StateDictPlaces:
         return None
 
     def _is_before(self, target: ast.expr, store: Store) -> bool:
-        """Whether a place gets something before the loop begins: not in it, and not after it."""
+        """Whether a place is assigned before the loop: not in it, and not after it."""
         function, around = (self.definitions.function_around(item) for item in (target, store.loop))
         if function is around:
             return site_of(target).line < site_of(store.loop).line
         return function is not None and function.name == "__init__"
 
     def _is_stored_at(self, subscript: ast.Subscript, store: Store) -> bool:
-        """Whether the state dictionary is stored at an index, as of a fold."""
+        """Whether the state dictionary is stored at an index, such as that of a fold."""
         return isinstance(subscript.ctx, ast.Store) and self.value_for(subscript) in store.aliases
 
     def is_in_loop(self, node: ast.AST, store: Store) -> bool:
-        """Whether a node is run in the loop, as far as its name or place says."""
+        """Whether a node runs in the loop, as far as its name or place shows."""
         if store.loop in self.tree.ancestors(node):
             return True
         function = self.definitions.function_around(node)
@@ -241,7 +241,7 @@ class StateDictPlaces:
         around = self.definitions.function_around(node)
         is_within = around is self.definitions.function_around(loop)
         found = [loop] if around is None or is_within else [loop, around.node]
-        for region in found:  # grows with what is called there
+        for region in found:  # this list grows with the called functions
             names = {called_name(item) for item in walk(region) if isinstance(item, ast.Call)}
             called = [function for name in sorted(names) for function in self._functions.get(name, ())]
             found += [function for function in dict.fromkeys(called) if function not in found]
@@ -279,7 +279,7 @@ def wrapper(node: ast.expr, tree: PythonTree) -> ast.expr | None:
 
 
 def _place(target: ast.expr | None) -> str:
-    """The variable or attribute that a target is, or is an entry of."""
+    """The variable or attribute that a target is, or whose entry it is."""
     while isinstance(target, ast.Subscript):
         target = target.value
     return dotted(target)

@@ -1,4 +1,4 @@
-"""Files that try out a network which they define, before anything has trained it."""
+"""Files that try out their own untrained network."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PREPARING = LazyPattern(r"load|fit|train|learn|restore|resume|init")
 
 
 def only_tries_out(model: Model, trace: program.Trace, module: values.Value) -> bool:
-    """Whether a file runs the network that it defines as it is made: nothing has trained it, or loaded weights."""
+    """Whether a file runs its own network untrained: nothing has trained it, or loaded weights."""
     network = values.resolved(module)
     info = network.info if isinstance(network, values.Module) else None
     if trace.root is not None or info is None or info.definitions is not model.definitions:
@@ -29,7 +29,7 @@ def only_tries_out(model: Model, trace: program.Trace, module: values.Value) -> 
 
 
 def _is_own_figure(call: events.Call, network: values.Value, node: ast.AST) -> bool:
-    """Whether a method of a network is called that neither trains nor loads it, by its name: `net.loss(batch)`."""
+    """Whether the code calls a network's method that neither trains nor loads it, by name: `net.loss(batch)`."""
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
         return False
     is_own = values.resolved(call.value.parents[0]) is network

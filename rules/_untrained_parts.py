@@ -1,4 +1,4 @@
-"""Parts of modules that run with gradients off wherever they run, though an optimizer steps on them."""
+"""Parts of modules that always run with gradients off, though an optimizer holds them."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ _FROM_A_FILE = LazyPattern(
     rb"load_state_dict[ \t]*\((?![\w.]+\.state_dict\(\)[ \t]*[,)])"
     rb"|pretrained|torch\.hub|load_model|load_checkpoint|safetensors"
 )
-"""Weights that come from elsewhere: not those of another network of the program."""
+"""Weights from elsewhere, not from another network of the program."""
 
 
 class UntrainedPart(NamedTuple):
-    """What the part `name` of a module computes is needed for a loss, and only ever with gradients off: by `switch`."""
+    """A loss needs the output of the part `name`, but it always runs with gradients off, because of `switch`."""
 
     use: Site
     name: str
@@ -49,7 +49,7 @@ class UntrainedPart(NamedTuple):
 
 
 class UntrainedParts:
-    """Asks the `forward` of each module that a loss comes from, of the file or of another that it imports."""
+    """Analyzes the `forward` of each module behind a loss, in the file or in one that it imports."""
 
     def __init__(self, model: Model) -> None:
         self.model = model
@@ -57,7 +57,7 @@ class UntrainedParts:
         self.program = model.program
 
     def answers(self) -> Iterator[UntrainedPart]:
-        """For each place that switches gradients off the first part, with the first step that should train it."""
+        """For each place that switches gradients off, the first part, with the first step that should train it."""
         done: set[Site] = set()
         for trace in self.program.traces:
             for step in trace.of(Step):
@@ -71,7 +71,7 @@ class UntrainedParts:
                         yield answer
 
     def _behind(self, step: Step, held: set[Value], graph: set[Value]) -> Iterator[UntrainedPart]:
-        """The parts of modules behind the losses of a step, by what the optimizer holds: each of them, or the whole."""
+        """The parts of modules behind the losses of a step that the optimizer holds, separately or as a whole."""
         stack = [(value, False) for value in graph]
         seen: set[tuple[ClassInfo, bool]] = set()
         while stack:
@@ -96,7 +96,7 @@ class UntrainedParts:
                     yield answer
 
     def _beside(self, step: Step, held: set[Value], graph: set[Value]) -> Iterator[UntrainedPart]:
-        """The parts of a module that are run by themselves, without gradients, for another part that learns."""
+        """The parts of a module that run separately, without gradients, for another part that learns."""
         for whole in sorted(held - self._learning, key=lambda module: module.order):
             if not isinstance(whole, Module) or whole.info is None or self._may_stand_still(whole):
                 continue
@@ -112,7 +112,7 @@ class UntrainedParts:
                     yield answer
 
     def _is_of(self, mention: ast.Attribute, info: ClassInfo) -> bool:
-        """Whether an attribute is mentioned in the class that has it, or is the own one of another class altogether."""
+        """Whether an attribute is used in the class that owns it, or belongs to an unrelated class."""
         method = self.program.definitions_of(mention).method_around(mention)
         if method is None or method.owner is None or method.owner is info:
             return method is not None and method.owner is info
@@ -127,14 +127,14 @@ class UntrainedParts:
         return {module for module in ran if module is not None}
 
     def _graph(self, step: Step, trace: Trace) -> set[Value]:
-        """What the losses are computed of that go backward in the iteration of a step."""
+        """The graph of the losses that go backward in the iteration of a step."""
         losses = (backward.loss for backward in trace.backwards_of(step))
         return {value for loss in losses for value in self.model.tracking.pass_through(loss)}
 
     def _meant_to_learn(
         self, info: ClassInfo, held: set[Value], is_held: bool, done: set[ClassInfo]
     ) -> Iterator[tuple[str, Value]]:
-        """The parts of a module that an optimizer is to train, and theirs: it may call methods of these."""
+        """The parts of a module that an optimizer should train, with their parts, whose methods it may call."""
         done.add(info)
         for name, part in self.program.attributes_of(info).items():
             if part in held or (is_held and self._is_meant_to_learn(name, part)):
@@ -146,7 +146,7 @@ class UntrainedParts:
     def _untrained(
         self, name: str, uses: list[Tensor], mentions: Iterable[ast.Attribute], step: Step
     ) -> UntrainedPart | None:
-        """Whether a part is used, and each use and mention of it is without gradients."""
+        """Whether a part is used, and always without gradients."""
         sites = [use.site for use in uses if use.mode is api.GradMode.OFF and use.site is not None]
         if not sites or len(sites) < len(uses) or not all(map(self._teaches_nothing, mentions)):
             return None
@@ -155,7 +155,7 @@ class UntrainedParts:
         return UntrainedPart(use, name, step, _reached_by(switch, use)) if switch is not None else None
 
     def _may_stand_still(self, whole: Module) -> bool:
-        """Whether some parameters of a module may be frozen: where this is seen, or by functions that nobody called."""
+        """Whether some parameters of a module may be frozen, visibly or by functions that the file never calls."""
         return self.model.frozen.may_be_partly(whole) or self._is_said_unseen
 
     @cached_property
@@ -163,19 +163,19 @@ class UntrainedParts:
         return any(map(self._says_unseen, self.program.files.values()))
 
     def _says_unseen(self, definitions: Definitions) -> bool:
-        """Whether a method, or a function that was not interpreted, says what requires gradients."""
+        """Whether a method or function that torchlint did not interpret sets which tensors require gradients."""
         around = filter(None, map(definitions.function_around, sayings(definitions.tree)))
         return any(info.owner is not None or info not in self.program.observations.interpreted for info in around)
 
     def _is_meant_to_learn(self, name: str, part: Value) -> bool:
-        """Whether a part that an optimizer holds with all others is made here, and not to stand still by its name."""
+        """Whether a part that an optimizer holds is created here, and its name does not suggest freezing."""
         stands_still = naming.STANDING_STILL.search(name) or any(
             _FROM_A_FILE.search(tree.source.code) for tree in self.program.files
         )
         return not stands_still and has_parameters(part) and self._is_new(part)
 
     def _is_new(self, part: Value) -> bool:
-        """Whether a module or parameter begins with random weights."""
+        """Whether a module or parameter starts with random weights."""
         if isinstance(part, Phi):
             return all(map(self._is_new, inputs_of(part)))
         if isinstance(part, Tensor):
@@ -197,8 +197,11 @@ class UntrainedParts:
         return (node for tree in self.program.files for node in tree.of_type(ast.Attribute) if node.attr == name)
 
     def _teaches_nothing(self, mention: ast.Attribute) -> bool:
-        """Whether an attribute is stored by `__init__`, handed to an optimizer or to a function that was interpreted,
-        changed where that raises, or used with gradients off."""
+        """Whether a use of an attribute cannot train it.
+
+        `__init__` stores it, an optimizer or an interpreted function receives it, a change raises, or gradients are
+        off.
+        """
         parent = self.tree.parent(mention)
         if isinstance(mention.ctx, ast.Store):
             function = self.program.definitions_of(mention).function_around(mention)
@@ -212,7 +215,7 @@ class UntrainedParts:
         )
 
     def _is_given_to_what_is_read(self, mention: ast.Attribute) -> bool:
-        """Whether an attribute is an argument of a function that was interpreted: what it does with it was seen."""
+        """Whether an attribute is an argument of an interpreted function, whose uses are known."""
         call = self.tree.parent(mention)
         if not isinstance(call, ast.Call) or mention not in call.args:
             return False
@@ -250,7 +253,7 @@ class UntrainedParts:
 
 
 def _uses(part: Value, made_of: set[Value]) -> list[Tensor]:
-    """What is computed of a part, among what something was made of."""
+    """The values computed from a part, among the inputs of another value."""
     either = set(inputs_of(part))
     return [item for item in made_of if isinstance(item, Tensor) and not either.isdisjoint(map(resolved, item.parents))]
 
@@ -264,7 +267,7 @@ def _module_run(value: Value) -> Module | None:
 
 
 def _reached_by(site: Site, use: Site) -> Site:
-    """A site in the file that a use stands in, reached by the same call."""
+    """A site in the file for a use, reached by the same call."""
     return use._replace(inner=site.inner) if site.inner is not None else site
 
 
@@ -274,7 +277,7 @@ def _unpacked(value: Value) -> list[Value]:
 
 
 def _changes(mention: ast.Attribute, parent: ast.AST | None) -> bool:
-    """Whether something is done to a part, rather than with it: `self.average.weight.copy_(w)`."""
+    """Whether the code changes a part, rather than computing with it: `self.average.weight.copy_(w)`."""
     if isinstance(parent, ast.Call) and parent.func is mention:
         return False
     if isinstance(parent, (ast.Attribute, ast.AugAssign, ast.For)):

@@ -1,4 +1,4 @@
-"""Lengths of loaders and of their datasets, as they are written: under a name, on an attribute, one of a dictionary."""
+"""Lengths of loaders and of their datasets as the code spells them: a name, an attribute or a dictionary entry."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def is_dataset_length(divisor: ast.expr, loader: ast.expr, known: Definitions) -> bool:
-    """Whether a number is the length of the dataset of a loader that the file makes, for each key of a dictionary."""
+    """Whether a number is the dataset length of a loader that the file creates, for each key of a dictionary."""
     lengths, loaders = dict(_meanings(divisor, known)), dict(_meanings(loader, known))
     return (
         bool(lengths)
@@ -45,13 +45,13 @@ def _is_length(length: ast.expr, loader: ast.expr, known: Definitions) -> bool:
 
 
 def is_batched(loader: ast.expr, known: Definitions) -> bool:
-    """Whether the file makes a loader with batches of more than one sample."""
+    """Whether the file creates a loader with batches of more than one sample."""
     made = [item for _, item in _meanings(loader, known)]
     return bool(made) and all(isinstance(item, ast.Call) and _has_batches(item) for item in made)
 
 
 def _meanings(node: ast.expr, known: Definitions) -> Iterator[tuple[str, ast.expr]]:
-    """The value of an expression, by the key of the dictionary that it is read from, or an empty one."""
+    """The values of an expression, each with the dictionary key that it is read from, or an empty string."""
     value = value_of(node, known)
     if value is not None:
         yield "", value
@@ -73,20 +73,20 @@ def _meanings(node: ast.expr, known: Definitions) -> Iterator[tuple[str, ast.exp
 
 
 def _has_batches(loader: ast.Call) -> bool:
-    """Whether a loader is given a size of its batches, and not 1."""
+    """Whether a loader gets a batch size other than 1."""
     given = [*loader.args[1:2], *(item.value for item in loader.keywords if item.arg == "batch_size")]
     return bool(given) and not any(isinstance(item, ast.Constant) and item.value in (1, None) for item in given)
 
 
 def _bindings(name: str, known: Definitions) -> list[ast.Name]:
-    """Where a file binds a name; its index is loaded with the first rule that asks."""
+    """The places where a file binds a name. The first rule that asks loads the index."""
     from torchlint.index import FileIndex
 
     return list(FileIndex.of(known.tree).bindings_of(name))
 
 
 class _Exchange(ast.NodeTransformer):
-    """Writes a key in the place of the variable of a comprehension."""
+    """Replaces the variable of a comprehension with a key."""
 
     def __init__(self, name: str, key: ast.expr) -> None:
         self._name, self._key = name, key
@@ -96,7 +96,7 @@ class _Exchange(ast.NodeTransformer):
 
 
 def value_of(node: ast.expr, known: Definitions) -> ast.expr | None:
-    """The value that a variable or an attribute is set to, where only one statement of the file does so."""
+    """The value of a variable or an attribute, if only one statement of the file sets it."""
     if isinstance(node, ast.Name):
         value = names.only_value(node, known)
         if value is not None:

@@ -1,4 +1,4 @@
-"""Which files write out sizes that may not fit: those of layers in the order of the file, and those of tensors."""
+"""Files with literal sizes that may not fit: sizes of layers in the order of the file, and sizes of tensors."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ LAYERS = frozenset(
     "Linear Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d BatchNorm1d BatchNorm2d BatchNorm3d "
     "LayerNorm GroupNorm Embedding LSTM GRU RNN Sequential".split()
 )
-"""Layers that take a certain size, or pass one on."""
+"""Layers that require a certain size or pass one on."""
 CREATORS = frozenset("randn rand zeros ones empty full eye randint".split())
-"""Functions that make a tensor of a size."""
+"""Functions that create a tensor of a given size."""
 CALLS = LAYERS | CREATORS
 _NUMBER = rb"\d+(?:\s*[*+]\s*\d+)*"
 _ONLY_NUMBER = LazyPattern(_NUMBER)
@@ -27,7 +27,7 @@ _LAYERS = {
         (b"BatchNorm", b"[123]d"), (b"LayerNorm", b""),
     )
 }  # fmt: skip
-"""Layers, with the sizes that they take and give, by a word that is looked for first."""
+"""Patterns for layers with their input and output sizes, by a word that the search looks for first."""
 _VIEWS = {word: LazyPattern(rb"%s\s*\([^()\n]*?[, ]\s*(%s)\s*\)" % (word, _NUMBER)) for word in (b"view", b"reshape")}
 _TENSORS = {
     word: LazyPattern(rb"%s\s*\([^()]{0,12}[(\[]?\s*(?=\d+\s*,\s*\d)[^()]{0,99}?(?:(?<![\w.])(?!1\b)\d|dtype)" % word)
@@ -38,7 +38,7 @@ _MEETING = (b" @ ", b"matmul", b"cat(", b"stack(", b".mm(", b"bmm(")
 
 @lru_cache(maxsize=1)
 def may_not_fit(data: bytes) -> bool:
-    """Whether sizes that a file writes out may meet others: not where each layer takes what one before it gives."""
+    """Whether literal sizes in a file may not match. False where each layer fits an earlier layer."""
     if b"torch" not in data:
         return False
     layers = sorted(_found(_LAYERS, data), key=re.Match.start)
@@ -50,7 +50,7 @@ def may_not_fit(data: bytes) -> bool:
 
 
 def writes_tensor(data: bytes) -> bool:
-    """Whether a file makes a tensor of sizes that it writes out."""
+    """Whether a file creates a tensor of literal sizes."""
     return any(True for _ in _found(_TENSORS, data))
 
 
@@ -59,7 +59,7 @@ def _found(patterns: dict[bytes, LazyPattern[bytes]], data: bytes) -> Iterator[r
 
 
 def _all_fit(data: bytes, layers: list[re.Match[bytes]]) -> bool:
-    """Whether each layer takes what one before it in its class, or its function, gives or takes."""
+    """Whether each layer takes a size that an earlier layer in its class or function gives or takes."""
     taken, seen, end = set[int](), dict[int, bytes](), 0
     for layer in layers:
         if data.find(b"\nclass ", end, layer.start()) >= 0 or data.find(b"def __init__", end, layer.start()) >= 0:
@@ -76,7 +76,7 @@ def _all_fit(data: bytes, layers: list[re.Match[bytes]]) -> bool:
 
 
 def _is_given(size: int, seen: dict[int, bytes]) -> bool:
-    """Whether a size is one that was seen, the sum of two, what `flatten` makes of channels, or both directions."""
+    """Whether a size is known, the sum of two known sizes, flattened channels, or both directions of a layer."""
     return any(
         one == size
         or size - one in seen
@@ -90,7 +90,7 @@ _BOTH_WAYS = (b"LSTM", b"GRU", b"RNN")
 
 
 def _value(text: bytes) -> int | None:
-    """The number that is written `16 * 5 * 5`."""
+    """The number that a literal such as `16 * 5 * 5` means."""
     if not _ONLY_NUMBER.fullmatch(text):
         return None
     total = 0
@@ -103,7 +103,7 @@ def _value(text: bytes) -> int | None:
 
 
 def called(node: ast.AST) -> str:
-    """What is called, or which operator is applied, for a message."""
+    """The called function or the applied operator, for a message."""
     if isinstance(node, ast.Call):
         func = node.func.attr if isinstance(node.func, ast.Attribute) else ast.unparse(node.func)
         is_own = isinstance(node.func, ast.Attribute) and ast.unparse(node.func.value) == "self"

@@ -1,4 +1,4 @@
-"""How loops, sums and counts of losses are written."""
+"""Code patterns of loops, sums and counts of losses."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ _WHOLE = LazyPattern(r"(?i)batch_?size|bs")
 
 
 def name_of(node: ast.expr) -> str:
-    """A variable, attribute or slot as it is written: `total`, `self.total`, `history[epoch]`; else empty."""
+    """The code of a variable, attribute or slot: `total`, `self.total`, `history[epoch]`; otherwise empty."""
     if isinstance(node, ast.Subscript):
         return ast.unparse(node)
     return python_ast.dotted(node)
 
 
 def iterated(node: ast.expr) -> str:
-    """What a loop goes over, through `enumerate` and progress bars, as it is written; empty if that is a call."""
+    """The code of a loop's iterable, without `enumerate` and progress bars; empty if it is a call."""
     while isinstance(node, ast.Call) and node.args and python_ast.called_name(node) in ("enumerate", "tqdm", "track"):
         node = node.args[0]
     return "" if any(isinstance(item, ast.Call) for item in ast.walk(node)) else ast.unparse(node)
 
 
 def counted(node: ast.expr) -> tuple[str, bool] | None:
-    """Of `len(loader)` the loader and True, of `len(loader.dataset)` the loader and False."""
+    """For `len(loader)` the loader and True, for `len(loader.dataset)` the loader and False."""
     if not isinstance(node, ast.Call) or name_of(node.func) != "len" or len(node.args) != 1:
         return None
     counted = node.args[0]
@@ -44,7 +44,7 @@ def dividend(division: ast.BinOp | ast.AugAssign) -> str:
 
 
 def divides(statement: ast.AST, name: str) -> bool:
-    """Whether a statement divides what it assigns: `a /= n`, `a = a / n`."""
+    """Whether a statement divides its target: `a /= n`, `a = a / n`."""
     if isinstance(statement, ast.AugAssign):
         return isinstance(statement.op, ast.Div)
     value = statement.value if isinstance(statement, ast.Assign) else None
@@ -52,7 +52,7 @@ def divides(statement: ast.AST, name: str) -> bool:
 
 
 def tensor_of(node: ast.expr) -> ast.expr:
-    """What a number is taken of: `loss` of `loss.item()`, `loss.detach().cpu().numpy()`, `float(loss)`."""
+    """The tensor behind a number: `loss` of `loss.item()`, `loss.detach().cpu().numpy()`, `float(loss)`."""
     while True:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and not node.args:
             if node.func.attr not in ("item", "detach", "cpu", "numpy"):
@@ -81,12 +81,12 @@ def is_batch_size(node: ast.expr) -> bool:
 
 
 def changes(node: ast.AST, name: str) -> bool:
-    """Whether a node changes what a name stands for: `loss /= 2`."""
+    """Whether a node changes the value of a name: `loss /= 2`."""
     return isinstance(node, ast.AugAssign) and name_of(node.target) == name
 
 
 def matches(node: ast.expr) -> bool | None:
-    """Whether a number is a count of right predictions (True), or their share of a batch (False); None: neither."""
+    """Whether a number is a count of right predictions (True), or an accuracy of a batch (False); None: neither."""
     node, counts = tensor_of(node), None
     while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and not node.args and not node.keywords:
         if node.func.attr in ("sum", "mean"):

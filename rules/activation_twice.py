@@ -1,4 +1,4 @@
-"""Probabilities that go through a sigmoid or softmax once more."""
+"""Probabilities that pass through a sigmoid or softmax again."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 _ACTIVATIONS = {"Sigmoid": "sigmoid", "Softmax": "softmax", "LogSoftmax": "log_softmax"}
 _TWICE = {"sigmoid": {"sigmoid"}, "softmax": {"softmax"}, "log_softmax": {"softmax", "log_softmax"}}
-"""By activation, those whose results it must not be given."""
+"""Activations by name, each with the activations whose results it must not receive."""
 
 
 class Twice(NamedTuple):
-    """The activation `name` at `site` is given the result of one at `first`."""
+    """The activation `name` at `site` receives the result of the activation at `first`."""
 
     site: Site
     first: Site
@@ -25,14 +25,14 @@ class Twice(NamedTuple):
 
 
 class ActivationTwice(Rule):
-    """A sigmoid of a sigmoid, or a softmax of a softmax.
+    """A sigmoid receives a sigmoid, or a softmax receives a softmax.
 
     ## What it does
-    Finds `torch.sigmoid`, `softmax` and `log_softmax` that are given what surely is the result of the same activation,
-    also through modules: `torch.sigmoid(model(x))` of a model that ends in `nn.Sigmoid`.
+    Finds `torch.sigmoid`, `softmax` and `log_softmax` whose input is surely the result of the same activation. This
+    includes results of modules, such as `torch.sigmoid(model(x))` where the model ends in `nn.Sigmoid`.
 
     ## Why is this bad?
-    A sigmoid of a probability is between 0.5 and 0.73: compared with 0.5 it predicts 1 for everything. A softmax of a
+    A sigmoid of a probability is between 0.5 and 0.73, so a threshold of 0.5 predicts 1 for everything. A softmax of a
     softmax is nearly uniform. Confidences are wrong, and gradients are small.
 
     ## Example
@@ -76,7 +76,7 @@ class ActivationTwice(Rule):
                         yield Twice(event.site, first, name)
 
     def _activation(self, value: values.Tensor) -> tuple[str, values.Value | None]:
-        """The activation that a value is the result of, and what it is given."""
+        """The activation that produced a value, and its input."""
         if isinstance(value, values.ModuleOutput):
             module = values.resolved(value.parents[0])
             if not isinstance(module, values.Module) or module.info is not None or len(value.parents) < 2:
@@ -88,7 +88,7 @@ class ActivationTwice(Rule):
         first = "a softmax" if found.name != "sigmoid" else "a sigmoid"
         self.report(
             found.site,
-            f"`{found.name}` is given the result of {first}: these are probabilities already",
-            related=[(found.first, "they are made here")],
-            help="leave one of the two out",
+            f"`{found.name}` receives the result of {first}, which already holds probabilities",
+            related=[(found.first, "the probabilities are made here")],
+            help="remove one of the two activations",
         )

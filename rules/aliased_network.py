@@ -1,4 +1,4 @@
-"""Two names for one network, where a copy of it is meant."""
+"""Two names for one network where the code needs a copy."""
 
 from __future__ import annotations
 
@@ -17,22 +17,24 @@ if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
 
 _FOLLOWER = LazyPattern(r"(?i)(^|_)(target|teacher|ema|ref|reference|old|frozen|momentum|key)(_|$|net|\d)|Target$")
-"""Names of networks that follow another one at a distance."""
+"""Names of networks that follow another one with a delay."""
 
 
 class CopyOfItself(NamedTuple):
-    """The weights of one network are copied into itself at `site`, by two names perhaps."""
+    """The weights of one network are copied into itself at `site`, possibly under two names."""
 
     site: Site
     target: str
     source: str
     bound: list[Site]
-    """Where the two names get the network."""
+    """The places that assign the network to the two names."""
 
 
 class OneForTwo(NamedTuple):
-    """A class gets one network at `site` for two parameters, and copies weights between them at `copied`, perhaps in
-    another file."""
+    """A class receives one network at `site` for two parameters, and copies weights between them at `copied`.
+
+    The copy may be in another file.
+    """
 
     site: Site
     name: str
@@ -40,7 +42,7 @@ class OneForTwo(NamedTuple):
 
 
 class BoundToTrained(NamedTuple):
-    """`target` becomes another name of the network `source`, which training goes on to change."""
+    """`target` becomes another name of the network `source`, which training still changes."""
 
     site: Site
     target: str
@@ -51,13 +53,15 @@ class AliasedNetwork(Rule):
     """Two networks, such as policy and target, are one object.
 
     ## What it does
-    Finds copies of weights from a network into itself: `target.load_state_dict(policy.state_dict())`, or a loop over
-    the parameters of both, where both names are one object, or one name. Also a class that gets one network for two
-    parameters between which it copies, and an update by `target = policy`, which copies nothing.
+    Finds code that copies weights from a network into itself: `target.load_state_dict(policy.state_dict())`, or a
+    loop over the parameters of both, where both names refer to one object. Also finds:
+
+    - a class that receives one network for two parameters and copies weights between the two;
+    - an update written `target = policy`, which copies nothing.
 
     ## Why is this bad?
-    The target moves with each step of the policy, since it is the policy. Temporal-difference targets, teachers and
-    averages then follow at no distance at all: learning becomes unstable or collapses, and nothing raises.
+    The target moves with each step of the policy, because it is the policy. Temporal-difference targets, teachers
+    and weight averages then no longer lag behind. Learning becomes unstable or collapses, and nothing raises.
 
     ## Example
     ```python
@@ -87,8 +91,8 @@ class AliasedNetwork(Rule):
     ```
 
     ## What verify shows
-    `torchlint verify` looks at what is loaded: confirmed if that is the memory of the network itself; refuted if it
-    has memory of its own.
+    `torchlint verify` compares the memory of the loaded weights with the network's own. Confirmed if it is the same
+    memory, refuted if the network has its own.
     """
 
     code = "TL320"
@@ -100,7 +104,7 @@ class AliasedNetwork(Rule):
             return
         for copy in self.model.provenance.copies:
             if naming.looks_like_optimizer(python_ast.dotted(copy.target).rpartition(".")[2]):
-                continue  # that casts the state to the types of the parameters
+                continue  # this casts the state to the types of the parameters
             if self.model.provenance.same(copy.target, copy.source) is values.Answer.YES:
                 if not self._is_asked(copy.node, copy.target, copy.source):
                     target, source = map(self.model.tree.code, (copy.target, copy.source))
@@ -115,13 +119,13 @@ class AliasedNetwork(Rule):
                 yield BoundToTrained(python_ast.site_of(statement.targets[0]), target, source)
 
     def _is_asked(self, node: ast.AST, *networks: ast.expr) -> bool:
-        """Whether a branch asks about one of the networks: `if target is not policy:`."""
+        """Whether a branch checks one of the networks: `if target is not policy:`."""
         read = {python_ast.dotted(item) for item in networks}
         branches = (item for item in self.model.tree.ancestors(node) if isinstance(item, (ast.If, ast.IfExp)))
         return any(read & python_ast.names_read(branch.test) for branch in branches)
 
     def _binds_to_trained(self, statement: ast.Assign) -> bool:
-        """Whether an update binds a follower to the network that is trained, and that stays the one it is."""
+        """Whether an update assigns the trained network itself to a follower, and training keeps using it."""
         target, source = statement.targets[0], provenance.itself(statement.value)
         names = python_ast.dotted(target), python_ast.dotted(source)
         if not all(names) or isinstance(target, ast.Subscript) or isinstance(source, ast.Subscript):
@@ -135,23 +139,23 @@ class AliasedNetwork(Rule):
 
     def report_CopyOfItself(self, copy: CopyOfItself) -> None:
         if copy.target == copy.source:
-            message = f"`{copy.target}` gets its weights from itself: nothing changes"
+            message = f"`{copy.target}` loads its own weights: nothing changes"
         else:
-            message = f"`{copy.target}` and `{copy.source}` are one network: this copies it into itself"
-        related = [(place, "a name gets the network here") for place in copy.bound]
-        self.report(copy.site, message, related=related, help="make one of them a copy: `copy.deepcopy(...)`")
+            message = f"`{copy.target}` and `{copy.source}` are the same network: this copies it into itself"
+        related = [(place, "the network is assigned here") for place in copy.bound]
+        self.report(copy.site, message, related=related, help="make one of them a copy with `copy.deepcopy(...)`")
 
     def report_OneForTwo(self, shared: OneForTwo) -> None:
         self.report(
             shared.site,
-            f"`{shared.name}` is one network for two parameters, between which weights are copied",
-            related=[(shared.copied, "here it is copied into itself")] if shared.copied is not None else [],
-            help="pass a copy for one of them: `copy.deepcopy(...)`",
+            f"`{shared.name}` is passed for two parameters, and weights are copied between the two",
+            related=[(shared.copied, "this copies it into itself")] if shared.copied is not None else [],
+            help="pass a copy for one of them, such as `copy.deepcopy(...)`",
         )
 
     def report_BoundToTrained(self, bound: BoundToTrained) -> None:
         self.report(
             bound.site,
-            f"`{bound.target}` becomes `{bound.source}` itself, not a copy: from here on it changes with each step",
+            f"`{bound.target}` becomes `{bound.source}` itself, not a copy: it changes with each optimizer step",
             help="copy the weights: `target.load_state_dict(source.state_dict())`",
         )

@@ -1,4 +1,4 @@
-"""Anomaly detection in code that trains."""
+"""Anomaly detection in training code."""
 
 from __future__ import annotations
 
@@ -17,29 +17,30 @@ from torchlint.pytorch import api, naming, triggers
 from torchlint.syntax import python_ast
 
 _CHOOSING = frozenset({"signal", "set_defaults", "add_signal_handler"})
-"""What is given functions that somebody may ask for."""
+"""Calls that receive functions which a user may select."""
 _HUNTING = LazyPattern(r"(?:^|_)debug(?:_|\.|$)")
 """Names of scripts and functions that look for a bug."""
 
 
 class AnomalyLeftOn(NamedTuple):
-    """Anomaly detection is on, and nothing in the program decides whether."""
+    """Anomaly detection is on, and no option of the program controls it."""
 
     site: python_ast.Site
 
 
 class AnomalyDetectionLeftOn(Rule):
-    """Anomaly detection is on in code that trains, with no switch.
+    """Anomaly detection is always on in training code, with no switch.
 
     ## What it does
-    Finds `set_detect_anomaly(True)`, `detect_anomaly()` and `Trainer(detect_anomaly=True)` that nothing decides
-    about: no flag, argument, environment variable or configuration value. A script that looks for a bug by its name,
-    `debug_nan.py`, may have it on.
+    Finds `set_detect_anomaly(True)`, `detect_anomaly()` and `Trainer(detect_anomaly=True)` that no flag, argument,
+    environment variable or configuration value controls.
+
+    Not reported: scripts whose name says that they look for a bug, such as `debug_nan.py`.
 
     ## Why is this bad?
-    Anomaly detection records a stack trace for every operator and checks every gradient for NaN. It is for
-    finding one bug; left on, it slows down every step: 1.6 to 2.2 times where it was measured, on a CPU, and on
-    an H200 2.4 times (a small network), 3.1 (a ResNet-18) and 3.7 (a Transformer of six layers).
+    Every training step is slower. Anomaly detection records a stack trace for every operator and checks every
+    gradient for NaN, which helps to find one bug. Steps took 1.6 to 2.2 times as long on a CPU. On an H200 they
+    took 2.4 times (a small network), 3.1 times (a ResNet-18) and 3.7 times (a Transformer with six layers) as long.
 
     ## Example
     ```python
@@ -69,12 +70,12 @@ class AnomalyDetectionLeftOn(Rule):
     ```
 
     ## Fix safety
-    The fix deletes the call, the argument or the `with` around a block. It is unsafe, because a NaN in a backward pass
+    The fix deletes the call, the argument or the `with` around a block. It is unsafe: a NaN in a backward pass then
     no longer raises.
 
     ## What verify shows
-    `torchlint verify` confirms it by steps that run with it, and measures steps with and without on the last ones
-    of its run; it refutes it by steps that run without.
+    `torchlint verify` confirms the finding if steps run with anomaly detection on. It then times the last steps of
+    the run with and without it. Steps that run with it off refute the finding.
 
     ## References
     - [Anomaly detection](https://docs.pytorch.org/docs/stable/autograd.html#anomaly-detection)
@@ -86,7 +87,7 @@ class AnomalyDetectionLeftOn(Rule):
     triggers = (triggers.ANOMALY,)
 
     def ask(self) -> Iterator[AnomalyLeftOn]:
-        """Anomaly detection that is switched on without a switch, in code that trains."""
+        """Anomaly detection that is on without a switch, in training code."""
         if self.model.is_test or _HUNTING.search(os.path.basename(self.model.tree.source.path)):
             return
         trains = self._trains()
@@ -97,7 +98,7 @@ class AnomalyDetectionLeftOn(Rule):
         yield from self._trainer_flags()
 
     def _always_on(self, switch: events.Anomaly, trace: program.Trace) -> bool:
-        """Whether no condition decides; one on a caller that trains decides about training, not about this."""
+        """Whether no condition decides; a condition on a caller that trains is about training, not about this."""
         if switch.on is not True or self._in_test(self.model.tree.node(switch.site)):
             return False
         later = (other for other in trace.of(events.Anomaly) if other.order > switch.order)
@@ -115,8 +116,7 @@ class AnomalyDetectionLeftOn(Rule):
         return all(self._decides_about_training(branch, arm) for branch, arm in inner)
 
     def _is_asked_for(self, switch: events.Anomaly) -> bool:
-        """Whether it stands in a function that measures, that hunts a bug, that a signal calls, or that is one of
-        several commands."""
+        """Whether the call's function measures, looks for a bug, handles a signal, or is one of several commands."""
         function = self.model.definitions.method_around(self.model.tree.node(switch.site))
         if function is None:
             return False
@@ -128,12 +128,12 @@ class AnomalyDetectionLeftOn(Rule):
 
     @cached_property
     def _chosen(self) -> set[str]:
-        """The functions that are given to what somebody chooses from."""
+        """Functions that are passed to a call from which a user selects."""
         calls = (call for call in self.model.tree.of_type(ast.Call) if python_ast.called_name(call) in _CHOOSING)
         return {python_ast.dotted(item) for call in calls for item in python_ast.arguments(call)}
 
     def _is_block_on_condition(self, switch: events.Anomaly) -> bool:
-        """`with detect_anomaly():` under an `if` about what was computed: what failed runs once more."""
+        """`with detect_anomaly():` under an `if` about a result, to rerun a failed step."""
         tree = self.model.tree
         node = tree.node(switch.site)
         function = self.model.definitions.function_around(node)
@@ -149,7 +149,7 @@ class AnomalyDetectionLeftOn(Rule):
         return asked or any(not computed.isdisjoint(python_ast.names_read(test)) for test in tests)
 
     def _is_asked_in_loop(self, call: ast.AST) -> bool:
-        """Whether a call stands in a loop, under an `if` about what its iterations compute: `if loss.isnan():`."""
+        """Whether a call is in a loop, under an `if` about results of its iterations: `if loss.isnan():`."""
         tests: list[ast.expr] = []
         for item in self.model.tree.ancestors(call):
             if isinstance(item, ast.If):
@@ -160,7 +160,7 @@ class AnomalyDetectionLeftOn(Rule):
         return False
 
     def _decides_about_training(self, branch: object, arm: int) -> bool:
-        """Whether a condition is about training as such: one arm trains, no other does, and its name is no flag's."""
+        """Whether a condition turns training on: one branch trains, no other does, and no flag is named."""
         node = self.model.tree.node(branch.site) if isinstance(branch, events.Branch) else None
         if not isinstance(branch, events.Branch) or not isinstance(node, ast.If):
             return False
@@ -170,8 +170,10 @@ class AnomalyDetectionLeftOn(Rule):
         return trains[arm] and sum(trains) == 1
 
     def _covers_one_step(self, switch: events.Anomaly, trace: program.Trace) -> bool:
-        """`with detect_anomaly():` around a single backward outside all loops, to look at one batch; or around a call
-        that makes one, where others are made elsewhere."""
+        """`with detect_anomaly():` around a single backward outside all loops, to inspect one batch.
+
+        Also around a call that contains one, where other backward passes are elsewhere.
+        """
         tree = self.model.tree
         item = tree.parent(tree.node(switch.site))
         block = tree.parent(item) if isinstance(item, ast.withitem) else None
@@ -188,7 +190,7 @@ class AnomalyDetectionLeftOn(Rule):
         return bool(inside) and not any(backward.loops for backward in inside) and (is_own or bool(outside))
 
     def _is_done_again(self, block: ast.AST) -> bool:
-        """Whether a loop of the same function calls what a block calls, without it: the block tries that once."""
+        """Whether a loop of the function repeats a block's call without the block, which was a single trial."""
         function = self.model.definitions.function_around(block)
         inside = [node for node in python_ast.walk(block) if isinstance(node, ast.Call)]
         tried = {python_ast.dotted(call.func) for call in inside if python_ast.dotted(call.func).startswith("self.")}
@@ -198,9 +200,11 @@ class AnomalyDetectionLeftOn(Rule):
         return any(python_ast.dotted(call.func) in tried for call in calls)
 
     def _trains(self) -> bool:
-        """Whether something steps or goes backward, or an optimizer is made where models do not only run without
-        gradients. A backward that is given gradients is one of somebody who looks at those of the inputs, and one that
-        a script makes outside of loops checks something."""
+        """Whether the code steps, goes backward, or creates an optimizer.
+
+        Models that only run without gradients do not count. A backward with explicit gradients inspects those of the
+        inputs, and a backward of a script outside of loops is a check.
+        """
         traces = self.model.program.traces
         passes = (
             event for trace in traces for event in trace.of(events.Backward) if event.loops or trace.root is not None
@@ -248,8 +252,8 @@ class AnomalyDetectionLeftOn(Rule):
     def report_AnomalyLeftOn(self, left_on: AnomalyLeftOn) -> None:
         self.report(
             left_on.site,
-            "anomaly detection is on for every step, and nothing switches it off: training is slower",
-            help="delete it, or let a debugging flag decide",
+            "anomaly detection is on for every step and slows training; nothing switches it off",
+            help="delete it, or put it behind a debugging flag",
             fix=self._fix(left_on.site),
         )
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
 
 _PLACING = frozenset("detach view reshape flatten squeeze unsqueeze permute transpose t contiguous data T".split())
-"""What gives the same memory, or asks for it, and reads nothing that would show."""
+"""Methods that return the same memory, or ask for it, and read no values."""
 _READING = frozenset(
     "numpy item tolist clone sum mean max min argmax argmin std any all float double half int long bool abs exp log "
     "sqrt round sort topk unique nonzero".split()
@@ -23,11 +23,11 @@ _LIBRARIES = ("torch.", "numpy.")
 _WAITING = frozenset(
     "synchronize wait wait_stream wait_event item tolist cpu nonzero barrier all_reduce all_gather query".split()
 )
-"""Calls after which a copy that was begun before has arrived, or may have: each waits for the GPU."""
+"""Calls that wait for the GPU, so that an earlier copy has arrived or may have."""
 
 
 class ReadTooEarly(NamedTuple):
-    """The copy at `copy` is read at `read`, in the same function, and nothing waits for it in between."""
+    """The code reads the copy from `copy` at `read` in the same function, and nothing waits in between."""
 
     copy: Site
     read: Site
@@ -38,16 +38,20 @@ class AsyncCopyToCpu(Rule):
     """A copy to the CPU is read before it has arrived.
 
     ## What it does
-    Finds `tensor.to("cpu", non_blocking=True)` whose result is computed with, printed or turned into numbers in the
-    same function, with no `synchronize`, `wait`, `item()` or other copy to the CPU in between. A copy that is only
-    stored, returned or handed to a function of your own is left alone, since somebody may wait there, and so are
-    `copy_(..., non_blocking=True)`, which waits unless it is into pinned memory, and moves of modules.
+    Finds `tensor.to("cpu", non_blocking=True)` where the same function prints the result, computes with it or
+    converts it to numbers before any `synchronize`, `wait`, `item()` or other copy to the CPU.
+
+    Not reported:
+
+    - copies that are only stored, returned or passed to your own function, since that code may wait;
+    - `copy_(..., non_blocking=True)`, which waits unless the target is pinned memory;
+    - moves of modules.
 
     ## Why is this bad?
-    Such a copy goes into pinned memory, and Python runs on at once. What it reads is what was in that memory before:
-    zeros, or the values of another batch, without an error. On an H200 with work in its queue, all of 40 copies that
-    were read at once were wrong; with an idle GPU none of 200 was, which is why tests do not show it. A copy in the
-    other direction is safe: what the GPU does next waits for it.
+    The values can be wrong, without an error. The copy goes into pinned memory, and Python continues immediately.
+    It reads whatever that memory held before: zeros, or the values of another batch. On an H200 with queued work,
+    all 40 copies that were read immediately were wrong. With an idle GPU none of 200 was, so tests do not show the
+    bug. A copy to the GPU is safe, because later work on the GPU waits for it.
 
     ## Example
     ```python
@@ -76,7 +80,7 @@ class AsyncCopyToCpu(Rule):
     ```
 
     ## Fix safety
-    Unsafe: the call waits for the GPU then. `torch.cuda.synchronize()` after several copies waits once.
+    Unsafe: the call then waits for the GPU. After several copies, one `torch.cuda.synchronize()` waits only once.
 
     ## References
     - [A guide on good usage of `non_blocking` and `pin_memory()`](https://docs.pytorch.org/tutorials/intermediate/pinmem_nonblock.html):
@@ -96,7 +100,7 @@ class AsyncCopyToCpu(Rule):
                     yield read
 
     def _copies_to_cpu(self, call: ast.Call) -> bool:
-        """`x.to("cpu", non_blocking=True)`, with the device in any spelling that is known."""
+        """`x.to("cpu", non_blocking=True)`, with any known spelling of the device."""
         if not isinstance(call.func, ast.Attribute) or call.func.attr != "to":
             return False
         from ._host_reads import is_host
@@ -109,7 +113,7 @@ class AsyncCopyToCpu(Rule):
     # -- reads ------------------------------------------------------------------------------------------
 
     def _read(self, copy: ast.Call) -> ReadTooEarly | None:
-        """Where a copy is read first, if nothing has waited for it by then."""
+        """The first read of a copy, unless something has waited for it by then."""
         whole = self._placed(copy)
         if self._is_read(whole):
             return ReadTooEarly(python_ast.site_of(copy), python_ast.site_of(whole), "")
@@ -130,7 +134,7 @@ class AsyncCopyToCpu(Rule):
         return None
 
     def _placed(self, node: ast.expr) -> ast.expr:
-        """An expression with all that is written behind it and reads nothing: `copy.view(-1)[0]`."""
+        """An expression with all following parts that read nothing: `copy.view(-1)[0]`."""
         parent = self.model.tree.parent(node)
         if isinstance(parent, ast.Subscript) and parent.value is node:
             return self._placed(parent)
@@ -140,7 +144,7 @@ class AsyncCopyToCpu(Rule):
         return node
 
     def _is_read(self, node: ast.expr) -> bool:
-        """Whether what stands around an expression needs its values."""
+        """Whether the code around an expression needs its values."""
         parent = self.model.tree.parent(node)
         if parent is None or any(python_ast.called_name(item) in _WAITING for item in _calls_in(parent)):
             return False
@@ -152,7 +156,7 @@ class AsyncCopyToCpu(Rule):
         return isinstance(parent, (ast.BinOp, ast.Compare, ast.UnaryOp, ast.AugAssign, ast.FormattedValue))
 
     def _kept_in(self, whole: ast.expr) -> str:
-        """The name that a copy is bound to, or of the list that it is appended to."""
+        """The name assigned to a copy, or the name of the list that it is appended to."""
         parent = self.model.tree.parent(whole)
         if isinstance(parent, ast.Assign) and parent.value is whole and len(parent.targets) == 1:
             return python_ast.dotted(parent.targets[0])
@@ -161,7 +165,7 @@ class AsyncCopyToCpu(Rule):
         return ""
 
     def _after(self, copy: ast.Call) -> list[ast.Call | ast.Name | ast.Attribute]:
-        """Calls and names that are evaluated after a copy in the same function, in their order."""
+        """Calls and names evaluated after a copy in the same function, in order."""
         tree, end = self.model.tree, _end(self.model.tree.statement(copy))
         function = tree.function_around(copy)
         later = (node for node in tree.of_type(ast.Call, ast.Name, ast.Attribute) if _end(node) > end)
@@ -172,12 +176,12 @@ class AsyncCopyToCpu(Rule):
         return sorted(here, key=self._evaluated)
 
     def _evaluated(self, node: ast.Call | ast.Name | ast.Attribute) -> tuple[int, int]:
-        """When an expression is evaluated: what is assigned to, once all of the statement is."""
+        """The time at which an expression is evaluated; an assignment's target comes after its whole statement."""
         is_target = not isinstance(node, ast.Call) and isinstance(node.ctx, ast.Store)
         return _end(self.model.tree.statement(node) if is_target else node)
 
     def _other_arms(self, copy: ast.Call) -> Iterator[list[ast.stmt]]:
-        """The statements that do not run where a copy does: of the other arms of the branches around it."""
+        """Statements that do not run together with a copy: the other branches around it."""
         inside: ast.AST = copy
         for above in self.model.tree.ancestors(copy):
             if isinstance(above, ast.If) and inside is not above.test:
@@ -190,7 +194,7 @@ class AsyncCopyToCpu(Rule):
             answer.copy,
             f"{what} is read before it has arrived from the GPU: `non_blocking=True` does not wait",
             related=[(answer.read, "it is read here")] if answer.name else [],
-            help="leave out `non_blocking=True`, or call `torch.cuda.synchronize()` before it is read",
+            help="remove `non_blocking=True`, or call `torch.cuda.synchronize()` before the read",
             fix=repairs.without_argument(self.nodes, answer.copy, "non_blocking"),
         )
 

@@ -1,4 +1,4 @@
-"""Validation sets that are random variants of themselves: a part of a dataset that augments."""
+"""Validation sets with random augmentation, because they are part of an augmented dataset."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ class Augmented(NamedTuple):
 
 
 class AugmentedValidation(Rule):
-    """The validation set is augmented at random, as part of the training set.
+    """The validation set gets the random augmentations of the training set.
 
     ## What it does
-    Finds `random_split` of a dataset whose transform is random, where one part is named for validation or test, and
-    nothing gives that part a dataset of its own.
+    Finds `random_split` of a dataset whose transform is random, where the name of one part says validation or test, and
+    nothing gives that part a separate dataset.
 
     ## Why is this bad?
-    Both parts share the dataset and its transform. Each validation sees other crops and flips: the score is too low,
-    differs from run to run, and the best epoch is a matter of luck.
+    Both parts share the dataset and its transform. Each validation run sees other crops and flips. The score is too low
+    and differs from run to run, and the best epoch is random.
 
     ## Example
     ```python
@@ -86,7 +86,7 @@ class AugmentedValidation(Rule):
                 yield Augmented(python_ast.site_of(call), python_ast.site_of(random), held_out[0], name)
 
     def _random(self, dataset: ast.expr) -> ast.expr | None:
-        """The random transform that a dataset gets where it is made."""
+        """The random transform that a dataset gets where the code creates it."""
         made = written.value_of(dataset, self.model.definitions)
         if not isinstance(made, ast.Call):
             return None
@@ -96,7 +96,7 @@ class AugmentedValidation(Rule):
         return None
 
     def _is_replaced(self, part: str) -> bool:
-        """Whether the program may give a part another transform or dataset: `val_set.dataset = ...`, `Subset(...)`."""
+        """Whether the program may replace a part's transform or dataset: `val_set.dataset = ...`, `Subset(...)`."""
         for node in self.model.tree.of_type(ast.Name, ast.Attribute):
             if python_ast.dotted(node) != part:
                 continue
@@ -110,7 +110,7 @@ class AugmentedValidation(Rule):
     def report_Augmented(self, found: Augmented) -> None:
         self.report(
             found.site,
-            f"`{found.name}` shares the dataset of the training part, which augments at random by `{found.transform}`",
+            f"`{found.name}` shares the training part's dataset, so `{found.transform}` augments it at random",
             related=[(found.random, "this transform is random")],
-            help="give the validation part a dataset with a fixed transform, and the indices of the split",
+            help="create a dataset with a fixed transform for validation, with the indices of the split",
         )

@@ -1,4 +1,4 @@
-"""Averages of weights that leave out buffers."""
+"""Weight averages that leave out buffers."""
 
 from __future__ import annotations
 
@@ -16,27 +16,29 @@ if TYPE_CHECKING:
 _BUFFERS = frozenset({"buffers", "named_buffers", "running_mean", "update_bn"})
 
 _EVALUATING = LazyPattern(r"(?i)^_?(eval|valid|test)")
-"""Names of functions that evaluate what they are given."""
+"""Names of functions that evaluate their argument."""
 
 
 class LeftOut(NamedTuple):
-    """The loop at `site` averages the parameters of `name`, and nothing its buffers."""
+    """The loop at `site` averages the parameters of `name`, but nothing averages its buffers."""
 
     site: Site
     name: str
 
 
 class AverageWithoutBuffers(Rule):
-    """An average of weights leaves out the statistics of BatchNorm.
+    """A weight average leaves out the statistics of BatchNorm.
 
     ## What it does
-    Finds loops that average the parameters of two networks, where the average is evaluated, the repository uses
-    BatchNorm, and nothing in the class or file touches buffers. A preview: a teacher that runs in training mode, as of
-    MoCo and BYOL, uses the statistics of its batch.
+    Finds loops that average the parameters of two networks and ignore their buffers. The average must be evaluated,
+    the repository must use BatchNorm, and nothing in the class or file may touch buffers.
+
+    Preview: common correct code looks the same, such as the teachers of MoCo and BYOL. They run in training mode
+    and use the statistics of their batch.
 
     ## Why is this bad?
-    Running means and variances are buffers, and no parameters. The average keeps those of the start, while its weights
-    move on: in evaluation its activations are normalized by the wrong statistics.
+    The averaged model evaluates with wrong statistics. Running means and variances are buffers, not parameters. The
+    average keeps their initial values while its weights move on.
 
     ## Example
     ```python
@@ -67,8 +69,8 @@ class AverageWithoutBuffers(Rule):
     ```
 
     ## What verify shows
-    `torchlint verify` follows it: confirmed if the weights of the average change between its calls, and the
-    statistics of its BatchNorm never do, while those of the trained model do; refuted if they change too.
+    `torchlint verify` tracks the average between its calls. Confirmed if its weights change and its BatchNorm
+    statistics never do, while those of the trained model do. Refuted if its statistics change too.
     """
 
     code = "TL324"
@@ -86,13 +88,13 @@ class AverageWithoutBuffers(Rule):
                     yield LeftOut(python_ast.site_of(copy.node), self.model.tree.code(copy.target))
 
     def _has_statistics(self) -> bool:
-        """Whether this file, or another one of the repository, names a layer with running statistics."""
+        """Whether this file, or another file of the repository, names a layer with running statistics."""
         named = (b"resnet", b"efficientnet")
         texts = (self.model.tree.source.code, *self.model.imported_texts)
         return self.model.mentions((b"BatchNorm",)) or any(word in text for text in texts for word in named)
 
     def _is_evaluated(self, network: ast.expr) -> bool:
-        """Whether `eval()` is called on what has this name, or on what it is made of."""
+        """Whether the code calls `eval()` on an object of this name, or on the object that it is built from."""
         last = python_ast.dotted(network).rpartition(".")[2]
         made = self.model.provenance.created(network)
         if made is None and isinstance(network, ast.Attribute):
@@ -103,7 +105,7 @@ class AverageWithoutBuffers(Rule):
         return last in owners or is_made_so or self._is_evaluated_elsewhere(network)
 
     def _is_evaluated_elsewhere(self, network: ast.expr) -> bool:
-        """Whether a file that imports this one hands an attribute to a function that evaluates: `validate(ema.net)`."""
+        """Whether an importing file passes an attribute to a function that evaluates: `validate(ema.net)`."""
         last = network.attr if isinstance(network, ast.Attribute) else ""
         for other in self.model.importers(last, (b"eval", b"valid", b"test")) if last else ():
             for call in other.tree.of_type(ast.Call):
@@ -115,13 +117,13 @@ class AverageWithoutBuffers(Rule):
     def report_LeftOut(self, found: LeftOut) -> None:
         self.report(
             found.site,
-            f"`{found.name}` gets an average of parameters only: the statistics of BatchNorm stay those of the start",
-            help="copy the buffers, too: `for average, b in zip(ema.buffers(), model.buffers()): average.copy_(b)`",
+            f"`{found.name}` averages parameters only: its BatchNorm statistics keep their initial values",
+            help="copy the buffers too: `for average, b in zip(ema.buffers(), model.buffers()): average.copy_(b)`",
         )
 
 
 def _averages(loop: ast.For) -> bool:
-    """Whether a loop weighs what it copies."""
+    """Whether a loop weights the values that it copies."""
     nodes = [node for statement in loop.body for node in python_ast.walk(statement)]
     methods = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
     return any(isinstance(node, ast.BinOp) for node in nodes) and bool(

@@ -1,4 +1,4 @@
-"""Functions of autograd whose `backward` does not fit their `forward`."""
+"""Autograd functions whose `backward` does not match their `forward`."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _ONE_TENSOR = frozenset(
         "view_as"
     ).split()
 )
-"""Methods that make one tensor of a tensor."""
+"""Methods that return one tensor for a tensor."""
 _NUMBERS = frozenset({"int", "float", "bool", "str"})
 
 
 class WrongGradients(NamedTuple):
-    """A `return` of `backward` gives so many gradients, for so many inputs of `forward`."""
+    """A `return` of `backward` has `given` gradients for `inputs` inputs of `forward`."""
 
     site: Site
     function: str
@@ -35,11 +35,11 @@ class WrongGradients(NamedTuple):
     inputs: int
     forward: Site
     may_pad: bool
-    """Whether what is missing is only gradients of numbers, which have none."""
+    """Whether only gradients of numbers are missing, which are None."""
 
 
 class WrongOutputs(NamedTuple):
-    """A `backward` takes so many gradients, while `forward` returns so many outputs."""
+    """A `backward` receives `taken` gradients, while `forward` returns `outputs` outputs."""
 
     site: Site
     function: str
@@ -49,7 +49,7 @@ class WrongOutputs(NamedTuple):
 
 
 class OldStyle(NamedTuple):
-    """Objects of a function whose method is not static are called."""
+    """The code calls instances of a function whose method is not static."""
 
     site: Site
     function: str
@@ -58,18 +58,23 @@ class OldStyle(NamedTuple):
 
 
 class BackwardArity(Rule):
-    """`backward` of an autograd function does not fit its `forward`, and raises.
+    """`backward` of an autograd function does not match its `forward`, and raises.
 
     ## What it does
-    Finds classes that derive from `torch.autograd.Function` where `backward` returns fewer gradients than `forward` has
-    inputs, or more that are not None; where it takes another number of gradients than `forward` returns outputs; and
-    old functions, whose methods are not static and whose objects are called. It speaks only where both numbers are
-    written out: no `*args`, no tuple that is put together. It is a preview: of sixteen findings in twelve readings
-    eleven were wrong, and those that were right were in code that nothing runs.
+    Finds classes derived from `torch.autograd.Function` where:
+
+    - `backward` returns fewer gradients than `forward` has inputs, or extra ones that are not None;
+    - `backward` receives a different number of gradients than `forward` returns outputs;
+    - the methods are not static and the code calls an instance, as in old versions of PyTorch.
+
+    Reported only where both numbers are explicit, with no `*args` and no tuple built elsewhere.
+
+    Preview: findings are often wrong, or in code that nothing runs.
 
     ## Why is this bad?
-    The forward pass works, and the backward pass raises: "returned an incorrect number of gradients". An input that is
-    no tensor counts as well: its gradient is None. PyTorch no longer calls objects of old functions at all.
+    The forward pass works, and the backward pass raises "returned an incorrect number of gradients". Inputs that
+    are not tensors count as well: their gradient is None. PyTorch no longer calls instances of old functions at
+    all.
 
     ## Example
     ```python
@@ -102,12 +107,12 @@ class BackwardArity(Rule):
     ```
 
     ## Fix safety
-    `None` is added only for inputs that are annotated as numbers, flags or strings. It is unsafe: the order of what is
-    returned may be wrong, too.
+    The fix adds `None` only for inputs that are annotated as numbers, flags or strings. It is unsafe: the order of
+    the returned gradients may be wrong too.
 
     ## What verify shows
-    `torchlint verify` waits for the error of PyTorch that names the function: confirmed by it, refuted by backwards
-    that run through it and pass.
+    `torchlint verify` watches for PyTorch's error that names the function. The error confirms the finding. Backward
+    passes that run through the function without an error refute it.
 
     ## References
     - [torch.autograd.Function.backward](https://docs.pytorch.org/docs/stable/generated/torch.autograd.Function.backward.html):
@@ -136,7 +141,7 @@ class BackwardArity(Rule):
         if inputs is None or any(value is None for value in values):
             return
         least, most = len(inputs) - len(function.forward.node.args.defaults), self._most_given(function.info.name)
-        is_answered = any(len(value or []) >= most for value in values)  # each return may answer another call
+        is_answered = any(len(value or []) >= most for value in values)  # each return may belong to another call
         required = least if is_answered else max(least, most)
         for node, value in zip(returns, values, strict=True):
             given = value or []
@@ -153,7 +158,7 @@ class BackwardArity(Rule):
                 yield WrongGradients(site, function.info.name, len(given), count, forward, may_pad)
 
     def _most_given(self, name: str) -> int:
-        """How many inputs a call in this file gives a function at most: each takes a gradient, a default one, too."""
+        """The largest number of inputs in any call of this file; each needs a gradient, even a default."""
         calls = (call for call in self.model.tree.of_type(ast.Call) if python_ast.dotted(call.func) == f"{name}.apply")
         return max((len(call.args) for call in calls if not any(map(_is_starred, call.args))), default=0)
 
@@ -170,7 +175,7 @@ class BackwardArity(Rule):
             yield WrongOutputs(site, function.info.name, len(gradients), outputs, forward)
 
     def _old_style(self, function: AutogradFunction) -> OldStyle | None:
-        """A function with a method that is not static, if an object of it is made, and `apply` not called."""
+        """A function with a non-static method that the code instantiates, and whose `apply` it never calls."""
         methods = (function.forward, function.backward)
         method = next((item for item in methods if not item.has_decorator("staticmethod")), None)
         name, tree = function.info.name, self.model.tree
@@ -191,7 +196,7 @@ class BackwardArity(Rule):
             wrong.site,
             f"`backward` of `{wrong.function}` returns {count} of `forward`: the backward pass raises",
             related=[(wrong.forward, "the inputs are here")],
-            help="return one gradient for each input, None for what needs none",
+            help="return one gradient for each input, and None where no gradient is needed",
             fix=self._fix(wrong) if wrong.may_pad else None,
         )
 
@@ -200,16 +205,16 @@ class BackwardArity(Rule):
         outputs = f"returns {wrong.outputs} output{'s' * (wrong.outputs != 1)}"
         self.report(
             wrong.site,
-            f"`backward` of `{wrong.function}` takes {taken}, and `forward` {outputs}: the backward pass raises",
+            f"`backward` of `{wrong.function}` receives {taken}, but `forward` {outputs}: the backward pass raises",
             related=[(wrong.forward, "the outputs are returned here")],
-            help="take one gradient for each output",
+            help="accept one gradient for each output",
         )
 
     def report_OldStyle(self, old: OldStyle) -> None:
         self.report(
             old.site,
-            f"`{old.method}` of `{old.function}` is not static: PyTorch no longer calls objects of such functions",
-            related=[(old.made, "an object is made here")],
+            f"`{old.method}` of `{old.function}` is not static: PyTorch no longer calls instances of such functions",
+            related=[(old.made, "an instance is created here")],
             help=f"make `forward` and `backward` static, and call `{old.function}.apply`",
         )
 
@@ -226,7 +231,7 @@ class BackwardArity(Rule):
 
 
 def _elements(value: ast.expr | None, function: AutogradFunction) -> list[ast.expr] | None:
-    """The gradients that are returned, if that can be told: a tuple that is written out, or one tensor."""
+    """The returned gradients, if they are explicit: a tuple display, or one tensor."""
     if value is None or python_ast.is_literal(value, None):
         return [ast.Constant(None)]
     if _is_written_out(value):
@@ -239,7 +244,7 @@ def _is_written_out(value: ast.expr | None) -> TypeGuard[ast.Tuple]:
 
 
 def _is_tensor(value: ast.expr, backward: FunctionInfo, *, or_none: bool, seen: frozenset[str] = frozenset()) -> bool:
-    """Whether an expression of `backward` is one tensor for sure: it is computed from a gradient that is taken."""
+    """Whether an expression of `backward` certainly is one tensor, computed from a received gradient."""
     if isinstance(value, ast.BinOp):
         return any(_is_tensor(item, backward, or_none=False, seen=seen) for item in (value.left, value.right))
     if isinstance(value, ast.UnaryOp):
@@ -262,7 +267,7 @@ def _is_starred(node: ast.expr) -> bool:
 
 
 def _is_returned_as_well(value: ast.expr, own: list[ast.expr], backward: FunctionInfo) -> bool:
-    """Whether a value is the gradient of an input, too, and bound once: were it None, there would never be one."""
+    """Whether a value assigned once is also returned as a gradient; if it were None, there would never be one."""
     if isinstance(value, ast.Subscript):
         return any(ast.unparse(item) == ast.unparse(value) for item in own)
     is_gradient = isinstance(value, ast.Name) and any(python_ast.dotted(item) == value.id for item in own)
@@ -275,7 +280,7 @@ def _stores(name: str, function: FunctionInfo) -> list[ast.Name]:
 
 
 def _assigned(name: str, function: FunctionInfo) -> list[ast.expr | None]:
-    """What a name of a function is bound to; None for what cannot be told."""
+    """The values assigned to a name of a function; None for unknown ones."""
     found: list[ast.expr | None] = []
     plain: set[ast.expr] = set()
     for node in python_ast.walk(function.node):
@@ -296,6 +301,6 @@ def _is_made_static(function: AutogradFunction) -> bool:
 
 
 def _one(value: ast.expr | None) -> int | None:
-    """1 for an expression that is one tensor: arithmetic, and no tuples that are joined."""
+    """1 for an expression that is one tensor: arithmetic, without concatenated tuples."""
     is_number = isinstance(value, ast.BinOp) and isinstance(value.op, (ast.Sub, ast.Div, ast.MatMult, ast.Pow))
     return 1 if is_number or isinstance(value, (ast.UnaryOp, ast.Compare)) else None

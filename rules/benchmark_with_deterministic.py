@@ -1,4 +1,4 @@
-"""cuDNN's benchmark beside deterministic algorithms."""
+"""cuDNN's benchmark together with deterministic algorithms."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _CUDNN = "torch.backends.cudnn"
 _DETERMINISTIC = "torch.use_deterministic_algorithms"
 _TRAINER_OPTIONS = frozenset("gpus distributed_backend tpu_cores benchmark deterministic".split())
-"""Arguments of Lightning's `Trainer` that set the flags, and those of the versions in which it always set them."""
+"""Arguments of Lightning's `Trainer` that set the flags, and arguments of the versions that always set them."""
 _CONVOLVING = tuple(
     (
         b"conv Conv CNN torchvision timm monai segmentation_models ultralytics detectron mmcv diffusers torchaudio "
@@ -25,30 +25,31 @@ _CONVOLVING = tuple(
         b"stable_baselines nemo speechbrain"
     ).split()
 )
-"""What a repository has that convolves: cuDNN's benchmark chooses among algorithms for nothing else."""
+"""Signs that a repository uses convolutions, the only operations that cuDNN's benchmark affects."""
 _LAYERS = (b"nn.Linear", b"nn.LSTM", b"nn.GRU", b"nn.Embedding")
-"""What a repository has that makes its networks itself, without which nothing is known of them."""
+"""Signs that a repository builds its own networks, without which torchlint cannot judge them."""
 
 
 class BothOn(NamedTuple):
-    """The benchmark is switched on at `benchmark`, deterministic algorithms are asked for at `deterministic`."""
+    """The code turns on the benchmark at `benchmark` and requests deterministic algorithms at `deterministic`."""
 
     benchmark: Site
     deterministic: Site
 
 
 class BenchmarkWithDeterministic(Rule):
-    """cuDNN's benchmark is on beside deterministic algorithms, which it undoes.
+    """cuDNN's benchmark is on and defeats the deterministic algorithms.
 
     ## What it does
-    Finds `cudnn.benchmark = True` among the statements that also set `cudnn.deterministic = True` or call
-    `torch.use_deterministic_algorithms(True)`, or that call a function of the file which does, with nothing in that
-    function that sets one of them to something else. It is a preview: of 99 findings in twelve readings 88 were right,
-    most of them copies, and the others in programs where nothing convolves or a framework sets the flags once more.
+    Finds `cudnn.benchmark = True` next to statements that also set `cudnn.deterministic = True` or call
+    `torch.use_deterministic_algorithms(True)`, directly or in a function of the file. Not reported where the same
+    function sets one of the flags to another value. Preview: the flags have no effect in programs without convolutions
+    or with a framework that sets them again.
 
     ## Why is this bad?
-    The benchmark times the algorithms of cuDNN and takes the fastest, which may be another one in each run. Each of
-    them is deterministic, yet two runs differ: the results cannot be reproduced, though the program asks for that.
+    The benchmark times the algorithms of cuDNN and selects the fastest, which may differ in each run. Each algorithm is
+    deterministic, but two runs can use different ones. The results are not reproducible, though the program asks for
+    that.
 
     ## Example
     ```python
@@ -71,7 +72,7 @@ class BenchmarkWithDeterministic(Rule):
     ```
 
     ## Fix safety
-    Switching the benchmark off is safe: every algorithm computes the same.
+    Turning off the benchmark is safe, because every algorithm computes the same result.
 
     ## References
     - [Reproducibility](https://docs.pytorch.org/docs/stable/notes/randomness.html#cuda-convolution-benchmarking)
@@ -84,7 +85,7 @@ class BenchmarkWithDeterministic(Rule):
 
     def ask(self) -> Iterator[BothOn]:
         if any(map(self._makes_old_trainer, self.model.tree.of_type(ast.Call))):
-            return  # which sets both flags itself
+            return  # the trainer sets both flags itself
         found = list(self._both_on())
         if found and (self.model.mentions(_CONVOLVING) or not self.model.mentions(_LAYERS)):
             yield from found
@@ -98,17 +99,17 @@ class BenchmarkWithDeterministic(Rule):
                     break
 
     def _makes_old_trainer(self, call: ast.Call) -> bool:
-        """`Trainer(gpus=1)` of Lightning before 2.0, or one that is told what to do about the flags."""
+        """Whether a call is `Trainer(gpus=1)` of Lightning before 2.0, or a `Trainer` with arguments for the flags."""
         name = self.model.definitions.named(call.func)
         given = {item.arg for item in call.keywords}
         return "lightning" in name and name.endswith(".Trainer") and not given.isdisjoint(_TRAINER_OPTIONS)
 
     def _is_on(self, statement: ast.AST, flag: str) -> bool:
-        """Whether a statement sets a flag of cuDNN to True."""
+        """Whether a statement sets a cuDNN flag to True."""
         return any(python_ast.is_literal(value, True) for value in self._values(statement, flag))
 
     def _values(self, statement: ast.AST, flag: str) -> Iterator[ast.expr]:
-        """What a statement assigns to a flag of cuDNN."""
+        """The values that a statement assigns to a cuDNN flag."""
         if not isinstance(statement, (ast.Assign, ast.AnnAssign)) or statement.value is None:
             return
         targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
@@ -132,18 +133,18 @@ class BenchmarkWithDeterministic(Rule):
         return called is not None and self._makes_deterministic(called)
 
     def _makes_deterministic(self, function: definitions.FunctionInfo) -> bool:
-        """Whether a function sets the flag, if only where there is a GPU, and nothing otherwise."""
+        """Whether a function sets the flag, unconditionally or only where there is a GPU."""
         nodes = (node for node in ast.walk(function.node) if self.model.definitions.function_around(node) is function)
         on = [node for node in nodes if self._is_on(node, "deterministic") and not self._is_asked(node, function)]
         return bool(on) and not self._sets_otherwise(function)
 
     def _is_asked(self, statement: ast.AST, function: definitions.FunctionInfo) -> bool:
-        """Whether a parameter of the function decides whether a statement of it runs."""
+        """Whether a parameter of the function decides whether one of its statements runs."""
         tests = (item.test for item in self.model.tree.ancestors(statement) if isinstance(item, ast.If))
         return any(not python_ast.names_read(test).isdisjoint(function.parameters) for test in tests)
 
     def _is_undone(self, statement: ast.AST) -> bool:
-        """Whether something in the same function, or on the level of the module, sets a flag to anything else."""
+        """Whether code in the same function or at module level sets a flag to another value."""
         function = self.model.definitions.function_around(statement)
         if function not in self._undone:
             self._undone[function] = self._sets_otherwise(function)
@@ -167,8 +168,8 @@ class BenchmarkWithDeterministic(Rule):
     def report_BothOn(self, both: BothOn) -> None:
         self.report(
             both.benchmark,
-            "the benchmark may choose another algorithm in each run, though deterministic ones are asked for",
-            related=[(both.deterministic, "they are asked for here")],
+            "the benchmark may select another algorithm in each run, despite the request for deterministic ones",
+            related=[(both.deterministic, "this requests deterministic algorithms")],
             help="set `benchmark` to False",
             fix=self._fix(both.benchmark),
         )
@@ -180,4 +181,4 @@ class BenchmarkWithDeterministic(Rule):
         written = self.written(python_ast.site_of(statement.value))
         if written is None or not isinstance(statement.value, ast.Constant):
             return None
-        return edits.Change("switch the benchmark off", [edits.Replace(written, "False")], Safety.SAFE)
+        return edits.Change("turn off the benchmark", [edits.Replace(written, "False")], Safety.SAFE)

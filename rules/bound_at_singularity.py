@@ -1,4 +1,4 @@
-"""Bounds that end exactly where an operation has an infinite value or gradient."""
+"""Clamps whose bound is exactly where an operation has an infinite value or gradient."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _AT_ZERO = frozenset({"log", "log2", "log10", "sqrt", "rsqrt", "reciprocal"})
 _AT_ONE = frozenset({"acos", "arccos", "asin", "arcsin", "atanh", "arctanh", "erfinv"})
 _SHAPES = frozenset("view reshape squeeze unsqueeze flatten float getitem contiguous".split())
 _HALF = 2.0**-25
-"""`1 - x` is 1 in single precision for a smaller number."""
+"""The value from which on `1 - x` rounds to 1 in single precision."""
 
 
 class AtSingularity(NamedTuple):
-    """The operation `name` at `site` takes what the clamp at `clamp` bounds by `bound`, where it is infinite."""
+    """The clamp at `clamp` bounds the operand of `name` at `site` by `bound`, where `name` is infinite."""
 
     site: Site
     clamp: Site
@@ -31,17 +31,17 @@ class AtSingularity(NamedTuple):
 
 
 class BoundAtSingularity(Rule):
-    """A clamp ends exactly where the next operation, or its gradient, is infinite.
+    """A clamp keeps a value at which the next operation or its gradient is infinite.
 
     ## What it does
-    Finds `acos(x.clamp(-1, 1))`, `sqrt(x.clamp(min=0))`, `log(x.clamp(min=0))` and `log(1 - p)` of a `p` that is
-    clamped to 1, in the graph of a loss. A bound of `1 - 1e-8` counts as 1: it is 1 in single precision. In preview:
-    where nobody knows whether gradients are computed.
+    Finds `acos(x.clamp(-1, 1))`, `sqrt(x.clamp(min=0))`, `log(x.clamp(min=0))`, and `log(1 - p)` of a `p` clamped to 1,
+    in the graph of a loss. A bound of `1 - 1e-8` counts as 1, because single precision rounds it to 1. Preview: code
+    where torchlint cannot tell whether gradients are computed.
 
     ## Why is this bad?
-    The clamp stands there because values go beyond the bound. These become the bound itself. There the logarithm is
-    infinite, and so is the gradient of the root and the arc cosine; times the gradient of the clamp, which is 0, it is
-    NaN. One such value destroys all weights in that step.
+    The clamp is there because some values exceed the bound, and it sets them to the bound itself. At that bound, the
+    logarithm is infinite. So is the gradient of the root and of the arc cosine. The clamp's own gradient is 0 there,
+    and 0 times infinity is NaN. One such value turns all weights into NaN in that step.
 
     ## Example
     ```python
@@ -97,7 +97,7 @@ class BoundAtSingularity(Rule):
                 return
 
     def _clamp_under(self, value: values.Tensor) -> tuple[values.Tensor | None, float, float]:
-        """The clamp whose result an operation takes, and what that is multiplied by and added to: `1 - x`."""
+        """The clamp behind an operand, with the factor and the summand applied to its result, as in `1 - x`."""
         operand, factor, shift = values.resolved(value.parents[0]), 1.0, 0.0
         for _ in range(6):
             if (
@@ -121,7 +121,7 @@ class BoundAtSingularity(Rule):
         return None, factor, shift
 
     def _singular(self, value: values.Tensor) -> tuple[float, ...]:
-        """The operands at which an operation is infinite, or its gradient."""
+        """The operands at which an operation or its gradient is infinite."""
         if value.op in _AT_ZERO:
             return (0.0,)
         if value.op == operators.POW and len(value.parents) == 2:
@@ -130,7 +130,7 @@ class BoundAtSingularity(Rule):
         return (1.0, -1.0) if value.op in _AT_ONE else (-1.0,) if value.op == operators.LOG1P else ()
 
     def _bounds(self, clamp: values.Tensor) -> Iterator[tuple[float, bool]]:
-        """The bounds of a clamp in single precision, and whether each is written exactly so."""
+        """The bounds of a clamp in single precision, and whether the code states each one exactly."""
         program = self.model.program
         given = [numbers.argument(clamp, index, name, program) for index, name in enumerate(("min", "max"))]
         given = given if clamp.op != operators.CLAMP_MAX else [numbers.argument(clamp, 0, "max", program)]
@@ -140,11 +140,11 @@ class BoundAtSingularity(Rule):
                 yield (round(number), False) if is_one else (float(number), True)
 
     def report_AtSingularity(self, found: AtSingularity) -> None:
-        bound = "a bound that is 1 in single precision" if found.is_rounded else f"the bound {found.bound:g}"
+        bound = "a bound that rounds to 1 in single precision" if found.is_rounded else f"the bound {found.bound:g}"
         self.report(
             found.site,
-            f"`{found.name}` takes {bound}, where it is infinite or has an infinite gradient",
-            related=[(found.clamp, "values beyond the bound become the bound here")],
-            help="leave a gap that single precision can hold, such as 1e-6",
+            f"`{found.name}` receives {bound}, where its value or its gradient is infinite",
+            related=[(found.clamp, "this clamp sets values beyond the bound to the bound")],
+            help="leave a gap that single precision can represent, such as 1e-6",
             confidence=Confidence.HIGH if found.is_sure else Confidence.LOW,
         )

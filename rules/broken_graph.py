@@ -1,4 +1,4 @@
-"""Losses that were cut from their graph before they go backward."""
+"""Losses that are cut from their graph before `backward`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class LeafLoss(NamedTuple):
-    """`backward` starts from a leaf that was made of numbers: it ends there, and `step` has nothing of it."""
+    """`backward` starts from a leaf built from numbers and stops there; `step` receives no gradient from it."""
 
     backward: events.Backward
     cut: Site
@@ -26,27 +26,30 @@ class LeafLoss(NamedTuple):
 
 
 class CutLoss(NamedTuple):
-    """`backward` starts from a tensor without a graph: all that it is computed of was cut, as at `cut`."""
+    """`backward` starts from a tensor without a graph: every input of it was cut, as at `cut`."""
 
     backward: events.Backward
     cut: Site
     is_flat: bool
-    """Whether it has a graph, whose gradients are zero there."""
+    """Whether a graph exists, with zero gradients."""
 
 
 class BrokenGraph(Rule):
-    """A loss is cut from its graph before it goes backward: nothing learns.
+    """A loss is cut from its graph before `backward`: nothing learns.
 
     ## What it does
-    Finds `backward` of a tensor that is no result of the model any more. Either it was made anew of numbers and told
-    to require a gradient, by `torch.tensor(loss.item(), requires_grad=True)`, `Variable(loss.data, requires_grad=True)`
-    or `torch.as_tensor(array).requires_grad_()`: then `backward` passes, and ends in the loss itself. Or all that it is
-    computed of went through `.item()`, `.numpy()`, `.detach()`, `argmax` or a comparison: then `backward` raises. Or it
-    all went through `round`, `ceil`, `floor` or `sign`: then the gradients are zero.
+    Finds `backward` on a tensor that no longer depends on the model:
+
+    - The loss is rebuilt from numbers, as in `torch.tensor(loss.item(), requires_grad=True)`,
+      `Variable(loss.data, requires_grad=True)` or `torch.as_tensor(array).requires_grad_()`. Then `backward` passes,
+      and stops at the loss itself.
+    - Every input of the loss went through `.item()`, `.numpy()`, `.detach()`, `argmax` or a comparison. Then
+      `backward` raises.
+    - Every input went through `round`, `ceil`, `floor` or `sign`. Then the gradients are zero.
 
     ## Why is this bad?
-    No parameter gets a gradient. In the first case nothing says so: the loop runs, the optimizer steps on what it has,
-    and the loss never falls.
+    No parameter receives a gradient. In the first case nothing raises: the loop runs, the optimizer steps on stale
+    gradients or none, and the loss never falls.
 
     ## Example
     ```python
@@ -100,7 +103,7 @@ class BrokenGraph(Rule):
                     yield found
 
     def _leaf_loss(self, trace: program.Trace, backward: events.Backward, leaf: values.Tensor) -> LeafLoss | None:
-        """A backward of a leaf that was made in the same iteration, though an optimizer steps afterwards."""
+        """A backward of a leaf created in the same iteration, though an optimizer steps afterwards."""
         is_read = leaf.part("grad") is not None or leaf.has_use("register_hook", "retain_grad")
         if leaf.loops != backward.loops or leaf.site is None or is_read:
             return None
@@ -113,7 +116,7 @@ class BrokenGraph(Rule):
         return LeafLoss(backward, leaf.site, step) if step is not None else None
 
     def _step_after(self, trace: program.Trace, backward: events.Backward, leaf: values.Tensor) -> events.Step | None:
-        """The step of an optimizer that is older than a leaf, so that it cannot hold it."""
+        """The step of an optimizer that is older than a leaf, so that it cannot hold the leaf."""
         for step in trace.of(events.Step):
             optimizer = values.resolved(step.optimizer)
             surely = not step.manual and held_parameters.surely_optimizer(optimizer) and optimizer.order < leaf.order
@@ -122,7 +125,7 @@ class BrokenGraph(Rule):
         return None
 
     def _cut_loss(self, backward: events.Backward) -> CutLoss | None:
-        """A backward of a loss that has no graph, or gradients of zero only, since all of it was cut."""
+        """A backward of a loss that has no graph, or only zero gradients, because all of its inputs were cut."""
         loss = values.resolved(backward.loss)
         is_tensor = isinstance(loss, (values.Tensor, values.Phi))
         ends = self._ends(loss) if is_tensor and not self._is_guarded(backward.site) else ()
@@ -132,7 +135,7 @@ class BrokenGraph(Rule):
         return CutLoss(backward, _first(flat or ends), bool(flat)) if ends and not is_unclear else None
 
     def _is_guarded(self, site: Site) -> bool:
-        """Whether a condition asks for the graph, or somebody waits for the error."""
+        """Whether a condition checks for the graph, or the code expects the error."""
         tree = self.model.tree
         return any(
             isinstance(item, (ast.Try, ast.With))
@@ -141,9 +144,9 @@ class BrokenGraph(Rule):
         )
 
     def _ends(self, *made_of: values.Value) -> tuple[terms.End, ...]:
-        """Where values were cut from their graphs, if all that they are made of surely has none."""
+        """The places that cut values from their graphs, if certainly none of the inputs has one."""
         found = self.model.terms.ends.of(terms.Place(values.resolved(item)) for item in made_of)
-        is_off = any(end.cut is terms.Cut.NO_GRAD for end in found.ends)  # training-under-no-grad is about that
+        is_off = any(end.cut is terms.Cut.NO_GRAD for end in found.ends)  # training-under-no-grad reports that
         return found.ends if not found.open and not is_off else ()
 
     # -- report --------------------------------------------------------------------------------------------
@@ -151,10 +154,13 @@ class BrokenGraph(Rule):
     def report_LeafLoss(self, loss: LeafLoss) -> None:
         self.report(
             loss.backward.site,
-            f"{self._name(loss.backward)} is a new leaf, no result of the model: `backward` ends in it, "
+            f"{self._name(loss.backward)} is a new leaf, not a result of the model: `backward` stops there, "
             "and no parameter learns",
-            related=[(loss.cut, "made here"), (loss.step.site, f"`{loss.step.name}` has no gradients to step on")],
-            help="go backward from the tensor that the model and the loss function return",
+            related=[
+                (loss.cut, "it is created here"),
+                (loss.step.site, f"`{loss.step.name}` has no gradients to step on"),
+            ],
+            help="call `backward` on the tensor that the loss function returns",
         )
 
     def report_CutLoss(self, loss: CutLoss) -> None:
@@ -163,10 +169,10 @@ class BrokenGraph(Rule):
         operator = called_name(made) if isinstance(made, ast.Call) else "//"
         self.report(
             loss.backward.site,
-            f"all of {name} goes through `{operator}`, whose gradient is zero: no parameter learns"
+            f"every input of {name} goes through `{operator}`, whose gradient is zero: no parameter learns"
             if loss.is_flat
-            else f"{name} was cut from its graph: this `backward` raises",
-            related=[(loss.cut, "its gradient is zero here" if loss.is_flat else "cut here")],
+            else f"{name} is cut from its graph: this `backward` raises",
+            related=[(loss.cut, "its gradient is zero here" if loss.is_flat else "it is cut here")],
             help="compute the loss with operators that have a gradient, without `.item()`, `.numpy()` or `.detach()`",
         )
 

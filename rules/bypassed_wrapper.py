@@ -1,4 +1,4 @@
-"""Losses whose forward pass goes past a wrapper of the model: DistributedDataParallel or `torch.compile`."""
+"""Losses whose forward pass bypasses DistributedDataParallel or `torch.compile`."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _DISTRIBUTED = frozenset({"DistributedDataParallel", "DDP"})
 _INNER = frozenset({"module"})
 _COMPILE = frozenset({"torch.compile"})
 _BY_HAND = (b"all_reduce", b"no_sync", b"reduce_gradients", b"average_gradients", b"register_comm_hook", b"sync_grad")
-"""Words of programs that may average gradients themselves."""
+"""Words in programs that may average gradients themselves."""
 _CUTTING = frozenset("no_grad inference_mode detach item".split())
 
 
 class Bypass(NamedTuple):
-    """The forward pass at `site` is in the loss of `backward`, and goes past the wrapper that `wrapped` makes."""
+    """The forward pass at `site` is in the loss of `backward`, and bypasses the wrapper made at `wrapped`."""
 
     site: Site
     wrapped: Site
@@ -32,17 +32,17 @@ class Bypass(NamedTuple):
 
 
 class BypassedWrapper(Rule):
-    """A loss is computed past the wrapper of the model: gradients are not averaged.
+    """A forward pass bypasses the model's wrapper: gradients are not averaged.
 
     ## What it does
     Finds `ddp.module(x)`, a method of `ddp.module`, or the model itself after `ddp = DistributedDataParallel(model)`,
-    in a loss that goes backward in the same function, where no call of the wrapper is in that loss. It is silent in
-    files that may average gradients themselves. In preview: a method of a compiled module, which runs uncompiled.
+    in a loss whose `backward` is in the same function. Not reported where the loss also contains a call of the wrapper,
+    and in files that may average gradients themselves. Preview: a method of a compiled module, which runs uncompiled.
 
     ## Why is this bad?
-    DistributedDataParallel prepares the averaging of gradients in its own `forward`. A pass that skips it leaves each
-    process with the gradients of its own data: the replicas drift apart without an error. The processes then train
-    different models.
+    DistributedDataParallel prepares the averaging of gradients in its own `forward`. If a pass skips it, each process
+    keeps the gradients of its own data. The replicas drift apart without an error, and the processes train different
+    models.
 
     ## Example
     ```python
@@ -91,7 +91,7 @@ class BypassedWrapper(Rule):
 
     @cached_property
     def _wrappers(self) -> list[tuple[str, str, ast.Call, bool]]:
-        """The names of wrappers and of what they wrap, each with the call; whether it compiles."""
+        """The names of wrappers and of the wrapped modules, each with the call and whether it compiles."""
         found = []
         for node in self.model.tree.of_type(ast.Assign):
             made = node.value
@@ -112,7 +112,7 @@ class BypassedWrapper(Rule):
         return found
 
     def _bypasses(self, backward: ast.Call, function: ast.AST) -> Iterator[Bypass]:
-        """The forward passes past a wrapper in the loss of a backward pass."""
+        """The forward passes that bypass a wrapper in the loss of a backward pass."""
         calls = self._calls_in_loss(backward, function)
         inner = self._inner_modules(function)
         for wrapper, wrapped, made, is_compiled in self._wrappers:
@@ -135,7 +135,7 @@ class BypassedWrapper(Rule):
                     break
 
     def _inner_modules(self, function: ast.AST) -> dict[str, str]:
-        """The names that a function binds once, to `ddp.module`, perhaps if there is a wrapper, with `ddp.module`."""
+        """The names that a function binds once to `ddp.module`, possibly under a condition, with `ddp.module`."""
         found: dict[str, list[str]] = {}
         for node in names.own_nodes(function):
             if isinstance(node, ast.Assign):
@@ -146,7 +146,7 @@ class BypassedWrapper(Rule):
         return {name: bound[0] for name, bound in found.items() if len(bound) == 1 and bound[0] and name}
 
     def _is_in_sight(self, wrapper: str, made: ast.Call, backward: ast.Call) -> bool:
-        """Whether a name stands for the same wrapper where it is made and in the function of a backward pass."""
+        """Whether a name means the same wrapper where it is created and in the function of a backward pass."""
         known = self.model.definitions
         if "." not in wrapper:
             return known.function_around(made) in (None, known.function_around(backward))
@@ -154,7 +154,7 @@ class BypassedWrapper(Rule):
         return first is not None and second is not None and first.owner is second.owner
 
     def _goes_past(self, name: str, wrapper: str, wrapped: str, made: ast.Call) -> bool:
-        """Whether a call of this name runs the module and not the wrapper around it."""
+        """Whether a call of this name runs the module instead of its wrapper."""
         if name == f"{wrapper}.module":
             return True
         owner, _, method = name.rpartition(".")
@@ -163,7 +163,7 @@ class BypassedWrapper(Rule):
         return bool(wrapped) and name == wrapped != wrapper and not self._is_bound_again(wrapped, made)
 
     def _is_bound_again(self, name: str, made: ast.Call) -> bool:
-        """Whether a name may stand for something else than it did where the wrapper was made."""
+        """Whether a name may mean something else than where the wrapper was created."""
         function = self.model.definitions.function_around(made)
         nodes = self.model.tree.of_type(ast.Name, ast.Attribute)
         stores = (node for node in nodes if isinstance(node.ctx, ast.Store) and python_ast.dotted(node) == name)
@@ -174,18 +174,18 @@ class BypassedWrapper(Rule):
         )
 
     def _is_uncompiled(self, name: str, wrapper: str, function: ast.AST) -> bool:
-        """Whether a call of this name is of a method that is not compiled, where nothing calls the compiled module."""
+        """Whether a call runs an uncompiled method, where nothing calls the compiled module."""
         owner, _, method = name.rpartition(".")
         around = self.model.tree.module if "." in wrapper else function
         called = (python_ast.dotted(node.func) for node in ast.walk(around) if isinstance(node, ast.Call))
         return owner == wrapper and bool(method) and wrapper not in called
 
     def _is_own(self, method: str) -> bool:
-        """Whether a class of the file has a method of this name, which computes something."""
+        """Whether a class of the file has a method of this name that computes something."""
         return any(method in info.methods for info in self.model.definitions.classes.values())
 
     def _calls_in_loss(self, backward: ast.Call, function: ast.AST) -> list[ast.Call]:
-        """The calls in the expressions of a function that a loss is made of, as far as names lead."""
+        """The calls that contribute to a loss in a function, found by following names."""
         assigned: dict[str, list[ast.expr]] = {}
         for node in names.own_nodes(function):
             if isinstance(node, (ast.Assign, ast.AugAssign)):
@@ -207,7 +207,7 @@ class BypassedWrapper(Rule):
         return [call for call in calls if call is not backward]
 
     def _is_cut(self, node: ast.AST) -> bool:
-        """Whether an expression leaves gradients out: `x.detach()`, or a block without gradients around it."""
+        """Whether an expression blocks gradients: `x.detach()`, or an enclosing block without gradients."""
         if isinstance(node, ast.Call):
             blocks = [item for item in self.model.tree.ancestors(node) if isinstance(item, ast.With)]
             contexts = [entered.context_expr for block in blocks for entered in block.items]
@@ -219,17 +219,17 @@ class BypassedWrapper(Rule):
 
     def report_Bypass(self, bypass: Bypass) -> None:
         if bypass.is_compiled:
-            message = f"`{bypass.called}` is no call of the compiled module: it runs uncompiled"
-            advice = f"compile the method, or let `forward` do this and call `{bypass.wrapper}`"
+            message = f"`{bypass.called}` does not call the compiled module: it runs uncompiled"
+            advice = f"compile the method, or move this into `forward` and call `{bypass.wrapper}`"
         else:
             message = (
-                f"`{bypass.called}` goes past `{bypass.wrapper}`: processes do not average the gradients of this loss"
+                f"`{bypass.called}` bypasses `{bypass.wrapper}`: processes do not average the gradients of this loss"
             )
-            advice = f"call `{bypass.wrapper}`; let `forward` do what a method does"
+            advice = f"call `{bypass.wrapper}`, and move the code of the method into `forward`"
         self.report(
             bypass.site,
             message,
-            related=[(bypass.wrapped, "the wrapper is made here"), (bypass.backward, "the loss goes backward here")],
+            related=[(bypass.wrapped, "the wrapper is made here"), (bypass.backward, "`backward` is called here")],
             help=advice,
             confidence=Confidence.LOW if bypass.is_compiled else Confidence.HIGH,
         )

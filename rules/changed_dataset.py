@@ -1,4 +1,4 @@
-"""Datasets that change their data in place whenever a sample is taken."""
+"""Datasets that modify their data in place whenever they return a sample."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SCALING = (ast.Add, ast.Sub, ast.Mult, ast.Div)
 
 
 class Changed(NamedTuple):
-    """The statement at `site` changes what is taken out of the attribute `name` at `taken`."""
+    """The statement at `site` modifies data that the code at `taken` took from the attribute `name`."""
 
     site: Site
     taken: Site
@@ -32,16 +32,17 @@ class Changed(NamedTuple):
 
 
 class ChangedDataset(Rule):
-    """`__getitem__` changes the data of the dataset in place.
+    """`__getitem__` modifies the data of the dataset in place.
 
     ## What it does
-    Finds `__getitem__` methods that take a row of an array or tensor of the dataset, `x = self.data[index]`, and change
+    Finds `__getitem__` methods that take a row of an array or tensor of the dataset, `x = self.data[index]`, and modify
     it in place: `x -= self.mean`, `x.mul_(2)`, `x[mask] = 0`.
 
     ## Why is this bad?
-    The row is a view of the dataset. Each time that a sample is taken, the dataset changes: in the second epoch samples
-    are normalized twice, in the tenth ten times. With workers each has a copy of its own, so that the same sample has
-    other values in each of them, and the copies are dropped after the epoch unless `persistent_workers` is set.
+    The row is a view of the dataset, so each access to a sample modifies the dataset. In the second epoch, samples are
+    normalized twice, and in the tenth epoch ten times. With workers, each worker has a separate copy, so the same
+    sample has different values in each of them. The copies are dropped after the epoch unless `persistent_workers` is
+    set.
 
     ## Example
     ```python
@@ -104,7 +105,7 @@ class ChangedDataset(Rule):
                     yield Changed(python_ast.site_of(change), python_ast.site_of(taken), attribute)
 
     def _made(self, node: ast.expr) -> str:
-        """The function that gives an attribute its array or tensor, whose rows are views; else empty."""
+        """The function that creates an attribute's array or tensor, whose rows are views, or an empty string."""
         assert isinstance(node, ast.Attribute)
         made = written.attribute_value(node, self.model.definitions)
         made = made.elt if isinstance(made, ast.ListComp) else made
@@ -119,7 +120,7 @@ class ChangedDataset(Rule):
         return ""
 
     def _change(self, name: ast.Name, nodes: list[ast.AST]) -> ast.AST | None:
-        """What changes a variable in place, if nothing else is assigned to it."""
+        """The statement that modifies a variable in place, if nothing else is assigned to the variable."""
         stores = [
             node for node in nodes if isinstance(node, ast.Name) and node.id == name.id and not written.is_load(node)
         ]
@@ -146,14 +147,14 @@ class ChangedDataset(Rule):
     def report_Changed(self, found: Changed) -> None:
         self.report(
             found.site,
-            f"this changes `{found.name}` itself, again each time that the sample is taken",
+            f"this modifies `{found.name}` itself, again each time the sample is loaded",
             related=[(found.taken, "the row is a view of the dataset")],
             help="compute a new array, or copy the row first",
         )
 
 
 def _is_read_as_array(name: str, nodes: list[ast.AST]) -> bool:
-    """Whether a variable is more than one number: something asks for its parts, its shape, or makes a tensor of it."""
+    """Whether a variable holds more than one number: code uses its parts or shape, or makes a tensor of it."""
     for node in nodes:
         if isinstance(node, (ast.Attribute, ast.Subscript)) and python_ast.dotted(node.value) == name:
             return True

@@ -1,4 +1,4 @@
-"""Models that predict in training mode, with weights that were loaded."""
+"""Models that predict in training mode with loaded weights."""
 
 from __future__ import annotations
 
@@ -14,28 +14,29 @@ from torchlint.syntax import python_ast
 
 
 class Predicted(NamedTuple):
-    """`forward` predicts with a module that is in training mode since it was made, with weights of `load`."""
+    """`forward` predicts with a module in training mode since its creation, with weights of `load`."""
 
     forward: mode.Pass
     load: events.Call
     name: str
     kept: str
-    """The effect of a layer of the module in training only."""
+    """The effect of a module's layer that exists only in training."""
 
 
 class CheckpointUsedWithoutEval(Rule):
-    """A model predicts with loaded weights in training mode: nothing calls `eval()`.
+    """A model predicts with loaded weights in training mode: `eval()` is missing.
 
     ## What it does
-    Finds models that are made, get their weights by `load_state_dict` and predict, where nothing has called `eval()`
-    or trains them. It reports models that surely hold what the mode changes: dropout, batch normalization,
-    `if self.training:`. It is silent where names ask for Monte Carlo dropout, and where the same input runs several
-    times.
+    Finds models that load weights with `load_state_dict` and predict, where nothing calls `eval()` and nothing
+    trains them. Reported only for models that certainly contain layers or code that depend on the mode: dropout,
+    batch normalization, `if self.training:`.
+
+    Not reported where names suggest Monte Carlo dropout, or where the same input runs several times.
 
     ## Why is this bad?
-    A new model is in training mode, and loading weights does not change that. Its dropout drops at random, so that
-    each prediction is another one. Its batch normalization uses the statistics of the input, of one picture perhaps,
-    and overwrites those that were loaded.
+    Predictions are random or wrong. A new model is in training mode, and loading weights does not change that. Its
+    dropout drops at random, so each prediction differs. Its batch normalization uses the statistics of the input,
+    perhaps a single image, and overwrites the loaded ones.
 
     ## Example
     ```python
@@ -61,7 +62,7 @@ class CheckpointUsedWithoutEval(Rule):
     ```
 
     ## Known limits
-    Weights that `__init__` loads are not followed into other methods.
+    torchlint does not follow weights that `__init__` loads into other methods.
 
     ## References
     - [Saving and loading models](https://docs.pytorch.org/tutorials/beginner/saving_loading_models.html)
@@ -93,12 +94,12 @@ class CheckpointUsedWithoutEval(Rule):
                 return
 
     def _predicts(self, forward: mode.Pass) -> bool:
-        """Whether the result of a pass is used, without gradients or for a class, and no name asks for chance."""
+        """Whether the code uses a pass's result without gradients or for a class, and no name suggests randomness."""
         node = self.model.tree.node(forward.site)
         return not self.model.tree.stands_alone(node) and not self._is_drawn_again(node)
 
     def _is_drawn_again(self, node: ast.AST) -> bool:
-        """Whether a pass runs many times for one input, or in a function that asks for chance by its name."""
+        """Whether a pass runs many times for one input, or in a function whose name suggests randomness."""
         around = list(self.model.tree.ancestors(node))
         names = [item.name for item in around if isinstance(item, python_ast.FUNCTIONS)]
         counted = (
@@ -111,7 +112,7 @@ class CheckpointUsedWithoutEval(Rule):
         name = f"`{found.name}`" if found.name else "the model"
         self.report(
             found.forward.site,
-            f"{name} predicts in training mode, with {found.kept}: nothing has called `eval()`",
-            related=[(found.load.site, "its weights are loaded here")],
-            help="call `eval()` after the weights are loaded",
+            f"{name} predicts in training mode, with {found.kept}: nothing calls `eval()`",
+            related=[(found.load.site, "the weights are loaded here")],
+            help="call `eval()` after loading the weights",
         )

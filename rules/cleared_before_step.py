@@ -1,4 +1,4 @@
-"""Gradients that are cleared before the step could use them."""
+"""Gradients that are cleared before the step can use them."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ _SETS_HOOK = "register_step_pre_hook"
 
 
 class ClearedGradients(NamedTuple):
-    """`clear` throws away what `backward` computed before `step` could use it."""
+    """`clear` discards the gradients of `backward` before `step` can use them."""
 
     clear: events.Clear
     backward: events.Backward
     step: events.Step
     is_before_another: bool
-    """Whether another `backward` comes before the step, which gives other parameters their gradients."""
+    """Whether another `backward` before the step computes gradients for other parameters."""
 
 
 class ClearingStep(NamedTuple):
-    """`clear` is the first thing that the step of an optimizer does, by its class or by a hook that is set `at`."""
+    """An optimizer's step starts with `clear`, by its class or by a hook registered at `at`."""
 
     clear: events.Clear
     at: python_ast.Site
@@ -39,16 +39,17 @@ class ClearedBeforeStep(Rule):
     """Gradients are cleared between the backward and the step that needs them.
 
     ## What it does
-    Finds a `zero_grad` that stands, on every path, between a `backward` and the `step` of the same optimizer; also in
-    callbacks, in a hook that runs before the step, and in a `step` that the program defines. Nothing is said where an
-    exception handler clears: a step that failed is undone.
+    Finds a `zero_grad` that lies, on every path, between a `backward` and the `step` of the same optimizer. This
+    includes callbacks, hooks that run before the step, and a `step` method defined in the program.
 
-    Also finds clearings that come with each micro-batch where the step comes once in several: under
-    `if (i + 1) % k == 0:`, behind the loop over micro-batches, or, with accelerate, at the end of `accumulate`.
+    Also finds a `zero_grad` for each micro-batch where the step comes once in several: under `if (i + 1) % k == 0:`,
+    after the loop over micro-batches, or, with accelerate, at the end of `accumulate`.
+
+    Not reported in an exception handler, which discards a failed step.
 
     ## Why is this bad?
-    The step sees no gradient: with SGD the weights do not move at all, with momentum or weight decay they move
-    in a direction that has nothing to do with the loss.
+    The step sees no gradient. With plain SGD the weights do not move at all. With momentum or weight decay they
+    move in a direction unrelated to the loss.
 
     ## Example
     ```python
@@ -77,15 +78,15 @@ class ClearedBeforeStep(Rule):
     ```
 
     ## What verify shows
-    `torchlint verify` confirms it by two steps or more that find no gradients although a backward has given some, or
-    that miss those which the flagged line has taken from a part of the parameters: it says how many steps, and of how
-    many parameters. It refutes it by steps that all find the gradients of their backwards, and parameters that move.
-    What lost gradients without the flagged line being seen to take them, or at one step only, is inconclusive.
+    `torchlint verify` confirms the finding if two or more steps find no gradients although a backward computed
+    some. It also confirms if they miss the gradients that the flagged line cleared for part of the parameters. The
+    report gives the number of steps and parameters. The finding is refuted if all steps find their gradients and
+    the parameters move. A single such step, or gradients lost elsewhere, is inconclusive.
 
     ## Known limits
-    Where another `backward` comes between the two that gives gradients to other parameters only, the finding is a
-    preview. A hand-written clearing (`p.grad = None` for each parameter) is not reported, since which optimizer it
-    clears is seldom certain.
+    The finding is a preview where another `backward` between the two gives gradients to other parameters only.
+    Clearing by hand (`p.grad = None` for each parameter) is not reported, because it is seldom clear which
+    optimizer it belongs to.
 
     ## References
     - [torch.optim: taking an optimization step](https://docs.pytorch.org/docs/stable/optim.html#taking-an-optimization-step)
@@ -100,7 +101,7 @@ class ClearedBeforeStep(Rule):
         return index.goes_backward
 
     def ask(self) -> Iterator[ClearedGradients | ClearingStep | gradients.LostMicroBatch]:
-        """Steps that every path reaches with the fresh gradients just cleared."""
+        """Steps that every path reaches after a `zero_grad` has just cleared the new gradients."""
         yield from self._clearing_steps()
         yield from gradients.cleared_in_window(self.model.program, self.model.ownership)
         for trace in self.model.program.traces:
@@ -109,7 +110,7 @@ class ClearedBeforeStep(Rule):
                 yield from gradients.lost_micro_batches(self.model.gradients, trace, optimizer)
 
     def _clearing_steps(self) -> Iterator[ClearingStep]:
-        """Steps that clear before they step, whoever has gone backward: of a class of this file, or by a hook."""
+        """Steps that clear before they step, in a class of this file or by a hook."""
         hooks = dict(self._hooks())
         for trace in self.model.program.traces:
             clear = self._first_clear(trace)
@@ -122,7 +123,7 @@ class ClearedBeforeStep(Rule):
                 yield ClearingStep(clear, after.site)
 
     def _first_clear(self, trace: program.Trace) -> events.Clear | None:
-        """The clearing that a function begins with: of its first parameter, on every path, before anything else."""
+        """The `zero_grad` that starts a function: on its first parameter, on every path."""
         root = trace.root
         first = next(iter(trace.of_kinds(events.Clear, events.Backward, events.Call, events.Step)), None)
         if root is None or not root.parameters or not isinstance(first, events.Clear) or first.target is None:
@@ -139,7 +140,7 @@ class ClearedBeforeStep(Rule):
         return is_step and self.model.program.is_optimizer_class(function.owner)
 
     def _hooks(self) -> Iterator[tuple[definitions.FunctionInfo, python_ast.Site]]:
-        """The functions that optimizers call before they step, and where they are told to."""
+        """Functions that optimizers call before they step, with the place of their registration."""
         for trace in self.model.program.traces:
             for event in trace.of(events.Call):
                 callee, given = event.value.callee, event.value.parents
@@ -148,7 +149,7 @@ class ClearedBeforeStep(Rule):
                     yield hook.info, event.site
 
     def _cleared_in(self, trace: program.Trace, optimizer: values.Value) -> Iterator[ClearedGradients]:
-        """The clearings whose gradients every path to a step has lost."""
+        """The `zero_grad` calls after which every path to a step has lost the gradients."""
         arrivals = self.model.gradients.arrivals(trace, optimizer)
         for step in trace.of(events.Step):
             paths = arrivals.get(step, frozenset())
@@ -165,7 +166,7 @@ class ClearedBeforeStep(Rule):
     def report_ClearingStep(self, step: ClearingStep) -> None:
         self.report(
             step.clear.site,
-            "gradients are cleared as the first thing of each step: it sees none",
+            "gradients are cleared at the start of each step: it sees none",
             related=[(step.at, "the step that would use them")],
             help="clear them after the step",
         )
@@ -177,7 +178,7 @@ class ClearedBeforeStep(Rule):
             f"gradients are cleared for each micro-batch, but `{name}` steps once in several: it uses only the last",
             related=[
                 (lost.backward.site, "the gradients of each micro-batch are computed here"),
-                (lost.step.site, "and only those of the last one are used here"),
+                (lost.step.site, "only those of the last one are used here"),
             ],
             help="clear the gradients after the step, under the same condition",
         )
@@ -189,7 +190,7 @@ class ClearedBeforeStep(Rule):
             f"gradients are cleared before `{name}` steps: the step sees none",
             related=[
                 (cleared.backward.site, "the gradients are computed here"),
-                (cleared.step.site, "and would be used here"),
+                (cleared.step.site, "they would be used here"),
             ],
             help="clear the gradients before the `backward`, or after the step",
             confidence=Confidence.LOW if cleared.is_before_another else Confidence.HIGH,
@@ -197,5 +198,5 @@ class ClearedBeforeStep(Rule):
 
 
 def _when(path: gradients.Arrival) -> tuple[int, int]:
-    """When gradients were cleared, and computed."""
+    """The places at which gradients are cleared and computed."""
     return path.then.order if path.then is not None else 0, path.backward.order if path.backward is not None else 0

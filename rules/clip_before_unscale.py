@@ -1,4 +1,4 @@
-"""Gradients that are clipped while a gradient scaler has them multiplied by its scale."""
+"""Gradients that are clipped while a gradient scaler still scales them."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ from torchlint.pytorch import naming, triggers
 
 UNSCALED, UNSURE = "unscaled", "unsure"
 State: TypeAlias = "events.Backward | str | None"
-"""The backward pass whose gradients are scaled; or that they were unscaled, perhaps were, or never scaled (None)."""
+"""The backward pass whose gradients are scaled; or a text if they are, or may be, unscaled; None: never scaled."""
 Arrivals: TypeAlias = "dict[events.Clip, set[State]]"
 
 
 class ScaledClip(NamedTuple):
-    """`clip` sees the gradients of `backward` times the scale of the scaler that makes `step`."""
+    """`clip` sees the gradients of `backward` multiplied by the scale of the scaler that makes `step`."""
 
     clip: events.Clip
     backward: events.Backward
     step: events.Step
     is_simple: bool
-    """Whether `unscale_` right before the clipping would unscale once a step."""
+    """Whether `unscale_` right before the clipping would unscale once per step."""
 
 
 class ClipBeforeUnscale(Rule):
-    """Gradients are clipped before their scale is taken out: the bound is far too low.
+    """Gradients are clipped before they are unscaled: the bound is far too low.
 
     ## What it does
     Finds `torch.nn.utils.clip_grad_norm_` and `clip_grad_value_` where, on every path from
     `scaler.scale(loss).backward()`, no `scaler.unscale_(optimizer)` has run yet, and `scaler.step(optimizer)` follows.
 
     ## Why is this bad?
-    A gradient scaler multiplies the loss, and so the gradients, by 65536 at first; `scaler.step` divides them again.
-    Clipping in between compares multiplied gradients with the bound. They exceed it almost always, and are then
-    divided once more: the step sees a norm of 0.000015 where 1.0 was asked for. With SGD training stands still. Adam
-    makes up for the size, but every gradient is clipped, and norms that are logged carry the scale.
+    With SGD, training makes no progress. A gradient scaler multiplies the loss, and so the gradients, initially by
+    65536. `scaler.step` divides them again. Clipping in between compares scaled gradients with the bound. They
+    almost always exceed it, and the later division shrinks them once more: the step sees a norm of 0.000015 instead
+    of 1.0. Adam compensates for the size, but every gradient is clipped and logged norms contain the scale.
 
     ## Example
     ```python
@@ -73,13 +73,13 @@ class ClipBeforeUnscale(Rule):
     ```
 
     ## Fix safety
-    Unscaling first is unsafe: it changes what is trained. The fix is offered where the step and the scaler's `update()`
-    surely follow, since `unscale_` raises if it is called twice before an update, and where the gradients are those of
-    one optimizer.
+    Unscaling first is unsafe: it changes training. torchlint offers the fix only where the step and the scaler's
+    `update()` certainly follow and the gradients belong to one optimizer. `unscale_` raises if it runs twice before
+    an update.
 
     ## What verify shows
-    `torchlint verify` compares what the clipping leaves with what the step uses: confirmed if that is many times less,
-    refuted if the clipping made gradients smaller and steps used them so.
+    `torchlint verify` compares the clipped gradients with those that the step uses. Confirmed if the step uses many
+    times smaller ones. Refuted if the clipping made gradients smaller and steps used them unchanged.
 
     ## References
     - [Automatic mixed precision: gradient clipping](https://docs.pytorch.org/docs/stable/notes/amp_examples.html#gradient-clipping)
@@ -101,13 +101,13 @@ class ClipBeforeUnscale(Rule):
                     yield from self._scaled(trace, clip, steps, arrivals)
 
     def _compares(self, clip: events.Clip) -> bool:
-        """Whether a clipping has a bound, and that is not scaled like the gradients."""
+        """Whether a clipping has a bound that is not scaled like the gradients."""
         return (
             not clipping.is_unbounded(clip, self.model.tree) and clip.bound is not None and not _knows_scale(clip.bound)
         )
 
     def _is_scaled(self, step: events.Step) -> bool:
-        """Whether a gradient scaler makes a step, one that is not switched off."""
+        """Whether a step goes through a gradient scaler that is not disabled."""
         return step.scaler is not None and _is_scaler(step.scaler)
 
     # -- paths ------------------------------------------------------------------------------------------
@@ -119,7 +119,7 @@ class ClipBeforeUnscale(Rule):
         steps: list[events.Step],
         arrivals: dict[values.Value, Arrivals],
     ) -> Iterator[ScaledClip]:
-        """A clipping of scaled gradients: whichever optimizer holds what is clipped."""
+        """A clipping of scaled gradients, for any optimizer that holds the clipped parameters."""
         following = {_of(step): step for step in reversed(steps) if _follows(step, clip)}
         found = []
         for optimizer, step in following.items():
@@ -132,13 +132,13 @@ class ClipBeforeUnscale(Rule):
             passes = (item for item in trace.of(events.Backward, clip.loops) if item.order < clip.order)
             before = [item for item in passes if item.path == clip.path[: len(item.path)]]
             if before and max(before, key=lambda backward: backward.order) not in scaled:
-                return  # what is clipped comes from another pass
+                return  # the clipped gradients come from another pass
             first = min(scaled, key=lambda backward: backward.order)
             found.append(ScaledClip(clip, first, step, self._is_simple(trace, clip, step)))
         yield from (item._replace(is_simple=item.is_simple and len(found) == 1) for item in found[:1])
 
     def _arrivals(self, trace: program.Trace, optimizer: values.Value) -> Arrivals:
-        """What the gradients of an optimizer are on the paths to each clipping."""
+        """The states of an optimizer's gradients on the paths to each clipping."""
         arrivals: Arrivals = defaultdict(set)
 
         def transfer(event: events.Event, states: frozenset[State]) -> frozenset[State]:
@@ -160,12 +160,12 @@ class ClipBeforeUnscale(Rule):
         return arrivals
 
     def _is_of_scaled(self, backward: events.Backward) -> bool:
-        """Whether a pass begins at a loss that a gradient scaler has scaled, on one path at least."""
+        """Whether a pass starts, on at least one path, at a loss that a gradient scaler has scaled."""
         scaled = self.model.program.observations.scaled
         return any(_is_scaler(scaled[item]) for item in values.inputs_of(backward.loss) if item in scaled)
 
     def _is_simple(self, trace: program.Trace, clip: events.Clip, step: events.Step) -> bool:
-        """Whether one clipping belongs to one step that surely follows it, and nothing else unscales."""
+        """Whether one clipping belongs to one step that certainly follows it, and nothing else unscales."""
         alone = len(trace.of(events.Clip, clip.loops)) == 1 and not trace.of(events.Unscale, clip.loops)
         follows = clip.path == step.path and clip.passed == step.passed
         return alone and follows and clip.loops == step.loops and clip.calls == step.calls
@@ -176,18 +176,18 @@ class ClipBeforeUnscale(Rule):
         name = self._scaler(found)
         self.report(
             found.clip.site,
-            f"gradients are clipped while they carry the scale of `{name}`: "
+            f"gradients are clipped while still scaled by `{name}`: "
             f"for `{found.step.name}` the bound is thousands of times too low",
             related=[
-                (found.backward.site, "the gradients are computed here, times the scale"),
-                (found.step.site, "and divided by the scale here, after the clipping"),
+                (found.backward.site, "the scaled gradients are computed here"),
+                (found.step.site, "they are unscaled here, after the clipping"),
             ],
             help=f"call `{name}.unscale_` with the optimizer before clipping",
             fix=self._fix(found) if found.is_simple else None,
         )
 
     def _scaler(self, found: ScaledClip) -> str:
-        """The scaler as the step has it, or by the name of its value where another function steps."""
+        """The scaler as the step names it, or the name of its value where another function steps."""
         call = self.model.tree.node(found.step.site)
         if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and found.step.expression is not None:
             return self.model.tree.code(call.func.value)
@@ -195,7 +195,7 @@ class ClipBeforeUnscale(Rule):
         return scaler.label if scaler is not None and scaler.label else "the scaler"
 
     def _fix(self, found: ScaledClip) -> edits.Change | None:
-        """`unscale_` before the clipping, with the scaler and the optimizer as the step has them."""
+        """`unscale_` before the clipping, with the step's scaler and optimizer."""
         tree, call = self.model.tree, self.model.tree.node(found.step.site)
         clip = self.written(found.clip.site)
         if clip is None or found.step.expression is None or not isinstance(call, ast.Call):
@@ -208,7 +208,7 @@ class ClipBeforeUnscale(Rule):
         return edits.Change("unscale the gradients first", [edits.InsertBefore(clip, code)])
 
     def _is_updated(self, step: ast.Call, scaler: str) -> bool:
-        """Whether a statement below the step, in its block, updates the scaler; else the next `unscale_` raises."""
+        """Whether a later statement in the step's block updates the scaler; otherwise the next `unscale_` raises."""
         block = self.model.tree.block(step)
         below = block[block.index(self.model.tree.statement(step)) + 1 :]
         calls = [item.value for item in below if isinstance(item, ast.Expr) and isinstance(item.value, ast.Call)]
@@ -225,7 +225,7 @@ def _follows(step: events.Step, clip: events.Clip) -> bool:
 
 
 def _is_scaler(value: values.Value) -> bool:
-    """Whether a value is a gradient scaler, by its class or by its use, and not one that is switched off."""
+    """Whether a value is a gradient scaler, by class or by use, that is not disabled."""
     return any(map(_is_one_scaler, values.inputs_of(value)))
 
 
@@ -241,7 +241,7 @@ def _is_one_scaler(value: values.Value) -> bool:
 
 
 def _knows_scale(bound: values.Value) -> bool:
-    """Whether a bound is computed from the scale."""
+    """Whether a bound depends on the scale."""
     stack, seen = [bound], set[values.Value]()
     while stack:
         value = stack.pop()
@@ -256,7 +256,7 @@ def _knows_scale(bound: values.Value) -> bool:
 
 
 def _may_unscale(event: events.Event, optimizer: values.Value) -> bool:
-    """Whether something that is not followed may unscale the gradients of an optimizer, or does it by hand."""
+    """Whether code that torchlint does not follow may unscale an optimizer's gradients, or does it by hand."""
     if isinstance(event, (events.GradRead, events.Yield)):
         return True
     if not isinstance(event, events.MayClear):
@@ -265,7 +265,7 @@ def _may_unscale(event: events.Event, optimizer: values.Value) -> bool:
 
 
 def _parts(handed: Iterable[values.Value]) -> Iterator[values.Value]:
-    """What a call is handed, and what is in the containers among that."""
+    """The arguments of a call, and the contents of containers among them."""
     for value in handed:
         for item in values.inputs_of(value):
             yield item
@@ -273,5 +273,5 @@ def _parts(handed: Iterable[values.Value]) -> Iterator[values.Value]:
 
 
 def _may_hold(item: values.Value, optimizer: values.Value) -> bool:
-    """Whether something is an optimizer, a scaler, or an object that may have them."""
+    """Whether a value is an optimizer, a scaler, or an object that may hold one."""
     return item is optimizer or _is_one_scaler(item) or isinstance(item, values.Instance)

@@ -1,4 +1,4 @@
-"""Gradients that are clipped where no step uses them clipped."""
+"""Gradients that are clipped where no step uses the result."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
 
 
 class UselessClip(NamedTuple):
-    """`clip` meets no fresh gradients on any path: `step` takes those of `backward` unclipped."""
+    """`clip` sees no new gradients on any path: `step` uses those of `backward` unclipped."""
 
     clip: events.Clip
     backward: events.Backward
     step: events.Step
     after_step: bool
-    """Whether it stands behind the step, and not before the backward."""
+    """Whether the clipping comes after the step, rather than before the backward."""
     other: events.Clip | None = None
     """The clipping that does bound the gradients of this step."""
 
 
 class OtherParametersClipped(NamedTuple):
-    """`clip` stands between `backward` and `step`, and is of parameters that the optimizer of these does not hold."""
+    """`clip` is between `backward` and `step`, but on parameters that the optimizer does not hold."""
 
     clip: events.Clip
     backward: events.Backward
@@ -38,25 +38,27 @@ class OtherParametersClipped(NamedTuple):
 
 
 class ClipInWindow(NamedTuple):
-    """`clip` comes with each micro-batch of accelerate's window, behind `backward`."""
+    """`clip` runs for each micro-batch of accelerate's window, after `backward`."""
 
     clip: events.Clip
     backward: events.Backward
 
 
 class ClipOutsideStep(Rule):
-    """Gradients are clipped before `backward` or after the step: to no effect.
+    """Gradients are clipped before `backward` or after the step, without effect.
 
     ## What it does
-    Finds `torch.nn.utils.clip_grad_norm_` and `clip_grad_value_` where, on every path from the optimizer's last step
-    or `zero_grad`, no `backward` has computed gradients yet; also where such a call stands right before the step of
-    another optimizer, whose gradients it was meant for. So are clippings in hooks of Lightning that run before
-    `backward`, such as `training_step`, and with accelerate those after each micro-batch of `accumulate`.
+    Finds `torch.nn.utils.clip_grad_norm_` and `clip_grad_value_` in the wrong place:
+
+    - no `backward` has computed gradients since the optimizer's last step or `zero_grad`, on any path;
+    - the call is right before the step of another optimizer, and clips the wrong parameters;
+    - a Lightning hook that runs before `backward`, such as `training_step`, clips;
+    - with accelerate, the call runs after each micro-batch of `accumulate`.
 
     ## Why is this bad?
-    Clipping changes the gradients that are there. Before `backward` there are none, or old ones; after the step they
-    have been used. The step then takes gradients of any size, as if there were no clipping: one bad batch can throw
-    the weights far away, though the code looks protected against it.
+    The step uses unclipped gradients, so one bad batch can throw the weights far away. Clipping changes the
+    gradients that exist at that moment. Before `backward` there are none, or old ones; after the step they have
+    been used. The code looks protected and is not.
 
     ## Example
     ```python
@@ -87,12 +89,13 @@ class ClipOutsideStep(Rule):
     ```
 
     ## Fix safety
-    Moving the call before the step is unsafe: it changes what is trained. There is no fix where the optimizer steps in
-    another place as well, or where a name of the call is bound in between.
+    Moving the call before the step is unsafe: it changes training. There is no fix where the optimizer also steps
+    elsewhere, or where a name used in the call is reassigned in between.
 
     ## What verify shows
-    `torchlint verify` compares what the clipping leaves with what the step uses: confirmed if these are gradients of a
-    later `backward`, larger than the bound; refuted if the clipping made gradients smaller and steps used them so.
+    `torchlint verify` compares the clipped gradients with those that the step uses. Confirmed if the step uses
+    gradients of a later `backward` that exceed the bound. Refuted if the clipping made gradients smaller and steps
+    used them.
 
     ## References
     - [torch.nn.utils.clip_grad_norm_](https://docs.pytorch.org/docs/stable/generated/torch.nn.utils.clip_grad_norm_.html)
@@ -118,8 +121,10 @@ class ClipOutsideStep(Rule):
                         yield self._of_others(trace, clip) or useless
 
     def _of_others(self, trace: program.Trace, clip: events.Clip) -> OtherParametersClipped | None:
-        """The step that a clipping stands right before, in the same function, if it is one of other parameters that
-        a backward has just given gradients, and nothing clips those."""
+        """The step right after a clipping in the same function, if the clipping is on other parameters.
+
+        A backward has just computed gradients for the step, and nothing clips them.
+        """
         steps = [item for item in trace.of(events.Step, clip.loops) if item.order > clip.order]
         step = steps[0] if steps else None
         if step is None or step.calls != clip.calls or self._may_be_of(clip, step):
@@ -136,11 +141,11 @@ class ClipOutsideStep(Rule):
         return OtherParametersClipped(clip, backward, step)
 
     def _may_be_of(self, clip: events.Clip, step: events.Step) -> bool:
-        """Whether the optimizer of a step may hold what is clipped."""
+        """Whether the optimizer of a step may hold the clipped parameters."""
         return clipping.may_be_of(clip, values.resolved(step.optimizer), self.model.ownership)
 
     def _useless(self, trace: program.Trace, clip: events.Clip) -> Iterator[UselessClip]:
-        """A clipping outside the steps of each optimizer that may hold what is clipped."""
+        """A clipping outside the steps of each optimizer that may hold the clipped parameters."""
         steps = {values.resolved(step.optimizer): step for step in trace.of(events.Step, clip.loops)}
         steps = {item: steps[item] for item in steps if clipping.may_be_of(clip, item, self.model.ownership)}
         found = [self._outside(trace, clip, step) for step in steps.values()]
@@ -149,7 +154,7 @@ class ClipOutsideStep(Rule):
             yield min(useless, key=lambda item: _distance(clip, item.step))
 
     def _outside(self, trace: program.Trace, clip: events.Clip, step: events.Step) -> UselessClip | None:
-        """The clipping, if no path brings fresh gradients of an optimizer to it."""
+        """The clipping, if no path brings new gradients of an optimizer to it."""
         optimizer, passes = values.resolved(step.optimizer), trace.of(events.Backward, clip.loops)
         passes = [item for item in passes if self.model.ownership.reaches(item, optimizer)]
         there = self.model.gradients.arrivals(trace, optimizer, repeated=True).get(clip, frozenset())
@@ -165,14 +170,14 @@ class ClipOutsideStep(Rule):
         name = useless.step.name
         where = f"after `{name}` has stepped" if useless.after_step else "before `backward` computes them"
         other = useless.other
-        effect = f"the step of `{name}` takes them unclipped" if other is None else "this call has no effect"
+        effect = f"`{name}` steps with unclipped gradients" if other is None else "this call has no effect"
         self.report(
             useless.clip.site,
             f"gradients are clipped {where}: {effect}",
             related=[
                 (useless.backward.site, "the gradients are computed here"),
-                *([(other.site, "and clipped here")] if other is not None else []),
-                (useless.step.site, "and used here"),
+                *([(other.site, "they are clipped here")] if other is not None else []),
+                (useless.step.site, "they are used here"),
             ],
             help="clip between the last `backward` and the step" if other is None else "remove the call",
             fix=self._fix(useless.clip.site, useless.backward.site, useless.step) if other is None else None,
@@ -181,7 +186,7 @@ class ClipOutsideStep(Rule):
     def report_ClipInWindow(self, found: ClipInWindow) -> None:
         self.report(
             found.clip.site,
-            "gradients are clipped after each micro-batch, not once for the sum of all that the step uses",
+            "gradients are clipped after each micro-batch, not once for the sum that the step uses",
             related=[(found.backward.site, "one micro-batch adds its gradients here")],
             help="clip under `if accelerator.sync_gradients:`",
         )
@@ -190,21 +195,21 @@ class ClipOutsideStep(Rule):
         when = "after the step" if found.is_after else "before `backward`"
         self.report(
             found.clip.site,
-            f"gradients are clipped in `{found.hook}`, which Lightning runs {when}: the step takes them unclipped",
-            help="give `gradient_clip_val` to the `Trainer`, or clip in `on_before_optimizer_step`",
+            f"gradients are clipped in `{found.hook}`, which Lightning runs {when}: the step uses unclipped gradients",
+            help="pass `gradient_clip_val` to the `Trainer`, or clip in `on_before_optimizer_step`",
         )
 
     def report_OtherParametersClipped(self, found: OtherParametersClipped) -> None:
         name = found.step.name
         self.report(
             found.clip.site,
-            f"the clipped parameters are not those of `{name}`, which steps with its gradients unclipped",
-            related=[(found.backward.site, "its gradients are computed here"), (found.step.site, "and used here")],
+            f"the clipped parameters do not belong to `{name}`, which steps with unclipped gradients",
+            related=[(found.backward.site, "its gradients are computed here"), (found.step.site, "they are used here")],
             help=f"clip the parameters that `{name}` holds",
         )
 
     def _fix(self, clip: Site, backward: Site, step: events.Step) -> edits.Change | None:
-        """The call moved to the step, where all three are statements of one block and no scaler takes part."""
+        """The call moved to the step, where all three are statements of one block and there is no scaler."""
         tree, call = self.model.tree, self.model.tree.code(clip)
         nodes = [tree.node(site) for site in (clip, backward, step.site)]
         block = tree.block(nodes[0])
@@ -219,7 +224,7 @@ class ClipOutsideStep(Rule):
         return edits.Change("move the call before the step", [edits.Delete(old), edits.InsertBefore(new, call)])
 
     def _steps_again(self, step: events.Step) -> bool:
-        """Whether the optimizer steps in another place, too, with gradients that would stay unclipped."""
+        """Whether the optimizer also steps elsewhere, with gradients that would stay unclipped."""
         trace = next(trace for trace in self.model.program.traces if step in trace.events)
         optimizer = values.resolved(step.optimizer)
         return any(
@@ -227,12 +232,12 @@ class ClipOutsideStep(Rule):
         )
 
     def _means_the_same(self, clip: ast.AST, step: ast.AST, block: list[ast.AST]) -> bool:
-        """Whether no statement between a clipping and the step binds a name that the clipping reads."""
+        """Whether no statement between a clipping and the step assigns a name that the clipping reads."""
         first, last = sorted(block.index(self.model.tree.statement(node)) for node in (clip, step))
         bound = self.model.definitions.names_assigned(block[first + 1 : last])
         return bound.isdisjoint(name.partition(".")[0] for name in names_read(clip))
 
 
 def _distance(clip: events.Clip, event: events.Event) -> tuple[bool, int]:
-    """How far behind a clipping an event is; what stands before it comes with the next iteration."""
+    """The distance of an event after a clipping; an earlier event belongs to the next iteration."""
     return event.order < clip.order, event.order

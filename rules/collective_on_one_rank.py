@@ -21,7 +21,7 @@ _OF_ENGINES = frozenset({"save_checkpoint", "save_16bit_model", "load_checkpoint
 
 
 class OneRank(NamedTuple):
-    """The collective call at `site` is made by those processes only for which `condition` holds."""
+    """Only processes for which `condition` holds make the collective call at `site`."""
 
     site: Site
     condition: Site
@@ -29,16 +29,16 @@ class OneRank(NamedTuple):
 
 
 class CollectiveOnOneRank(Rule):
-    """A collective call depends on the rank: the other processes never make it.
+    """A collective call depends on the rank: other processes never make it.
 
     ## What it does
     Finds collective calls of `torch.distributed`, and checkpoints of DeepSpeed engines, in a branch that compares the
-    rank of the process with a number, where no other branch makes the same call and no group is given. A preview:
-    another call elsewhere may be its partner.
+    rank of the process with a number. No other branch makes the same call, and the call gets no group. Preview: a call
+    elsewhere may be its counterpart.
 
     ## Why is this bad?
     A collective call waits until all processes of the group make it. The program hangs until the timeout of the process
-    group, minutes later, or pairs the call with another one and mixes up the data.
+    group, minutes later. It may also pair the call with another one and mix up the data.
 
     ## Example
     ```python
@@ -93,7 +93,7 @@ class CollectiveOnOneRank(Rule):
         return is_rank and isinstance(test.comparators[0], ast.Constant)
 
     def _is_collective(self, call: ast.Call) -> bool:
-        """Whether all processes have to make a call: none of a group, and none that leaves with the branch."""
+        """Whether all processes must make a call. Excludes calls with a group and calls whose branch exits."""
         name = names.imported(call.func, self.model.definitions)
         if name.startswith("torch.distributed.") and name.rpartition(".")[2] in _COLLECTIVES:
             return not any(item.arg in ("group", None) for item in call.keywords)
@@ -132,7 +132,7 @@ class CollectiveOnOneRank(Rule):
 
 
 def _calls(statements: list[ast.stmt]) -> list[ast.Call]:
-    """The calls in statements, but for those in functions that they define."""
+    """The calls in statements, except those in functions that the statements define."""
     return [
         node for statement in statements for node in (statement, *names.own_nodes(statement))
         if isinstance(node, ast.Call)

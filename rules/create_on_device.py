@@ -1,4 +1,4 @@
-"""Tensors that are made on the CPU and copied, step after step."""
+"""Tensors that every step creates on the CPU and copies."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
 
 _MADE = frozenset(f"torch.{name}" for name in ("zeros", "ones", "full", "eye", "arange", "linspace", "empty"))
-"""What makes the same values on every device; random numbers come from another generator there."""
+"""Functions that create the same values on every device; random numbers differ between devices."""
 _OTHERWISE = frozenset({"device", "out", "pin_memory", "requires_grad", None})
-"""Arguments with which `device` would be a second one, or mean something else."""
+"""Arguments that already set the device, or change the meaning of `device`."""
 _DEVICE = LazyPattern(r"(?:^|_)(?:device|dev)\d?$", re.IGNORECASE)
 _ACCELERATOR = LazyPattern(r"(?:cuda|mps|xpu)(?::\d+)?$")
 _STEPS = frozenset({"forward", "training_step", "validation_step"})
@@ -25,7 +25,7 @@ _SET_UP = LazyPattern(r"^_*(?:init|reset|build|make|create|set_?up|load|register
 
 
 class CopiedToDevice(NamedTuple):
-    """What `made` makes is copied to a device by the call at `site`, in every `when`."""
+    """The call at `site` copies the tensor that `made` creates to a device in every `when`."""
 
     site: Site
     made: Site
@@ -35,19 +35,24 @@ class CopiedToDevice(NamedTuple):
 
 
 class CreateOnDevice(Rule):
-    """A tensor is made on the CPU and copied to the device, in every step anew.
+    """A tensor is created on the CPU and copied to the device in every step.
 
     ## What it does
-    Finds `torch.zeros(...).to(device)`, `.cuda()`, and the same of `ones`, `full`, `eye`, `arange`, `linspace` and
-    `empty`, in a loop, in `forward`, and in the steps of a Lightning module. Random numbers are left alone, since each
-    device has a generator of its own, and so are functions that set something up, tests, and a move to a type. Nothing
-    is copied where the device is the CPU by a constant, and a tensor that is kept and made while there is none
-    (`if self.mask is None:`) is made once.
+    Finds `torch.zeros(...).to(device)` or `.cuda()`, and the same for `ones`, `full`, `eye`, `arange`, `linspace`
+    and `empty`, in a loop, in `forward`, and in the steps of a Lightning module.
+
+    Not reported:
+
+    - random numbers, since each device has its own generator;
+    - setup functions, tests, and moves to a type;
+    - a device that is the constant CPU;
+    - a cached tensor, created once under `if self.mask is None:`.
 
     ## Why is this bad?
-    Each step allocates and fills the tensor on the CPU, and then copies it, for which the CPU waits. With `device=` it
-    is made where it is needed. One such line costs little; in a small model that is called often it shows: on an H200
-    `arange(4096)` took 18 microseconds with the copy, 7 without, and one of a million numbers 930 and 12.
+    Each step allocates and fills the tensor on the CPU, then copies it while the CPU waits. With `device=` PyTorch
+    creates it where it is needed. One such line costs little, but it shows in a small model that runs often. On an
+    H200, `arange(4096)` took 18 microseconds with the copy and 7 without. A tensor of a million numbers took 930
+    and 12.
 
     ## Example
     ```python
@@ -72,7 +77,7 @@ class CreateOnDevice(Rule):
     ```
 
     ## Fix safety
-    Safe: the values and their type are the same.
+    Safe: the values and their type do not change.
 
     ## References
     - [Performance tuning guide](https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html): "Create tensors
@@ -103,13 +108,13 @@ class CreateOnDevice(Rule):
                     yield CopiedToDevice(python_ast.site_of(call), python_ast.site_of(made), name, text, when)
 
     def _is_made(self, made: ast.Call) -> bool:
-        """Whether a call makes a tensor whose values are the same on every device."""
+        """Whether a call creates a tensor whose values are the same on every device."""
         if any(item.arg in _OTHERWISE for item in made.keywords) or not made.args:
             return False
         return self.model.definitions.qualified(python_ast.dotted(made.func), made) in _MADE
 
     def _when(self, call: ast.Call) -> str:
-        """How often a call happens: in every iteration, or every call of `forward`; empty if only once."""
+        """The frequency of a call: in every iteration, or in every call of `forward`; empty if only once."""
         for above in self.model.tree.ancestors(call):
             if isinstance(above, python_ast.LOOPS) and _is_below(call, above, self.model.tree):
                 function = self.model.definitions.function_around(above)
@@ -121,8 +126,10 @@ class CreateOnDevice(Rule):
         return ""
 
     def _is_made_once(self, call: ast.Call, around: ast.AST) -> bool:
-        """Whether a condition in a loop or function asks for something that is assigned under it, or after it where it
-        leaves: `if self.mask is None:`. In a function, something that outlives it."""
+        """Whether a condition checks for a name that is assigned under it, or after it if the branch leaves.
+
+        An example is `if self.mask is None:`. In a function, the name must outlive the call.
+        """
         above = set(self.model.tree.ancestors(call))
         tests = (node for node in python_ast.walk(around) if isinstance(node, ast.If) and node.lineno < call.lineno)
         for branch in tests:
@@ -133,7 +140,7 @@ class CreateOnDevice(Rule):
         return False
 
     def _is_cpu(self, device: ast.expr) -> bool:
-        """Whether a device is the CPU, written out or by all that its name is bound to."""
+        """Whether a device is the CPU, written directly or in all values of its name."""
         name = python_ast.dotted(device)
         if not name:
             return _is_written_cpu(device)
@@ -149,8 +156,8 @@ class CreateOnDevice(Rule):
     def report_CopiedToDevice(self, answer: CopiedToDevice) -> None:
         self.report(
             answer.site,
-            f"`{answer.name}` makes its tensor on the CPU, and copies it to the device in every {answer.when}",
-            help=f"make it there: `device={answer.device}`",
+            f"`{answer.name}` creates its tensor on the CPU and copies it to the device in every {answer.when}",
+            help=f"create it there: `device={answer.device}`",
             fix=self._fix(answer),
         )
 
@@ -169,7 +176,7 @@ _COPY = LazyPattern(
 
 
 def _device_of(call: ast.Call) -> ast.expr | None:
-    """What is written for the device that a call of `to` or `cuda` copies to and nothing else: of `cuda()` the call."""
+    """The code of the device to which a call of `to` or `cuda` only copies; for `cuda()` the call itself."""
     given = [*call.args, *(item.value for item in call.keywords if item.arg == "device")]
     is_plain = len(call.args) + len(call.keywords) == len(given)
     if not isinstance(call.func, ast.Attribute) or not is_plain or len(given) > 1:
@@ -180,7 +187,7 @@ def _device_of(call: ast.Call) -> ast.expr | None:
 
 
 def _is_device(node: ast.expr) -> bool:
-    """Whether an expression stands for a device, rather than for a type or another tensor."""
+    """Whether an expression is a device, rather than a type or another tensor."""
     if isinstance(node, ast.Constant):
         return isinstance(node.value, str) and _ACCELERATOR.match(node.value) is not None
     if isinstance(node, ast.Call):
@@ -200,13 +207,13 @@ def _targets(node: ast.Assign | ast.AnnAssign) -> list[ast.expr]:
 
 
 def _stored(block: ast.AST) -> set[str]:
-    """The names and attributes that statements of a block assign: `self.cache` of `self.cache[key] = ...`."""
+    """The names and attributes that a block assigns: `self.cache` of `self.cache[key] = ...`."""
     assigned = (node for node in python_ast.walk(block) if isinstance(node, (ast.Assign, ast.AnnAssign)))
     return {python_ast.dotted(target) for node in assigned for target in _targets(node)} - {""}
 
 
 def _asked(test: ast.expr) -> set[str]:
-    """The names and attributes that a condition asks for, `self.mask` of `hasattr(self, "mask")` included."""
+    """The names and attributes that a condition checks, including `self.mask` of `hasattr(self, "mask")`."""
     found = {python_ast.dotted(node) for node in python_ast.walk(test) if isinstance(node, (ast.Name, ast.Attribute))}
     for call in python_ast.walk(test):
         if isinstance(call, ast.Call) and python_ast.called_name(call) == "hasattr" and len(call.args) == 2:
@@ -217,7 +224,7 @@ def _asked(test: ast.expr) -> set[str]:
 
 
 def _is_below(node: ast.AST, loop: ast.AST, tree: python_tree.PythonTree) -> bool:
-    """Whether a node stands in the body of a loop, rather than in what it goes over."""
+    """Whether a node is in the body of a loop, rather than in its iterable."""
     inside = node
     for above in tree.ancestors(node):
         if above is loop:

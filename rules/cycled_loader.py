@@ -11,16 +11,16 @@ from torchlint.pytorch import naming
 
 
 class CycledLoader(Rule):
-    """`itertools.cycle` repeats the batches of the first epoch, in their order.
+    """`itertools.cycle` repeats the batches of the first epoch in the same order.
 
     ## What it does
-    Finds `itertools.cycle` of a loader that shuffles, where training draws from it without end. In preview: a loader
-    that does not surely shuffle, a name that only looks like a loader, and a loop that another loader ends.
+    Finds `itertools.cycle` of a shuffling loader, where training draws from it without end. Preview: a loader that may
+    not shuffle, a name that only looks like a loader, and a loop that another loader ends.
 
     ## Why is this bad?
-    `cycle` goes over the loader once and keeps each batch. From the second epoch on it repeats these batches: nothing
-    is shuffled again and no augmentation is drawn again, so that training overfits. All batches of the dataset also
-    stay in memory.
+    `cycle` iterates over the loader once and stores each batch. From the second epoch on, it repeats the stored
+    batches. It never reshuffles and never applies new augmentations, so training overfits. All batches of the dataset
+    also stay in memory.
 
     ## Example
     ```python
@@ -66,7 +66,7 @@ class CycledLoader(Rule):
                     yield cycle
 
     def _has_batches(self, loader: values.Value) -> bool:
-        """Whether a loader may have several batches: its batch is not known to be the whole dataset."""
+        """Whether a loader may have several batches, because its batch is not known to be the whole dataset."""
         size = loader.part("batch_size")
         kind = self.model.program.observations.numbers.get(values.resolved(size)) if size is not None else None
         return kind is None or kind[0] != "len"
@@ -78,8 +78,8 @@ class CycledLoader(Rule):
         made = cycle.loader.site if isinstance(cycle.loader, utilities.DataLoader) else None
         self.report(
             cycle.site,
-            f"`cycle` keeps all batches of {name} in memory and repeats them: no new order and no new augmentation",
+            f"`cycle` keeps all batches of {name} in memory and repeats them, without new shuffling or augmentation",
             related=[(made, "the loader is made here")] if made is not None else (),
-            help="iterate over the loader anew for each epoch: `while True: yield from loader`",
+            help="iterate over the loader again in each epoch: `while True: yield from loader`",
             confidence=Confidence.HIGH if is_sure else Confidence.LOW,
         )

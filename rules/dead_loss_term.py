@@ -1,4 +1,4 @@
-"""Terms of a loss from which no parameter learns, beside terms that have a graph."""
+"""Loss terms without a graph, next to terms that have one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _CUTTING_WORDS = "item tensor numpy detach arg round ceil floor sign no_grad dat
 
 
 class DeadTerm(NamedTuple):
-    """A term of the loss of `backward` from which no parameter learns, for its graph ends at `end`."""
+    """A term of the loss of `backward` that trains no parameter, because its graph ends at `end`."""
 
     term: terms.Term
     end: terms.End
@@ -27,19 +27,24 @@ class DeadTerm(NamedTuple):
 
 
 class DeadLossTerm(Rule):
-    """A term of a loss has no graph, and no parameter learns from it.
+    """A loss term has no graph, so no parameter learns from it.
 
     ## What it does
-    Finds terms of a loss that are computed from the output of a model and then cut from its graph, beside terms that
-    keep theirs: by `.item()`, `torch.tensor(...)`, NumPy, a comparison, `argmax` or `no_grad`, by `autograd.grad`
-    without `create_graph`, or by `round`, `ceil`, `floor` and `sign`, whose gradient is zero; also what is computed
-    from a detached output or from the data of a parameter. It follows sums, `torch.stack`, weights and the `forward`
-    of loss modules. Nothing is said of a whole term that is detached, of data and constants, of a factor beside one
-    that has a graph, and of a difference to a reference.
+    Finds loss terms computed from a model's output and then cut from its graph, next to terms that keep theirs. The
+    graph ends at:
+
+    - `.item()`, `torch.tensor(...)`, NumPy, a comparison, `argmax` or `no_grad`;
+    - `autograd.grad` without `create_graph`;
+    - `round`, `ceil`, `floor` and `sign`, whose gradient is zero;
+    - a detached output, or the data of a parameter.
+
+    torchlint follows sums, `torch.stack`, weights and the `forward` of loss modules.
+
+    Not reported: a whole term that is detached, data and constants, a factor multiplied with a term that has a
+    graph, and a difference to a reference.
 
     ## Why is this bad?
-    The term changes the value of the loss that is logged, and no gradient. The model is trained without it, and
-    nothing says so.
+    The term changes the logged loss but no gradient. The model trains without it, and nothing raises.
 
     ## Example
     ```python
@@ -74,9 +79,9 @@ class DeadLossTerm(Rule):
     ```
 
     ## What verify shows
-    `torchlint verify` follows it: confirmed if a term whose graph has ended was added at the line, and the sum went
-    backward, at three steps or more; refuted if both terms had a graph each time. Numbers of Python (`item()`) are
-    not followed.
+    `torchlint verify` tracks the terms at the line. Confirmed if, at three or more steps, a term without a graph
+    was added and the sum went backward. Refuted if both terms had a graph each time. Python numbers (`item()`) are
+    not tracked.
 
     ## References
     - [torch.Tensor.item](https://docs.pytorch.org/docs/stable/generated/torch.Tensor.item.html): "This operation is not
@@ -109,14 +114,14 @@ class DeadLossTerm(Rule):
                 yield DeadTerm(term, end, backward)
 
     def _end(self, term: terms.Term) -> terms.End | None:
-        """Where the graph of a term ends that an author believes to have one."""
+        """The place where the graph of a term ends, if the author expects one."""
         had = [
             end for end in term.found.ends if end.cut is not terms.Cut.SHAPED and self.model.terms.ends.had_graph(end)
         ]
         cuts, meant = {end.cut for end in had}, {terms.Cut.DETACHED}
         of_a_reference = {*meant, terms.Cut.NUMBER, terms.Cut.NEW, terms.Cut.NO_GRAD}
         if not had or term.site is None or (term.is_subtracted and cuts <= of_a_reference):
-            return None  # what a term is compared with: `(new - old).mean()`
+            return None  # the reference of a term: `(new - old).mean()`
         if cuts <= meant and not _is_computed(term):
             return None
         return min(had, key=lambda end: end.place.value.order)
@@ -127,8 +132,8 @@ class DeadLossTerm(Rule):
         self.report(
             dead.term.site,
             f"no parameter learns from the term `{self._code(dead.term.site)}`: {self._reason(dead.end)}",
-            related=[(ended, "its graph ends here"), (dead.backward.site, "backward begins here")],
-            help="compute the term with operators that have a gradient, from values that keep their graph",
+            related=[(ended, "its graph ends here"), (dead.backward.site, "`backward` starts here")],
+            help="use differentiable operators, on values that keep their graph",
         )
 
     def _reason(self, end: terms.End) -> str:
@@ -142,7 +147,7 @@ class DeadLossTerm(Rule):
         if end.cut is cut.WITHOUT_GRADIENT:
             return f"`{name}` has no gradient"
         if name == "grad":
-            return "`grad` gives gradients without a graph, unless it gets `create_graph=True`"
+            return "`grad` returns gradients without a graph unless `create_graph=True`"
         if end.cut is cut.FLAT:
             return f"the gradient of `{name}` is zero"
         return f"`{name}` cuts it from its graph"
@@ -152,7 +157,7 @@ class DeadLossTerm(Rule):
 
 
 def _is_computed(term: terms.Term) -> bool:
-    """Whether a term is computed from what was detached: by a loss, or by operators that do more than rescale."""
+    """Whether a term is computed from a detached value: by a loss, or by operators that do more than rescale."""
     ends = {end.place.value for end in term.found.ends}
     return any(_is_loss(value) or _computes(value) for value in term.found.before - ends)
 

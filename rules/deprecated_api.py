@@ -1,4 +1,4 @@
-"""Uses of what PyTorch has deprecated."""
+"""Uses of deprecated PyTorch functions, classes and arguments."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
 
 _SCALED = {"add_": (2, "alpha"), "addcmul_": (3, "value"), "addcdiv_": (3, "value")}
-"""Methods whose number came first: how many arguments they had then, and the keyword that takes it now."""
+"""Methods that used to take a number first, with the old argument count and the keyword that takes it today."""
 _WITHOUT_EPOCH = frozenset({"ReduceLROnPlateau", "CosineAnnealingWarmRestarts", "SequentialLR", "ChainedScheduler"})
-"""Schedulers whose `step` takes something else, or an epoch without a warning."""
+"""Schedulers whose `step` takes something else, or takes an epoch without a warning."""
 
 
 class NumberFirst(NamedTuple):
-    """The method `name` at `site` is given its number before its tensors."""
+    """The method `name` at `site` gets its number before its tensors."""
 
     site: Site
     name: str
 
 
 class OldScheduler(NamedTuple):
-    """A scheduler's method `name` is used at `site` as long ago."""
+    """The code at `site` uses a scheduler's method `name` in its deprecated form."""
 
     site: Site
     name: str
@@ -39,31 +39,40 @@ class OldScheduler(NamedTuple):
 
 
 class ReadByBytes(NamedTuple):
-    """Elements are read, or changed, at `site` by the mask of bytes that is made at `mask`."""
+    """The code at `site` reads or changes elements by the byte mask made at `mask`."""
 
     site: Site
     mask: Site
 
 
 class DeprecatedApi(Rule):
-    """Something is used that PyTorch has deprecated: it warns, and will be removed.
+    """The code uses a deprecated PyTorch API that warns and will be removed.
 
     ## What it does
-    Finds functions, classes and arguments that warn when they are used: `torch.cuda.amp.autocast` and `GradScaler`,
-    `torch.nn.init.xavier_uniform` and its kin without an underscore at the end, `clip_grad_norm`, `F.upsample`,
-    `size_average=` and `reduce=` of losses, `torch.meshgrid` without `indexing`, `p.add_(number, tensor)`,
-    `scheduler.step(epoch)`, `verbose=` of schedulers, masks of bytes (`x[mask.byte()]`), `pretrained=` of torchvision's
-    models, and so on.
+    Finds functions, classes and arguments that issue a deprecation warning, such as:
 
-    What takes their place must be in the oldest release that the project asks for, in its pyproject.toml, setup.cfg,
-    setup.py, requirements.txt or environment.yml. Code that asks for a version is left alone, and so is what warns on
-    no release that the project asks for.
-    What only the documentation calls deprecated (`torch.norm`, `torch.svd`) is not reported, nor `torch.jit`, which has
-    no simple replacement, nor `torch.nn.utils.weight_norm`: what takes its place saves weights under other names.
+    - `torch.cuda.amp.autocast` and `GradScaler`
+    - `torch.nn.init.xavier_uniform` and similar names without an underscore at the end
+    - `clip_grad_norm`, `F.upsample`, `torch.meshgrid` without `indexing`, `p.add_(number, tensor)`
+    - `size_average=` and `reduce=` of losses
+    - `scheduler.step(epoch)`, and `verbose=` of schedulers
+    - byte masks (`x[mask.byte()]`)
+    - `pretrained=` of torchvision's models
+
+    The replacement must exist in the oldest release that the project supports. torchlint reads that release from
+    pyproject.toml, setup.cfg, setup.py, requirements.txt or environment.yml.
+
+    Not reported when:
+
+    - The code checks for a version.
+    - No release that the project supports warns.
+    - Only the documentation deprecates the name (`torch.norm`, `torch.svd`).
+    - The name is in `torch.jit`, which has no simple replacement.
+    - The name is `torch.nn.utils.weight_norm`, whose replacement saves weights under other names.
 
     ## Why is this bad?
-    Today it fills the log with warnings, which hide others. In a later release the line raises, and a training that ran
-    for years does not start any more.
+    The warnings fill the log and hide other warnings. In a later release, the line raises, and a training script that
+    worked for years no longer starts.
 
     ## Example
     ```python
@@ -86,10 +95,10 @@ class DeprecatedApi(Rule):
     ```
 
     ## Fix safety
-    A new name for the same function, and a default that is written out, are safe, and so are the names of the weights
-    that `pretrained=True` loads. Nothing is offered where results, keys of the state_dict or the order of arguments
-    differ. Turning `add_(number, tensor)` around is unsafe, since what is taken for the number may be a tensor.
-    Dropping `verbose` is unsafe, since the scheduler prints the rate no more.
+    These fixes are safe: a new name for the same function, an explicit default, and the names of the weights that
+    `pretrained=True` loads. torchlint offers no fix where results, keys of the state_dict or the order of arguments
+    differ. Reordering `add_(number, tensor)` is unsafe, because the presumed number may be a tensor. Removing `verbose`
+    is unsafe, because the scheduler no longer prints the learning rate.
 
     ## References
     - [torch.amp](https://docs.pytorch.org/docs/stable/amp.html)
@@ -126,7 +135,7 @@ class DeprecatedApi(Rule):
             yield from self._read_by_bytes(known)
 
     def _counts(self, change: changes.Change) -> bool:
-        """Whether a change is of the releases that the project asks for, and what is new is in all of them."""
+        """Whether a change concerns the releases that the project supports, and all of them have the replacement."""
         releases = self.model.torch
         warns = change.status is changes.Status.WARNS and change.since <= releases.highest <= change.until
         return warns and change.instead_since <= releases.lowest
@@ -142,7 +151,7 @@ class DeprecatedApi(Rule):
                     yield NumberFirst(event.site, name)
 
     def _is_number_first(self, call: ast.Call, name: str) -> bool:
-        """Whether a call has as many arguments as only the old order takes."""
+        """Whether a call has a number of arguments that only the old order allows."""
         if call.keywords or len(call.args) != _SCALED[name][0] or any(isinstance(x, ast.Starred) for x in call.args):
             return False
         if any(name in info.methods for info in self.model.definitions.classes.values()):
@@ -163,7 +172,7 @@ class DeprecatedApi(Rule):
                         yield OldScheduler(event.site, name, change.instead)
 
     def _is_scheduler(self, value: values.Value | None) -> bool:
-        """Whether a value is one of PyTorch's schedulers, of a class that warns."""
+        """Whether a value is a PyTorch scheduler of a class that warns."""
         value = values.resolved(value) if value is not None else None
         if value is None or not utilities.is_kind(value, utilities.Kind.SCHEDULER):
             return False
@@ -194,8 +203,8 @@ class DeprecatedApi(Rule):
         keyword = _SCALED[answer.name][1]
         self.report(
             answer.site,
-            f"`{answer.name}` with its number first is deprecated since PyTorch 1.5, and warns",
-            help=f"give the number behind the tensors, as `{keyword}`",
+            f"`{answer.name}` with the number as first argument is deprecated since PyTorch 1.5, and warns",
+            help=f"pass the number after the tensors, as `{keyword}`",
             fix=self._turned_around(answer, keyword),
         )
 
@@ -208,22 +217,22 @@ class DeprecatedApi(Rule):
             return None
         texts = [*tensors, f"{keyword}={number}"]
         changed = [edits.Replace(node, text) for node, text in zip(written, texts, strict=True) if node is not None]
-        return edits.Change(f"give the number as `{keyword}`", changed)
+        return edits.Change(f"pass the number as `{keyword}`", changed)
 
     def report_OldScheduler(self, answer: OldScheduler) -> None:
         what = "an epoch for `step`" if answer.name == "step" else "`get_lr` outside of the scheduler"
         self.report(
             answer.site,
-            f"{what} is deprecated since PyTorch 1.4, and warns: the rate may be another than you think",
+            f"{what} is deprecated since PyTorch 1.4, and warns: the learning rate may be wrong",
             help=f"call `{answer.instead}`",
         )
 
     def report_ReadByBytes(self, answer: ReadByBytes) -> None:
         self.report(
             answer.site,
-            "a mask of bytes in brackets is deprecated since PyTorch 1.2, and warns",
+            "indexing by a byte mask is deprecated since PyTorch 1.2, and warns",
             related=[(answer.mask, "the mask is made here")],
-            help="make it with `.bool()`, or leave the result of the comparison as it is",
+            help="create it with `.bool()`, or use the result of the comparison directly",
         )
 
 
@@ -235,24 +244,24 @@ def _scheduler_of(event: events.Event) -> values.Value | None:
 
 
 _COMMON = frozenset("range qr lu cross cholesky Container".split())
-"""Last names that say little by themselves."""
+"""Last parts of names that are too general by themselves."""
 _UPSAMPLE = frozenset("upsample upsample_nearest upsample_bilinear".split())
-"""Functions whose names many modules give to their parts."""
+"""Functions whose names many modules also use for their parts."""
 _AMP = frozenset("autocast GradScaler custom_fwd custom_bwd".split())
-"""Names that `torch.amp` has as well."""
+"""Names that `torch.amp` also has."""
 _INIT = frozenset(change.last_name for change in changes.DEPRECATIONS if change.name.startswith("torch.nn.init."))
 _MODULES = (
     *("functorch.", "torch.ao.quantization.", "torch.distributed.checkpoint.", "torch.nn.init.", "torch.profiler."),
     *("torch.testing.", "torchvision.transforms."),
 )
-"""Modules whose name says more than those in them, which many others have."""
+"""Modules whose name is more specific than the names of their members."""
 _CALLED = [
     change
     for change in changes.DEPRECATIONS
     if change.status is changes.Status.WARNS and not change.keyword and not change.name.startswith(_MODULES)
 ]
 _LACKING = {change.last_name: change.lacks for change in _CALLED if change.lacks and change.last_name not in _COMMON}
-"""The argument that a call must lack, by the last name of the function."""
+"""The argument that a call must lack, by the last part of the function's name."""
 _NAMES = {change.last_name for change in _CALLED} - _COMMON - _UPSAMPLE - _AMP - _LACKING.keys()
 _NAMES -= {"step", "get_lr", "add_", "addcmul_", "addcdiv_", "is_compiling", "__getitem__", "__setitem__"}
 
@@ -265,7 +274,7 @@ _LACKS = {
     name.encode(): LazyPattern(rb"%s\b(?!\s*\([^()]{0,400}\b%s\s*=)" % (name.encode(), argument.encode()))
     for name, argument in sorted(_LACKING.items())
 }
-"""Names, unless they are called with the argument and no other call in between."""
+"""Names, unless the call passes the argument and contains no other call."""
 
 
 def _may_lack_argument(data: bytes) -> bool:
@@ -279,7 +288,7 @@ _PREFIXED = LazyPattern(rb"\.\s*(?:(%s)\s*\(|(?:%s)\b)" % (_any(_COMMON), _any(_
 
 
 def _may_be_of_package(data: bytes) -> bool:
-    """Whether a name that says little stands behind a dot, and neither behind `linalg.` nor behind `self.`."""
+    """Whether a general name follows a dot, but neither `linalg.` nor `self.`."""
     found = ((match[1], match.start()) for match in _PREFIXED.finditer(data))
     return any(
         not data[max(0, start - 6) : start].endswith(b"linalg" if common else b"self") for common, start in found
@@ -311,7 +320,7 @@ _TOGETHER = (
     (AnyWord({"is_compiling"}), AnyWord({"_utils"})),
     (AnyWord({"assert_allclose"}), LazyPattern(rb"\btorch\W{1,9}(?:import\b[^\n]{0,99}\b)?testing\b")),
 )
-"""Signs of which one says nothing without the other."""
+"""Pairs of words that only matter together."""
 
 
 def _may_use_old_scheduler(data: bytes) -> bool:

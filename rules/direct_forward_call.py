@@ -1,4 +1,4 @@
-"""Modules whose `forward` is called past the module."""
+"""Modules whose `forward` is called directly."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _HOOKS = (
 )
 
 _OWN_WAYS = ("__call__", "inverse")
-"""Methods of classes that say themselves what calling an object means, or what `forward` is: one of two directions."""
+"""Methods by which a class defines its own call, or treats `forward` as one of two directions."""
 
 
 class DirectForward(NamedTuple):
-    """A call of a module's `forward`; `hooked` if hooks are registered on that module."""
+    """A call of a module's `forward`; `hooked` if that module has registered hooks."""
 
     call: Site
     module: str
@@ -35,15 +35,17 @@ class DirectForward(NamedTuple):
 
 
 class DirectForwardCall(Rule):
-    """`forward` of a module is called directly, past its hooks.
+    """`forward` of a module is called directly and skips its hooks.
 
     ## What it does
-    Finds `model.forward(x)` where `model` is surely a module. `super().forward(x)`, `self.forward(x)`, modules that
-    call the `forward` of a part of theirs, and flows, which have an `inverse`, are not meant.
+    Finds `model.forward(x)` where `model` is certainly a module.
+
+    Not reported: `super().forward(x)`, `self.forward(x)`, modules that call the `forward` of a submodule, and
+    flows, which have an `inverse`.
 
     ## Why is this bad?
-    `model(x)` runs the hooks of the module and then `forward`; `model.forward(x)` runs no hook. What works by hooks is
-    skipped without a word: weight and spectral norm of old, profilers and feature extractors, the sharding of FSDP,
+    `model(x)` runs the module's hooks and then `forward`, but `model.forward(x)` runs no hook. Features built on
+    hooks are silently skipped: the older weight and spectral norm, profilers, feature extractors, FSDP sharding,
     the gradient averaging of DistributedDataParallel, and the compiled version of `torch.compile`.
 
     ## Example
@@ -65,7 +67,7 @@ class DirectForwardCall(Rule):
     ```
 
     ## Fix safety
-    Calling the module is unsafe: its hooks run then.
+    Calling the module is unsafe: its hooks then run.
 
     ## References
     - [torch.nn.Module.forward](https://docs.pytorch.org/docs/stable/generated/torch.nn.Module.html): "one should
@@ -87,7 +89,7 @@ class DirectForwardCall(Rule):
                     yield DirectForward(site, python_ast.dotted(node.func.value), owner.has_use(*_HOOKS))
 
     def _is_module(self, value: values.Value) -> bool:
-        """Whether a value is surely a module, and no class of the program says what calling it does."""
+        """Whether a value certainly is a module, and no class of the program defines its call."""
         if isinstance(value, values.Phi):
             parts = list(values.meanings(value))
             return bool(parts) and all(map(self._is_module, parts))
@@ -100,7 +102,7 @@ class DirectForwardCall(Rule):
         return isinstance(value, values.Unknown) and value.has_use(*evidence, *_HOOKS)
 
     def _hands_on(self, call: ast.Call) -> bool:
-        """Whether a module makes the call, or an object that may be one: of itself, or of a part of itself."""
+        """Whether a module, or a possible module, makes the call on itself or on a part of itself."""
         method = self.model.definitions.method_around(call)
         bases = [] if method is None or method.owner is None else list(method.owner.ancestors())[1:]
         return any(base not in ("builtins.object", "abc.ABC") for base in bases if isinstance(base, str))
@@ -110,9 +112,9 @@ class DirectForwardCall(Rule):
     def report_DirectForward(self, direct: DirectForward) -> None:
         name = f"`{direct.module}`" if direct.module else "the module"
         if direct.hooked:
-            message = f"hooks are registered on {name}, and this call of its `forward` skips them"
+            message = f"hooks are registered on {name}, but this call of its `forward` skips them"
         else:
-            message = f"`forward` of {name} is called directly: hooks of the module do not run"
+            message = f"`forward` of {name} is called directly: the module's hooks do not run"
         self.report(direct.call, message, help=f"call {name}", fix=self._fix(direct.call))
 
     def _fix(self, site: Site) -> edits.Change | None:

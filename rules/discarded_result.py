@@ -1,4 +1,4 @@
-"""Methods of tensors whose result is thrown away."""
+"""Tensor methods whose result is discarded."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ _SEVERAL = LazyPattern(
 """Functions and methods that may return several tensors."""
 _NO_TENSOR = api.PLAIN_METHODS | {"type", "is_nonzero", "is_same_size", "is_complex", "is_signed"}
 _ONLY_OF_TENSORS = frozenset("unsqueeze masked_fill log_softmax logsumexp index_select bmm baddbmm view_as".split())
-"""Methods that hardly anything but a tensor has."""
+"""Methods that almost only tensors have."""
 _WITH_DIMENSIONS = frozenset({"gather", "permute"})
-"""Those that others have, too, but do not call with the number of a dimension first."""
+"""Methods that other classes have too, but do not call with a dimension number first."""
 _EFFECTS = LazyPattern(
     r"raises|assert|warn|suppress|profil|timer|timing|measure|bench|stream|record|capture", re.IGNORECASE
 )
 _FEW = 2
-"""A `try` of so many statements is about each of them."""
+"""The largest number of statements for which a `try` is about each of them."""
 _CELL = LazyPattern(r"^# ?(?:%%|In\[)", re.MULTILINE)
 
 
@@ -41,7 +41,7 @@ _CLOCK = LazyPattern(r"^time\.(?:perf_counter|time|monotonic|process_time)(?:_ns
 
 
 class Discarded(NamedTuple):
-    """The result of a method of a tensor, which leaves the tensor what it is, is used by nobody."""
+    """The result of a tensor method, which does not change the tensor, is unused."""
 
     site: Site
     receiver: Site
@@ -49,18 +49,20 @@ class Discarded(NamedTuple):
 
 
 class DiscardedResult(Rule):
-    """A method that returns a new tensor is called for nothing.
+    """A method that returns a new tensor is called, and its result is discarded.
 
     ## What it does
-    Finds statements such as `x.detach()`, `x.clamp(0)`, `x.unsqueeze(0)`, `x.double()` and `x.to(device)`, where `x` is
-    surely a tensor: the result of arithmetic with tensors, of a function of PyTorch, or of one of its layers; for
-    `x.detach()` also what any arithmetic or a network gives. Modules, which `to` and `cuda` do change, are not meant;
-    nor are objects of unknown classes.
+    Finds statements such as `x.detach()`, `x.clamp(0)`, `x.unsqueeze(0)`, `x.double()` and `x.to(device)` where `x`
+    is certainly a tensor: the result of tensor arithmetic, of a PyTorch function or of a PyTorch layer. For
+    `x.detach()`, the result of any arithmetic or network counts.
+
+    Not reported: modules, which `to` and `cuda` do change, and objects of unknown classes.
 
     ## Why is this bad?
-    These methods leave the tensor what it is and return another one. The line has no effect: gradients still flow
-    through `x`, values are not clamped, the tensor is still on the other device. It is a preview since three of the 16
-    true findings of the last six readings were wanted: mostly nobody had missed what the line does not do.
+    These methods leave the tensor unchanged and return a new one, so the line has no effect. Gradients still flow
+    through `x`, values are not clamped, or the tensor is still on the other device.
+
+    Preview: often the code does not depend on the missing effect.
 
     ## Example
     ```python
@@ -83,12 +85,12 @@ class DiscardedResult(Rule):
     ```
 
     ## Fix safety
-    Binding the result is unsafe: what follows then computes with it. There is no fix where nothing reads the name
-    again: then the tensor that matters is another one, such as that in the list which a loop goes through.
+    Assigning the result is unsafe: later code then computes with it. There is no fix where nothing reads the name
+    again. In that case another tensor matters, such as the element of a list that a loop iterates over.
 
     ## What verify shows
-    `torchlint verify` looks at the object of the call: confirmed wherever the line runs, unless that is a module, which
-    refutes it, or something that changes itself.
+    `torchlint verify` checks the object on which the method is called. Confirmed wherever the line runs on a
+    tensor, refuted for a module or another object that changes in place.
 
     ## References
     - [torch.Tensor.detach](https://docs.pytorch.org/docs/stable/generated/torch.Tensor.detach.html): "Returns a new
@@ -113,7 +115,7 @@ class DiscardedResult(Rule):
             if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or not result.parents:
                 continue
             is_method = _may_be_of_tensor(node.func) and not self._is_function(node) and not self._is_own(node)
-            is_statement = self.model.tree.stands_alone(node)  # else what a function returns, here
+            is_statement = self.model.tree.stands_alone(node)  # otherwise the return value of a function of this file
             if not (is_method and is_statement) or self._gives_itself(node, result.parents[0]):
                 continue
             if self._has(result.parents[0], node) and not self._is_meant(node):
@@ -128,16 +130,16 @@ class DiscardedResult(Rule):
         return types <= {"float", "float32"}
 
     def _node(self, value: values.Value) -> ast.AST | None:
-        """Where a value is made, if that is in this file."""
+        """The node that creates a value, if it is in this file."""
         return self.model.tree.own_node(value.site)
 
     def _is_function(self, call: ast.Call) -> bool:
-        """`F.relu(x, inplace=True)`, or what writes elsewhere by `out=`."""
+        """`F.relu(x, inplace=True)`, or a function that writes elsewhere through `out=`."""
         name = self.model.definitions.named(call.func)
         return name.startswith("torch.") or any(item.arg in ("out", "inplace") for item in call.keywords)
 
     def _is_own(self, call: ast.Call) -> bool:
-        """Whether a call is one of the object's own: `self.relu(x)` calls a layer, which may work in place."""
+        """Whether a call is on the object's own attribute: `self.relu(x)` calls a layer, which may work in place."""
         around = self.model.definitions.method_around(call)
         if around is None or around.owner is None or not isinstance(call.func, ast.Attribute):
             return False
@@ -145,12 +147,12 @@ class DiscardedResult(Rule):
         return is_self and bool(around.owner.writers(call.func.attr))
 
     def _has(self, receiver: values.Value, call: ast.Call) -> bool:
-        """Whether a receiver has the method of PyTorch that is called: a tensor, or what is computed, for `detach`."""
+        """Whether a receiver has the called PyTorch method: a tensor, or, for `detach`, a computed value."""
         may_be_computed = python_ast.called_name(call) == "detach" and not self._is_of_this_file(call)
         return self._is_tensor(receiver) or (may_be_computed and self._is_computed(receiver))
 
     def _is_computed(self, value: values.Value) -> bool:
-        """Whether a value is a result of arithmetic, or of what is called a network, or taken from one."""
+        """Whether a value is a result of arithmetic, the output of a call named as a network, or a part of one."""
         value, seen = values.resolved(value), set[values.Value]()
         while isinstance(value, values.Tensor) and value.parents and value not in seen:
             if isinstance(value, values.ModuleOutput) or isinstance(self._node(value), ast.BinOp):
@@ -161,10 +163,10 @@ class DiscardedResult(Rule):
         return isinstance(value, values.Unknown) and node is not None and _comes_from_a_network(node)
 
     def _is_tensor(self, value: values.Value, seen: frozenset[values.Value] = frozenset()) -> bool:
-        """Whether a value is one tensor of PyTorch for sure, whatever the operands are that nobody knows."""
+        """Whether a value certainly is one PyTorch tensor, whatever its unknown operands are."""
         value = values.resolved(value)
         if value in seen:
-            return True  # around a loop: what the others say
+            return True  # around a loop: the other inputs decide
         seen |= {value}
         if isinstance(value, values.Phi):
             return all(self._is_tensor(item, seen) for item in values.inputs_of(value))
@@ -173,7 +175,7 @@ class DiscardedResult(Rule):
         return isinstance(value, values.Tensor) and self._is_made(value, self._node(value), seen)
 
     def _is_made(self, value: values.Tensor, node: ast.AST | None, seen: frozenset[values.Value]) -> bool:
-        """Whether an expression makes a tensor."""
+        """Whether an expression creates a tensor."""
         if isinstance(node, (ast.BinOp, ast.UnaryOp, ast.AugAssign)):
             return any(self._is_tensor(item, seen) for item in value.parents)
         if value in self.model.program.changed:
@@ -200,7 +202,7 @@ class DiscardedResult(Rule):
         """Whether a layer of PyTorch returns one tensor."""
         last = module.name.rpartition(".")[2]
         is_known = module.info is None and module.name.startswith("torch.nn.")
-        if "MaxPool" in last:  # told to, it returns indices, too
+        if "MaxPool" in last:  # it can also return indices
             made = self._node(module)
             return is_known and isinstance(made, ast.Call) and not _tells_more(made)
         return is_known and not re.search(r"RNN|LSTM|GRU|Multihead|AdaptiveLog|Sequential|Module|Transformer", last)
@@ -213,7 +215,7 @@ class DiscardedResult(Rule):
 
     @cached_property
     def _computed_with(self) -> set[values.Value]:
-        """What functions of `torch.nn.functional` are given first: it is a tensor, or they raise."""
+        """First arguments of functions in `torch.nn.functional`: tensors, since others raise."""
         found: set[values.Value] = set()
         for trace in self.model.program.traces:
             for event in trace.of(events.Compute):
@@ -226,7 +228,7 @@ class DiscardedResult(Rule):
     # -- what may be meant -----------------------------------------------------------------------------
 
     def _is_meant(self, call: ast.Call) -> bool:
-        """Whether a statement is there for what it shows, raises or costs: in a cell, a `try`, a `with` of its own."""
+        """Whether a statement runs for its display, error or cost: in a cell, a `try`, or its own `with`."""
         if self._is_timed(call):
             return True
         tree, inner = self.model.tree, self.model.tree.statement(call)
@@ -240,7 +242,7 @@ class DiscardedResult(Rule):
         return self._is_shown(call)
 
     def _is_timed(self, call: ast.Call) -> bool:
-        """Whether the function reads a clock, or a new tensor is moved: for the time of it, or to wake the device."""
+        """Whether the function reads a clock, or a new tensor moves to time or wake up the device."""
         made = call.func.value if isinstance(call.func, ast.Attribute) else None
         name = self.model.definitions.named(made.func) if isinstance(made, ast.Call) else ""
         if name.startswith("torch.") and name.rpartition(".")[2] in api.CREATORS:
@@ -249,7 +251,7 @@ class DiscardedResult(Rule):
 
     @cached_property
     def _timing(self) -> set[object]:
-        """The functions that read a clock."""
+        """Functions that read a clock."""
         own = self.model.definitions
         calls = self.model.tree.of_type(ast.Call)
         found: set[object] = {own.function_around(call) for call in calls if _CLOCK.search(own.named(call.func))}
@@ -261,11 +263,11 @@ class DiscardedResult(Rule):
         return any(name in info.methods for info in self.model.definitions.classes.values())
 
     def _is_about_effects(self, context: ast.expr) -> bool:
-        """Whether a context is about what its block raises or costs: `pytest.raises(...)`, a profiler, a clock."""
+        """Whether a context checks errors or costs of its block: `pytest.raises(...)`, a profiler, a clock."""
         return _EFFECTS.search(self.model.tree.code(context)) is not None
 
     def _is_shown(self, call: ast.Call) -> bool:
-        """Whether a statement ends a cell, which shows its value."""
+        """Whether a statement ends a cell, which displays its value."""
         tree, statement = self.model.tree, self.model.tree.statement(call)
         body = tree.module.body
         if statement not in body:
@@ -283,14 +285,14 @@ class DiscardedResult(Rule):
         receiver = python_ast.dotted(self.model.tree.node(discarded.receiver))
         self.report(
             discarded.site,
-            f"`{discarded.method}` returns another tensor, which nobody uses: "
-            f"{f'`{receiver}`' if receiver else 'the tensor'} stays what it is",
-            help=f"bind the result: `{receiver or 'x'} = {receiver or 'x'}.{discarded.method}(...)`",
+            f"`{discarded.method}` returns a new tensor, which is discarded: "
+            f"{f'`{receiver}`' if receiver else 'the tensor'} does not change",
+            help=f"assign the result: `{receiver or 'x'} = {receiver or 'x'}.{discarded.method}(...)`",
             fix=self._fix(discarded),
         )
 
     def _fix(self, discarded: Discarded) -> edits.Change | None:
-        """The result bound to the name of the tensor, where that is an attribute or is read again."""
+        """The result assigned to the tensor's name, where it is an attribute or is read again."""
         node = self.written(discarded.site)
         target = self.model.tree.node(discarded.receiver)
         if node is None or not python_ast.dotted(target):
@@ -301,7 +303,7 @@ class DiscardedResult(Rule):
 
 
 def _comes_from_a_network(node: ast.AST) -> bool:
-    """Whether an expression calls what is called a network, or methods of the tensor that this gives."""
+    """Whether an expression calls an object named as a network, or methods of the resulting tensor."""
     while isinstance(node, (ast.Call, ast.Attribute, ast.Subscript)):
         if isinstance(node, ast.Call):
             if any(map(naming.MODULE.search, python_ast.dotted(node.func).split(".")[-2:])):
@@ -313,12 +315,12 @@ def _comes_from_a_network(node: ast.AST) -> bool:
 
 
 def _may_be_of_tensor(method: ast.Attribute) -> bool:
-    """Whether a method may be one that leaves a tensor what it is; a module, by its name, moves itself."""
+    """Whether a method may leave a tensor unchanged; a module, by its name, moves itself."""
     receiver = python_ast.dotted(method.value)
     is_module = receiver == "self" or naming.MODULE.search(receiver.rpartition(".")[2])
     return method.attr in api.OUT_OF_PLACE or (method.attr in api.MOVING and not is_module)
 
 
 def _tells_more(call: ast.Call) -> bool:
-    """Whether a pooling layer is told more than sizes by position, or something of indices."""
+    """Whether a pooling layer has arguments beyond positional sizes, or returns indices."""
     return len(call.args) > 4 or any(item.arg in (None, "return_indices") for item in call.keywords)

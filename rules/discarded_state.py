@@ -1,4 +1,4 @@
-"""Objects that are made anew after their state was loaded."""
+"""Objects that are recreated after their state was loaded."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Discarded(NamedTuple):
-    """`place` gets a new object at `site`; nothing has used the one whose state was loaded at `load`."""
+    """`place` receives a new object at `site`; nothing used the one whose state was loaded at `load`."""
 
     site: Site
     place: str
@@ -20,15 +20,15 @@ class Discarded(NamedTuple):
 
 
 class DiscardedState(Rule):
-    """An optimizer, scheduler or model is made anew after its state was loaded.
+    """An optimizer, scheduler or model is recreated after its state was loaded.
 
     ## What it does
-    Finds a name that gets a new object after `load_state_dict` of the one before, where nothing has used that one in
-    between. The load may stand in a function or method of the file, and so may the second creation.
+    Finds a name that is assigned a new object after `load_state_dict` on the previous one, where nothing uses the
+    previous one in between. The load or the second creation may be in another function or method of the file.
 
     ## Why is this bad?
-    The state that was loaded is lost: momentum and learning rate, the position in the schedule, or the weights. The
-    resumed run begins anew in part, and nothing raises.
+    The loaded state is lost: momentum and learning rate, the position in the schedule, or the weights. The resumed
+    run starts partly from scratch, and nothing raises.
 
     ## Example
     ```python
@@ -67,7 +67,7 @@ class DiscardedState(Rule):
     def report_Discarded(self, found: Discarded) -> None:
         self.report(
             found.site,
-            f"`{found.place}` is made anew after its state was loaded: that state is lost",
+            f"`{found.place}` is recreated after its state was loaded: that state is lost",
             related=[(found.load, "the state is loaded here")],
-            help="load the state after the last creation",
+            help="load the state into the new object",
         )

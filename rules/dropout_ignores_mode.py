@@ -22,11 +22,11 @@ _LAYERS = LazyPattern(r"torch\.nn(\.modules\.dropout)?\.Dropout[123]?d?$")
 _MODE = LazyPattern(
     r"train|eval|infer|test|determin|mc(_|$)|monte|(^|[._])gen(_|$|erat)|(?<!down)(?<!up)sampl", re.IGNORECASE
 )
-"""Names of conditions and rates that know the mode."""
+"""Names of conditions and rates that depend on the mode."""
 _ON_PURPOSE = LazyPattern(
     r"MC(?![a-z])|(?i:(^|_)mc(_|$)|monte_?carlo|bayes|uncertain|augment|prenet|(^|_)train(ing)?(_|$)|(^|_)loss(es)?(_|$))"
 )
-"""Names of classes and methods that drop in evaluation, too (as the prenet of Tacotron), or only in training."""
+"""Names of classes and methods that also drop in evaluation (the prenet of Tacotron), or only in training."""
 _CALL = rb"(?<!self\.)\bdropout[123]?d?[\s)]*\("
 _WRITTEN_CALL = LazyPattern(_CALL + rb"((?:[^()]|\([^()]*\))*)\)")
 _ANY_CALL = LazyPattern(_CALL)
@@ -35,23 +35,24 @@ _LOCAL_LAYER = LazyPattern(rb"(?m)\bDropout[123]?d?\s*\(.*\)\s*\(|^\s*\w+\s*=\s*
 
 
 class AlwaysDrops(NamedTuple):
-    """`call` drops in evaluation: a function without the mode, or (`made`) a layer that nobody can switch."""
+    """`call` drops in evaluation: a function without the mode, or (`made`) a layer that nothing can switch."""
 
     call: python_ast.Site
     made: python_ast.Site | None
 
 
 class DropoutIgnoresMode(Rule):
-    """Dropout in a module that `eval()` does not switch off.
+    """Dropout that `eval()` does not switch off.
 
     ## What it does
     Finds calls of `F.dropout`, `F.dropout1d`, `F.dropout2d` and `F.dropout3d` in methods of modules without the
-    argument `training`. In preview: `nn.Dropout` layers that a method makes and calls itself; of eight such findings
-    on public code six were right, and none was wanted.
+    argument `training`.
+
+    Preview: `nn.Dropout` layers that a method creates and calls itself, because such dropout is often deliberate.
 
     ## Why is this bad?
-    The argument `training` is True by default, and a new layer is in training mode. So elements are dropped after
-    `model.eval()`, too: validation and inference are random, and worse than the model is.
+    Validation and inference are random, and worse than the model really is. The argument `training` is True by
+    default, and a new layer is in training mode, so both still drop elements after `model.eval()`.
 
     ## Example
     ```python
@@ -82,11 +83,11 @@ class DropoutIgnoresMode(Rule):
     ```
 
     ## Fix safety
-    Passing `training=self.training` is unsafe: it changes what the module gives in evaluation.
+    Passing `training=self.training` is unsafe: it changes the module's output in evaluation.
 
     ## What verify shows
-    `torchlint verify` confirms it by random numbers that the line draws while its module is in eval mode; if it draws
-    none, it is refuted.
+    `torchlint verify` checks whether the line draws random numbers while its module is in evaluation mode.
+    Confirmed if it does, refuted if not.
 
     ## References
     - [torch.nn.functional.dropout](https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.dropout.html):
@@ -99,7 +100,7 @@ class DropoutIgnoresMode(Rule):
 
     @classmethod
     def concerns(cls, index: FileIndex) -> bool:
-        """Whether a call of a function lacks the mode, as far as its brackets tell, or a layer is called or local."""
+        """Whether a function call lacks the mode, as far as its arguments show, or calls a layer or local object."""
         code = index.code
         if _ALIAS.search(code) or _LOCAL_LAYER.search(code):
             return True
@@ -118,7 +119,7 @@ class DropoutIgnoresMode(Rule):
                     yield AlwaysDrops(python_ast.site_of(call), made)
 
     def _may_be_evaluated(self, method: definitions.FunctionInfo) -> bool:
-        """Whether a function is a method of a module that evaluates like any other."""
+        """Whether a function is a method of a module that can be evaluated as usual."""
         owner = method.owner
         if owner is None or not method.is_method or method.name == "__init__":
             return False
@@ -127,7 +128,7 @@ class DropoutIgnoresMode(Rule):
         )
 
     def _drops(self, call: ast.Call, method: definitions.FunctionInfo) -> bool:
-        """Whether a call is a function of PyTorch that drops, without the mode, at a rate that is no matter of it."""
+        """Whether a call is a PyTorch function that drops without the mode, at a rate independent of the mode."""
         name = self.model.definitions.named(call.func)
         known = table.function(name)
         if name not in api.DROPPING or known is None or _has_stars(call):
@@ -137,7 +138,7 @@ class DropoutIgnoresMode(Rule):
         return bound.get(api.DROPPING[name]) is None and not self._varies(bound.get("p"), method)
 
     def _is_one_view(self, call: ast.Call, method: definitions.FunctionInfo) -> bool:
-        """Whether a method drops elements of one value again and again: several views of it, for a loss."""
+        """Whether a method drops elements of one value repeatedly, to get several views for a loss."""
         seen = call.args[0] if call.args else None
         if not isinstance(seen, ast.Name) or any(
             isinstance(node.ctx, ast.Store) for node in self._variables_of(method)[seen.id]
@@ -149,7 +150,7 @@ class DropoutIgnoresMode(Rule):
         return len(alike) > 1
 
     def _varies(self, rate: ast.expr | None, method: definitions.FunctionInfo) -> bool:
-        """Whether a rate is 0, or may be in evaluation: by its name, or since somebody sets it."""
+        """Whether a rate is 0 or may be 0 in evaluation, by its name or because other code sets it."""
         if rate is None or isinstance(rate, ast.Constant):
             return isinstance(rate, ast.Constant) and not rate.value
         names = python_ast.names_read(rate)
@@ -163,11 +164,11 @@ class DropoutIgnoresMode(Rule):
         return any(isinstance(node, ast.Name) and node.id in self._bound_in(method) for node in ast.walk(rate))
 
     def _is_set_by_others(self, name: str) -> bool:
-        """`model.rnn.dropout = 0`, by whoever has the module."""
+        """`model.rnn.dropout = 0`, in code that holds the module."""
         return any(python_ast.dotted(node.value) != "self" for node in self.model.stores_of(name))
 
     def _is_off(self, rate: ast.expr, owner: definitions.ClassInfo) -> bool:
-        """`self.p`, where `__init__` is given a `p` which is 0 by default, and no call names it, here or elsewhere."""
+        """`self.p` from an argument `p` of `__init__` that is 0 by default, and that no call names in any file."""
         init = owner.method("__init__")
         if init is None or not isinstance(rate, ast.Attribute):
             return False
@@ -187,7 +188,7 @@ class DropoutIgnoresMode(Rule):
         return not any(_may_give(call, name, place, owner.name) for call in calls)
 
     def _bound_in(self, method: definitions.FunctionInfo) -> set[str]:
-        """The names that a method binds, but for its own object: what they are may depend on the mode."""
+        """The names that a method assigns, except its own object: their values may depend on the mode."""
         if method not in self._bound:
             assigned = self.model.definitions.names_assigned([method.node])
             self._bound[method] = {*method.parameters[1:], *assigned}
@@ -198,7 +199,7 @@ class DropoutIgnoresMode(Rule):
         return {}
 
     def _layer_called(self, call: ast.Call, method: definitions.FunctionInfo) -> python_ast.Site | None:
-        """Where the dropout layer is made that a call calls, if the method makes it and does nothing else with it."""
+        """The creation of the dropout layer in a call, if the method creates it and only calls it."""
         if isinstance(call.func, ast.Call):
             return python_ast.site_of(call.func) if self._is_layer(call.func) else None
         if not isinstance(call.func, ast.Name):
@@ -213,7 +214,7 @@ class DropoutIgnoresMode(Rule):
         return python_ast.site_of(assigned.value) if is_only_called else None
 
     def _variables_of(self, method: definitions.FunctionInfo) -> dict[str, list[ast.Name]]:
-        """Where each name stands in a method."""
+        """The places of each name in a method."""
         if method not in self._variables:
             found = self._variables[method] = {}
             for node in ast.walk(method.node):
@@ -226,7 +227,7 @@ class DropoutIgnoresMode(Rule):
         return {}
 
     def _is_layer(self, node: ast.expr) -> bool:
-        """Whether an expression makes a dropout layer of PyTorch that drops something."""
+        """Whether an expression creates a PyTorch dropout layer with a rate above zero."""
         if not isinstance(node, ast.Call) or not _LAYERS.match(self.model.definitions.named(node.func)):
             return False
         given = python_ast.arguments(node)
@@ -235,7 +236,7 @@ class DropoutIgnoresMode(Rule):
         )
 
     def _knows_mode(self, call: ast.AST, method: definitions.FunctionInfo) -> bool:
-        """Whether a call happens in one mode only, or its method is called so."""
+        """Whether a call runs in one mode only, or its method is called that way."""
         if self._is_guarded(call, method):
             return True
         if method not in self._guarded_callers:
@@ -248,7 +249,7 @@ class DropoutIgnoresMode(Rule):
         return {}
 
     def _is_called_guarded(self, method: definitions.FunctionInfo) -> bool:
-        """Whether its class calls a method, and only in one mode, or when it is made."""
+        """Whether its class calls a method, and only in one mode, or at construction."""
         own = {f"{name}.{method.name}" for name in method.parameters[:1]}
         nodes = ast.walk(method.owner.node) if method.owner is not None else iter(())
         calls = [node for node in nodes if isinstance(node, ast.Call) and python_ast.dotted(node.func) in own]
@@ -261,8 +262,10 @@ class DropoutIgnoresMode(Rule):
         return method.name == "__init__" or bool(_ON_PURPOSE.search(method.name)) or self._knows_mode(call, method)
 
     def _is_layer_of_training(self, method: definitions.FunctionInfo) -> bool:
-        """Whether `forward` is that of a layer that the modules that hold it, here or in files that import this one,
-        call in one mode only."""
+        """Whether `forward` belongs to a module that its owners call in one mode only.
+
+        The owners are in this file, or in files that import it.
+        """
         if method.owner is None or method.name != "forward":
             return False
         files = [self.model.definitions, *self.model.importers(method.owner.name, (b"training",))]
@@ -282,7 +285,7 @@ class DropoutIgnoresMode(Rule):
         return bool(calls) and all(self._is_for_one_mode(call, file.method_around(call)) for call, file in calls)
 
     def _is_guarded(self, node: ast.AST, method: definitions.FunctionInfo) -> bool:
-        """Whether a condition on the mode stands around a node, or one before it leaves the method."""
+        """Whether a condition on the mode surrounds a node, or leaves the method before it."""
         tree, inner = self.model.tree, node
         for item in tree.ancestors(node):
             if (
@@ -305,7 +308,7 @@ class DropoutIgnoresMode(Rule):
         return 0 < self._leaving[method] < python_ast.site_of(node).line
 
     def _is_about_mode(self, test: ast.expr, method: definitions.FunctionInfo) -> bool:
-        """Whether a condition reads the mode: at once, by a name that the method gives it, or by another method."""
+        """Whether a condition reads the mode: directly, through a local name, or through another method."""
         read = python_ast.names_read(test) | self._read_by(test, method)
         methods = method.owner.methods if method.owner is not None else {}
         asked = [methods[last] for name in read if (last := name.rpartition(".")[2]) in methods and "." in name]
@@ -318,11 +321,11 @@ class DropoutIgnoresMode(Rule):
 
     @cached_property
     def _reading(self) -> dict[definitions.FunctionInfo, bool]:
-        """Whether each method reads the mode."""
+        """For each method, whether it reads the mode."""
         return {}
 
     def _read_by(self, test: ast.expr, method: definitions.FunctionInfo) -> set[str]:
-        """What the values of the method's own names read that a condition reads."""
+        """The names read by the values of the local names in a condition."""
         stores = [
             node
             for name in ast.walk(test)
@@ -335,7 +338,7 @@ class DropoutIgnoresMode(Rule):
 
     @cached_property
     def _leaving(self) -> dict[definitions.FunctionInfo, int]:
-        """The line of the first condition on the mode that leaves each method; 0: there is none."""
+        """For each method, the line of the first condition on the mode that leaves it; 0: none."""
         return {}
 
     # -- report ---------------------------------------------------------------------------------------
@@ -344,9 +347,9 @@ class DropoutIgnoresMode(Rule):
         if drops.made is not None:
             self.report(
                 drops.call,
-                "a dropout layer made here is always in training mode: it also drops in `eval()`",
-                related=[(drops.made, "the layer is made here")],
-                help="make it in `__init__`, as an attribute of the module",
+                "this new dropout layer is always in training mode: it also drops after `eval()`",
+                related=[(drops.made, "the layer is created here")],
+                help="create it in `__init__`, as an attribute of the module",
                 confidence=Confidence.LOW,
             )
             return
@@ -355,13 +358,13 @@ class DropoutIgnoresMode(Rule):
         name = python_ast.called_name(call)
         self.report(
             drops.call,
-            f"`{name}` without `training` also drops in `eval()`",
+            f"`{name}` without `training` also drops after `eval()`",
             help="pass `training=self.training`",
             fix=self._fix(drops.call),
         )
 
     def _fix(self, site: python_ast.Site) -> edits.Change | None:
-        """The argument `training` behind the others."""
+        """The argument `training` after the others."""
         call = self.model.tree.node(site)
         method = self.model.definitions.function_around(call)
         written = self.written(site)
@@ -375,19 +378,19 @@ class DropoutIgnoresMode(Rule):
 
 
 def _leaves(item: ast.If | ast.Assert) -> bool:
-    """Whether a condition leaves the function, in one arm or where it does not hold."""
+    """Whether a condition leaves the function, in one branch or where it is false."""
     if isinstance(item, ast.Assert):
         return True
     return any(isinstance(last, python_ast.LEAVING) for last in (item.body[-1], *item.orelse[-1:]))
 
 
 def _has_stars(call: ast.Call) -> bool:
-    """Whether some arguments of a call stand behind `*` or `**`."""
+    """Whether some arguments of a call come from `*` or `**`."""
     return any(isinstance(item, ast.Starred) for item in call.args) or any(item.arg is None for item in call.keywords)
 
 
 def _may_give(call: ast.Call, parameter: str, place: int, called: str) -> bool:
-    """Whether a call names a parameter, or may give it, as a call of what is `called` so, by its place or a star."""
+    """Whether a call of the function `called` passes a parameter, or may do so by position or a star."""
     names = {item.arg for item in call.keywords}
     if parameter in names or python_ast.called_name(call) != called:
         return parameter in names

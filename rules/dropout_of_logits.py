@@ -1,4 +1,4 @@
-"""Losses whose logits went through dropout."""
+"""Losses whose logits come from dropout."""
 
 from __future__ import annotations
 
@@ -15,23 +15,25 @@ _LOSSES = ("cross_entropy", "nll_loss", "binary_cross_entropy_with_logits")
 
 
 class Dropped(NamedTuple):
-    """The loss at `loss` takes logits of which the dropout at `dropout` sets some to zero."""
+    """The loss at `loss` receives logits that the dropout at `dropout` partly sets to zero."""
 
     loss: python_ast.Site
     dropout: python_ast.Site
 
 
 class DropoutOfLogits(Rule):
-    """Dropout sets some of the logits of a classifier to zero.
+    """Dropout sets some of a classifier's logits to zero.
 
     ## What it does
     Finds cross-entropy whose input is the result of dropout: a classifier that ends in `nn.Dropout`, or a `forward`
-    that returns `self.dropout(self.fc(x))`. It is silent where the share is zero by default.
+    that returns `self.dropout(self.fc(x))`.
+
+    Not reported where the dropout probability is zero by default.
 
     ## Why is this bad?
-    A dropped logit is zero, and the others are scaled up: the probabilities of the classes change at random in each
-    step, also that of the right one. The loss is noisy, and the model learns logits near zero. Dropout belongs before
-    the last layer, where it drops features.
+    The loss is noisy, and the model learns logits near zero. A dropped logit is zero, and the others are scaled up,
+    so the class probabilities change at random in each step, even for the correct class. Dropout belongs before the
+    last layer, where it drops features.
 
     ## Example
     ```python
@@ -71,7 +73,7 @@ class DropoutOfLogits(Rule):
                        "binary_cross_entropy_with_logits"})  # fmt: skip
 
     def ask(self) -> Iterator[Dropped]:
-        """One answer for each dropout."""
+        """One finding for each dropout."""
         done = set[python_ast.Site]()
         for event, loss in self.model.endings.losses(*_LOSSES) if not self.model.is_test else ():
             if event.mode is api.GradMode.OFF:
@@ -83,7 +85,7 @@ class DropoutOfLogits(Rule):
                 yield Dropped(event.site, dropout)
 
     def _drops(self, dropout: python_ast.Site) -> bool:
-        """Whether a dropout drops something, as it is made: a share of zero switches it off."""
+        """Whether a dropout is created with a rate above zero."""
         tree = self.model.tree if dropout.inner is None else dropout.inner.tree
         call = tree.own_node(dropout.written)
         made = self.model.provenance.created(call.func) if isinstance(call, ast.Call) else None
@@ -100,7 +102,7 @@ class DropoutOfLogits(Rule):
     def report_Dropped(self, found: Dropped) -> None:
         self.report(
             found.loss,
-            "dropout sets some of these logits to zero: the probabilities of the classes change at random",
+            "dropout sets some of these logits to zero: the class probabilities change at random",
             related=[(found.dropout, "the dropout is here")],
             help="put the dropout before the last layer",
         )

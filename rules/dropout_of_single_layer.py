@@ -1,4 +1,4 @@
-"""Dropout of recurrent networks with one layer, where there is nothing to drop."""
+"""Dropout of recurrent networks with one layer, where it has no effect."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LAYERS, _DROPOUT = 2, 5
 
 
 class WithoutEffect(NamedTuple):
-    """The network that is made at `site` has one layer, and is asked for a dropout between layers."""
+    """The network created at `site` has one layer, and a dropout between layers."""
 
     site: python_ast.Site
     dropout: str
@@ -24,16 +24,17 @@ class WithoutEffect(NamedTuple):
 
 
 class DropoutOfSingleLayer(Rule):
-    """A recurrent network with one layer is asked for dropout, and drops nothing.
+    """A recurrent network with a single layer ignores its `dropout`.
 
     ## What it does
-    Finds `nn.LSTM`, `nn.GRU` and `nn.RNN` with a `dropout` above zero, as a number or as the default of a parameter,
-    and with one layer: PyTorch drops behind each layer but the last. With low confidence: a number of layers that is
-    one by default only.
+    Finds `nn.LSTM`, `nn.GRU` and `nn.RNN` with one layer and a `dropout` above zero, given as a number or as the
+    default of a parameter. PyTorch drops after each layer except the last.
+
+    With low confidence where one layer is only the default.
 
     ## Why is this bad?
-    The network is trained without the regularization that is written. PyTorch warns when the layer is made, and the
-    warning is easily lost in a log.
+    The network trains without the requested regularization. PyTorch warns at construction, but the warning is
+    easily lost in a log.
 
     ## Example
     ```python
@@ -84,8 +85,8 @@ class DropoutOfSingleLayer(Rule):
     def report_WithoutEffect(self, found: WithoutEffect) -> None:
         self.report(
             found.site,
-            f"`dropout={found.dropout}` does nothing here: it drops between layers, and there is one layer",
-            help="add layers, or an `nn.Dropout` behind this one",
+            f"`dropout={found.dropout}` has no effect: dropout applies between layers, and there is only one",
+            help="add layers, or an `nn.Dropout` after this one",
             confidence=Confidence.HIGH if found.is_sure else Confidence.LOW,
         )
 

@@ -1,4 +1,4 @@
-"""Operations that are given elements of a type that they do not take."""
+"""Operations that receive an element type that they do not support."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _MEAN = LazyPattern(rb"\)\s*\.\s*mean\s*\(")
 _COMMENT = LazyPattern(rb"#[^\n]*")
 _FEW = 400
-"""A comparison of more bytes is none whose mean is taken."""
+"""The maximum length in bytes of a comparison whose mean is taken."""
 
 
 def _means_comparison(data: bytes) -> bool:
@@ -25,7 +25,7 @@ def _means_comparison(data: bytes) -> bool:
 
 
 def _in_brackets(data: bytes, end: int) -> bytes:
-    """What stands in the brackets that close here, on few lines."""
+    """The text inside the brackets that close here, if it is on few lines."""
     text, depth = _COMMENT.sub(b"", data[max(0, end - _FEW) : end + 1]), 0
     for place in range(len(text) - 1, -1, -1):
         depth += {b")": 1, b"(": -1}.get(text[place : place + 1], 0)
@@ -35,12 +35,15 @@ def _in_brackets(data: bytes, end: int) -> bytes:
 
 
 class DtypeMismatch(Rule):
-    """An operation is given elements of a type that it does not take.
+    """An operation gets an element type that it does not support.
 
     ## What it does
-    Follows element types from where they are sure (`randint`, `.long()`, comparisons, layers) to what does not take
-    them: `mean` of integers or booleans, layers and products of matrices with integers, `Embedding` and `one_hot` with
-    floating point numbers.
+    Tracks element types from sources that determine them (`randint`, `.long()`, comparisons, layers) to operations that
+    do not support them:
+
+    - `mean` of integers or booleans
+    - layers and matrix products with integers
+    - `Embedding` and `one_hot` with floating point numbers
 
     ## Why is this bad?
     The line raises as soon as it runs: "mean(): could not infer output dtype", "mat1 and mat2 must have the same

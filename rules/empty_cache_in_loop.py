@@ -17,34 +17,37 @@ _PER_BATCH = LazyPattern(r"step|batch|iter")
 
 
 class CacheEmptied(NamedTuple):
-    """The cache is emptied in every iteration of a loop (None: of a function that is called per batch)."""
+    """Every iteration of `loop` empties the cache; without a loop, a function that is called per batch."""
 
     site: python_ast.Site
     loop: events.Loop | None
     per_update: bool = False
-    """Whether a condition lets it happen only in those iterations in which the optimizer steps."""
+    """Whether a condition limits the call to iterations in which the optimizer steps."""
     changes_figures: bool = False
-    """Whether something in the loop reads memory counters, which would show other figures without it."""
+    """Whether the loop reads memory counters, whose values would change without the call."""
     shared: bool = False
-    """Whether it stands in a function that is called elsewhere, too."""
+    """Whether the call is in a function that other code calls too."""
 
 
 class EmptyCacheInLoop(Rule):
     """The CUDA cache is emptied in every iteration of a loop.
 
     ## What it does
-    Finds `torch.cuda.empty_cache()` (also of other backends) at every step of a training or an evaluation, directly
-    or in a function that is called there. An iteration is a step if it trains, or if a model runs on what the loop
-    yields.
-    Nothing is said where an iteration is a job of its own: an epoch, a fold, an episode with its update, a request,
-    a file, a text that is generated, a model that takes its turn, a probe of how large a batch may be. Nor is it of a
-    function that measures memory, of a test (`test_...` in a file of tests), which may want the same memory each
-    time, or right after a `del` or `net.cpu()`, with which the author gives memory back on purpose.
+    Finds `torch.cuda.empty_cache()`, also for other backends, at every step of training or evaluation, directly or
+    in a called function. An iteration is a step if it trains, or if a model runs on the loop's data.
+
+    Not reported:
+
+    - iterations that are separate jobs: an epoch, a fold, an episode with its update, a request, a file, a
+      generated text, one of several models, a batch-size search;
+    - functions that measure memory;
+    - tests (`test_...` in a test file), which may need the same memory each time;
+    - calls right after a `del` or `net.cpu()`, where the author releases memory on purpose.
 
     ## Why is this bad?
-    It hands cached blocks back to the driver, which waits for the GPU, and the next iteration has to allocate
-    them again: each iteration gets slower, and no memory that PyTorch itself could not have reused is gained. On an
-    H200 a step of a ResNet-18 took 11.0 ms with it, 8.8 without, and one of a Transformer of six layers 17.0 and 14.4.
+    Each iteration gets slower. The call returns cached blocks to the driver, which waits for the GPU, and the next
+    iteration has to allocate them again. PyTorch could have reused that memory itself. On an H200 a ResNet-18 step
+    took 11.0 ms with the call and 8.8 without. A six-layer Transformer step took 17.0 and 14.4.
 
     ## Example
     ```python
@@ -72,13 +75,13 @@ class EmptyCacheInLoop(Rule):
     ```
 
     ## Fix safety
-    The fix deletes the call, with an `if` that holds nothing else. It is safe: no value changes. It is unsafe where
-    something in the loop reads memory counters, which show other figures then, and in a function that is called in
-    other places too, which may want it.
+    The fix deletes the call, together with an `if` that contains nothing else. It is safe because no value changes.
+    It is unsafe where something in the loop reads memory counters, which then change, and in a function that other
+    code calls too.
 
     ## What verify shows
-    `torchlint verify` counts the calls a step. On a GPU it confirms them by the bytes that they release and
-    their share of the time; on a CPU it says that it cannot tell. Rare calls refute it.
+    `torchlint verify` counts the calls per step. On a GPU it confirms the finding by the released bytes and the
+    share of the time. On a CPU it cannot tell and says so. Rare calls refute the finding.
 
     ## References
     - [torch.cuda.empty_cache](https://docs.pytorch.org/docs/stable/generated/torch.cuda.memory.empty_cache.html)
@@ -90,7 +93,7 @@ class EmptyCacheInLoop(Rule):
     triggers = (triggers.EMPTY_CACHE,)
 
     def ask(self) -> Iterator[CacheEmptied]:
-        """Cache emptying whenever something trains or infers; a test has reasons of its own."""
+        """Cache emptying next to training or inference; tests may need it."""
         for trace in self.model.program.traces:
             if self.model.program.tests(trace):
                 continue
@@ -103,7 +106,7 @@ class EmptyCacheInLoop(Rule):
                     yield emptied
 
     def _is_optional(self, event: events.EmptyCache) -> bool:
-        """Whether a parameter decides in a loop that is False by default: who asks for it saves memory on purpose."""
+        """Whether a parameter that is False by default enables the call in the loop, to save memory."""
         loops = events.repeating(event.loops)
         for branch, arm in event.path[len(loops[-1].path) if loops else 0 :]:
             node = self.model.tree.node(branch.site) if isinstance(branch, events.Branch) else None
@@ -112,8 +115,10 @@ class EmptyCacheInLoop(Rule):
         return False
 
     def _is_given_back(self, event: events.EmptyCache) -> bool:
-        """Whether tensors are deleted, or a module moved off the GPU, right before, garbage collected or not: who
-        writes that wants their memory."""
+        """Whether the code deletes tensors or moves a module off the GPU right before.
+
+        Garbage collection may come in between. The author then releases memory on purpose.
+        """
         node = self.model.tree.node(event.site)
         last = self._last_before(node)
         parent = self.model.tree.parent(self.model.tree.statement(node))
@@ -122,18 +127,18 @@ class EmptyCacheInLoop(Rule):
         return isinstance(last, ast.Delete) or (last is not None and _moves_off(last))
 
     def _last_before(self, node: ast.AST) -> ast.AST | None:
-        """The statement before that of a node, in its block, but for what collects garbage."""
+        """The statement before a node's statement in its block, ignoring garbage collection."""
         return next((item for item in reversed(self.model.tree.before(node)) if not _collects_garbage(item)), None)
 
     def _is_seldom(self, event: events.EmptyCache, loop: events.Loop) -> bool:
-        """Whether a condition lets it happen once in several iterations: `if step % 500 == 0:`."""
+        """Whether a condition limits the call to some iterations: `if step % 500 == 0:`."""
         nodes = (self.model.tree.node(getattr(branch, "site", None)) for branch, _ in event.path[len(loop.path) :])
         tests = [node.test for node in nodes if isinstance(node, ast.If)]
         found = (item for test in tests for item in python_ast.walk(test) if isinstance(item, ast.BinOp))
         return any(isinstance(item.op, ast.Mod) for item in found)
 
     def _off(self, node: ast.AST) -> set[str]:
-        """The parameters around a node that are False by default."""
+        """The parameters in conditions around a node that are False by default."""
         function = self.model.definitions.function_around(node)
         defaults = definitions.defaults_of(function.node) if function is not None else {}
         return {name for name, value in defaults.items() if python_ast.is_literal(value, False)}
@@ -158,7 +163,7 @@ class EmptyCacheInLoop(Rule):
         return CacheEmptied(event.site, loop, per_update, iteration.reads_memory, shared)
 
     def _per_batch(self, trace: program.Trace, event: events.EmptyCache) -> CacheEmptied | None:
-        """In a function without a loop that goes backward, and by its name does so for a batch."""
+        """Whether the call is in a function without a loop that goes backward and handles one batch, by its name."""
         if trace.root is None or trace.called or not _PER_BATCH.search(trace.root.name):
             return None
         if events.handlers(event.path):
@@ -173,14 +178,16 @@ class EmptyCacheInLoop(Rule):
         return CacheEmptied(event.site, None, changes_figures=any(map(cadence.reads_memory, trace.events)))
 
     def _measures(self, function: definitions.FunctionInfo | None, probes: list[events.MemoryProbe]) -> bool:
-        """Whether a function measures memory, or looks for the largest batch: by its name, or since it resets the
-        counters, or reads them before and after."""
+        """Whether a function measures memory, or looks for the largest batch.
+
+        Its name says so, or it resets the counters, or it reads them before and after.
+        """
         if function is not None and naming.MEASURING.search(function.name):
             return True
         return any(probe.resets for probe in probes) or len(probes) > 1
 
     def _has_other_callers(self, site: python_ast.Site) -> bool:
-        """Whether the function around a site is called in several places."""
+        """Whether several places call the function around a site."""
         function = self._function(site)
         calls = self.model.tree.of_type(ast.Call)
         return function is not None and sum(cadence.called_name(call) == function.name for call in calls) > 1
@@ -193,9 +200,9 @@ class EmptyCacheInLoop(Rule):
         where = "at every optimizer step of this loop" if emptied.per_update else "on every iteration of this loop"
         self.report(
             emptied.site,
-            f"the cache is emptied {often}: each one waits for the GPU and allocates its memory anew",
+            f"the cache is emptied {often}: each one waits for the GPU and reallocates its memory",
             related=[(emptied.loop.site, where)] if emptied.loop is not None else [],
-            help="delete the call; PyTorch reuses its cached memory",
+            help="delete the call, since PyTorch reuses its cached memory",
             fix=self._fix(emptied.site, safe=not (emptied.changes_figures or emptied.shared)),
         )
 
@@ -215,7 +222,7 @@ def _collects_garbage(node: ast.AST) -> bool:
 
 
 def _moves_off(node: ast.AST) -> bool:
-    """`net.cpu()` or `net.to("cpu")` as a statement, which is of use for modules only."""
+    """`net.cpu()` or `net.to("cpu")` as a statement, which only has an effect on modules."""
     call = node.value if isinstance(node, ast.Expr) else None
     if not isinstance(call, ast.Call):
         return False
@@ -226,18 +233,18 @@ def _moves_off(node: ast.AST) -> bool:
 
 
 def _required(test: ast.expr) -> set[str]:
-    """The names that have to be true for a condition to be."""
+    """The names that must be true for a condition to be true."""
     parts = test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else [test]
     return {part.id for part in parts if isinstance(part, ast.Name)}
 
 
 def _in_step_with(event: events.EmptyCache, work: events.Event) -> bool:
-    """Whether the call happens whenever the work does: each condition on it is one on the work, too."""
+    """Whether the call runs whenever the work does: each of its conditions also controls the work."""
     return event.path == work.path[: len(event.path)] and not _skipped(event, work)
 
 
 def _skipped(event: events.Event, work: events.Event) -> events.Path:
-    """The arms behind one event and not behind another that end the iteration early."""
+    """The branches that end the iteration early after one event and not after another."""
     arms = [item for item in event.passed if item not in work.passed]
     return tuple((branch, arm) for branch, arm in arms if _goes_on(branch, arm))
 
@@ -249,7 +256,7 @@ def _goes_on(branch: object, arm: int) -> bool:
 
 
 def _is_per_update(event: events.EmptyCache, inside: list[events.Event]) -> bool:
-    """Whether the call is on a condition with an optimizer's step on which some backward pass before is not."""
+    """Whether the call shares a condition with an optimizer's step that an earlier backward does not have."""
     steps = any(isinstance(other, events.Step) and _in_step_with(event, other) for other in inside)
     return steps and any(
         isinstance(other, events.Backward)

@@ -1,4 +1,4 @@
-"""Means over what a mask selects, which may be nothing."""
+"""Means over the elements that a mask selects, which may be none."""
 
 from __future__ import annotations
 
@@ -15,24 +15,26 @@ from torchlint.syntax.python_ast import Site
 _ASKED = LazyPattern(r"any|sum|numel|len|count|size|shape|num")
 _MOST = 64
 _PADDING = LazyPattern(r"(?i)mask|pad|valid|length|seq|visible|observed|present")
-"""Names of masks that select something in each row, in most programs."""
+"""Names of masks that select at least one element of each row in most programs."""
 
 
 class EmptyMean(NamedTuple):
-    """The mean at `site` is over what a mask selects."""
+    """The mean at `site` is over the elements that a mask selects."""
 
     site: Site
 
 
 class EmptyMask(Rule):
-    """A mean over what a mask selects is NaN where it selects nothing.
+    """A mean over masked elements is NaN where the mask selects nothing.
 
     ## What it does
     Finds `(loss * mask).sum() / mask.sum()` and `loss[x > 0].mean()` in the graph of a loss, where nothing keeps the
-    divisor from 0 and no condition asks for it. A preview: many masks always select something, as of padded sequences.
+    divisor from 0 and no condition checks it. Preview: many masks, such as masks of padded sequences, always select an
+    element.
 
     ## Why is this bad?
-    In a batch without any selected element 0 is divided by 0. The loss is NaN, and after the step so are all weights.
+    In a batch without a selected element, the code divides 0 by 0. The loss is NaN, and so are all weights after the
+    step.
 
     ## Example
     ```python
@@ -79,13 +81,13 @@ class EmptyMask(Rule):
                             yield EmptyMean(value.site)
 
     def _is_asked(self, event: events.Compute) -> bool:
-        """Whether a condition around, or before, asks for a number of elements."""
+        """Whether an enclosing or earlier condition checks a number of elements."""
         branches = [branch for branch, _ in (*event.path, *event.passed) if isinstance(branch, events.Branch)]
         codes = (self.model.tree.code(item.site).partition("\n")[0] for item in branches)
         return any(_ASKED.search(code) for code in codes)
 
     def _is_quotient(self, value: values.Tensor) -> bool:
-        """`(x * mask).sum() / mask.sum()`."""
+        """Whether an expression is `(x * mask).sum() / mask.sum()`."""
         if value.op != operators.DIV or len(value.parents) != 2:
             return False
         above, below = map(values.resolved, value.parents)
@@ -99,7 +101,7 @@ class EmptyMask(Rule):
         return is_product and any(masks.adapted(item) is mask for item in product.parents) and self._is_of_data(mask)
 
     def _is_mean(self, value: values.Tensor, chosen: dict[tuple[Site, values.Tensor], values.Tensor]) -> bool:
-        """`x[mask].mean()`; the mean of the rows of a class, `x[y == c].mean(0)`, is of classes that there are."""
+        """Whether an expression is `x[mask].mean()`. In `x[y == c].mean(0)`, the class usually has samples."""
         part = values.resolved(value.parents[0]) if value.op == operators.MEAN and len(value.parents) == 1 else None
         if not isinstance(part, values.Tensor) or part.op != operators.GETITEM or part.site is None:
             return False
@@ -108,12 +110,12 @@ class EmptyMask(Rule):
         return mask is not None and self._is_of_data(mask)
 
     def _is_of_data(self, mask: values.Value) -> bool:
-        """Whether a mask compares elements of tensors that may all fail: `arange`, `!=` and `~` mark padding."""
+        """Whether a mask compares elements that may all fail. `arange`, `!=` and `~` indicate padding."""
         stack, seen, compared = [mask], 0, False
         while stack and seen < _MOST:
             item, seen = masks.adapted(stack.pop()), seen + 1
             if isinstance(item, values.Unknown) and not self._is_padding(item):
-                compared = True  # a map of scores, as targets of detectors are
+                compared = True  # a score map, as in targets of detectors
                 continue
             if not isinstance(item, values.Tensor) or item.site is None:
                 return False
@@ -135,6 +137,6 @@ class EmptyMask(Rule):
     def report_EmptyMean(self, found: EmptyMean) -> None:
         self.report(
             found.site,
-            "this mean is NaN in a batch in which the mask selects nothing, and so are all weights after the step",
+            "this mean is NaN if the mask selects nothing in a batch, and so are all weights after the step",
             help="divide by `mask.sum().clamp(min=1)`",
         )

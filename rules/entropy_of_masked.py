@@ -1,4 +1,4 @@
-"""Products of probabilities that a mask sets to 0 with their logarithms, which are minus infinity."""
+"""Products of a probability and its logarithm, where a mask sets the probability to 0."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ _GUARDS = frozenset({"where", "masked_fill", "nan_to_num", "nansum", operators.G
 
 
 class NanProduct(NamedTuple):
-    """The product at `site` is 0 times minus infinity, where the mask at `masked` applies."""
+    """The product at `site` computes 0 times minus infinity where the mask at `masked` applies."""
 
     site: Site
     masked: Site
 
 
 class EntropyOfMasked(Rule):
-    """The entropy of a softmax that a mask of `-inf` sets to 0 is NaN.
+    """An entropy is NaN where `-inf` masks the logits of its softmax.
 
     ## What it does
-    Finds products of probabilities and their logarithms, `p * log_p`, where both come from logits that a mask sets to
-    minus infinity.
+    Finds products of probabilities and their logarithms, `p * log_p`, where a mask sets the logits of both to minus
+    infinity.
 
     ## Why is this bad?
-    The probability of a masked entry is exactly 0, and its logarithm minus infinity. The product is NaN, and so are the
-    entropy, the loss and all gradients.
+    A masked entry has probability 0, and its logarithm is minus infinity. Their product is NaN. The entropy, the loss
+    and all gradients then become NaN too.
 
     ## Example
     ```python
@@ -75,13 +75,13 @@ class EntropyOfMasked(Rule):
                         yield NanProduct(event.site, masked)
 
     def _is_guarded(self, product: values.Tensor) -> bool:
-        """Whether something replaces the NaN. It comes too late only for gradients."""
+        """Whether some code replaces the NaN. Such code protects the entropy, but not the gradients."""
         return any(user.op in _GUARDS for user in self.model.domain.users(product))
 
     def report_NanProduct(self, found: NanProduct) -> None:
         self.report(
             found.site,
-            "this product is NaN where the mask applies: the probability is 0, and its logarithm minus infinity",
+            "this product is NaN where the mask applies: it multiplies probability 0 by minus infinity",
             related=[(found.masked, "the logits are set to minus infinity here")],
-            help="fill with a large negative number, such as `-1e9`, or replace the logarithms before the product",
+            help="fill with a large negative number such as `-1e9`, or replace the logarithms before the product",
         )

@@ -1,4 +1,4 @@
-"""Small numbers that are added to a quotient or a logarithm, and not to the operand that may be 0."""
+"""Small numbers added to a quotient or logarithm instead of the operand that may be 0."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PROTECTED = LazyPattern(r"^(?:log\w*|sqrt|rsqrt|reciprocal|pow|atanh|entr|logit
 
 
 class Outside(NamedTuple):
-    """The small number at `site` is added to the quotient or logarithm at `operation`."""
+    """The code at `site` adds the small number to the quotient or logarithm at `operation`."""
 
     site: Site
     operation: Site
@@ -30,15 +30,15 @@ class Outside(NamedTuple):
 
 
 class EpsilonOutside(Rule):
-    """A small number is added to a quotient, and not to its denominator.
+    """A small number is added to a quotient instead of its denominator.
 
     ## What it does
-    Finds `(x - x.mean()) / x.std() + 1e-8` and `log(x) + eps`: the small number is added to the result, and nothing
-    takes a logarithm or a root of the sum, or divides by it.
+    Finds `(x - x.mean()) / x.std() + 1e-8` and `log(x) + eps`. The code adds the small number to the result, and does
+    not divide by the sum or take its logarithm or root.
 
     ## Why is this bad?
-    Division comes before addition. The denominator stays 0 where it is 0: the quotient is infinite or NaN, with or
-    without the small number. One batch of equal rewards is enough, and all weights are NaN after the step.
+    Division comes before addition, so a denominator of 0 stays 0. The quotient is infinite or NaN with or without the
+    small number. One batch of equal rewards is enough to turn all weights into NaN after the step.
 
     ## Example
     ```python
@@ -74,7 +74,7 @@ class EpsilonOutside(Rule):
                     yield Outside(python_ast.site_of(node.right), python_ast.site_of(operation), False)
 
     def _protects(self, node: ast.BinOp) -> bool:
-        """Whether something behind the sum needs it not to be 0."""
+        """Whether an operation after the sum needs a nonzero value."""
         for item in self.model.tree.ancestors(node):
             if isinstance(item, ast.Call) and _PROTECTED.search(python_ast.called_name(item)):
                 return True
@@ -88,7 +88,7 @@ class EpsilonOutside(Rule):
         return False
 
     def _is_read_so(self, statement: ast.stmt) -> bool:
-        """Whether the variable that a statement sets is later divided by, or its logarithm or root is taken."""
+        """Whether code later divides by the variable that a statement sets, or takes its logarithm or root."""
         targets = statement.targets if isinstance(statement, ast.Assign) else []
         name = python_ast.dotted(targets[0]) if targets else ""
         scope = self.model.tree.function_around(statement) or self.model.tree.module
@@ -99,7 +99,7 @@ class EpsilonOutside(Rule):
         return False
 
     def _needs(self, node: ast.expr) -> bool:
-        """Whether a name is an operand of a logarithm or root, or of a division as the denominator."""
+        """Whether a name is the operand of a logarithm or root, or the denominator of a division."""
         inner: ast.AST = node
         for item in self.model.tree.ancestors(node):
             if isinstance(item, ast.stmt):
@@ -115,21 +115,21 @@ class EpsilonOutside(Rule):
         what, where = ("quotient", "denominator") if found.is_division else ("logarithm", "operand")
         self.report(
             found.site,
-            f"the small number is added to the {what}: the {where} is still 0 where it is 0",
+            f"the small number is added to the {what}: the {where} can still be 0",
             related=[(found.operation, f"the {what} is computed first")],
-            help=f"add it to the {where}, in brackets",
+            help=f"add it to the {where}, inside the brackets",
         )
 
 
 def _is_epsilon(node: ast.AST) -> bool:
-    """`1e-8`, `eps`, `self.eps`."""
+    """Whether an expression is a small constant: `1e-8`, `eps`, `self.eps`."""
     if isinstance(node, ast.Constant):
         return isinstance(node.value, float) and 0 < node.value <= _SMALL
     return isinstance(node, (ast.Name, ast.Attribute)) and bool(_EPSILON.search(python_ast.dotted(node)))
 
 
 def _may_be_zero(node: ast.expr) -> bool:
-    """Whether a denominator may be 0, as it is written: a deviation, norm or sum, without a small number of its own."""
+    """Whether a denominator may be 0: a deviation, norm or sum without a small number added to it."""
     if any(_is_epsilon(item) for item in ast.walk(node)):
         return False
     while isinstance(node, ast.Call) and python_ast.called_name(node) in (
@@ -148,13 +148,13 @@ def _may_be_zero(node: ast.expr) -> bool:
 
 
 def _is_of_value(call: ast.Call) -> bool:
-    """Whether a logarithm is of a variable, and not of a constant or a sum with a number."""
+    """Whether a logarithm is of a variable, not of a constant or a sum with a number."""
     operand = call.args[0] if call.args else call.func.value if isinstance(call.func, ast.Attribute) else None
     return isinstance(operand, (ast.Name, ast.Attribute, ast.Subscript))
 
 
 def _is_standardized(quotient: ast.expr) -> bool:
-    """`(x - x.mean()) / x.std()`: no logarithm is taken of that."""
+    """Whether a quotient is `(x - x.mean()) / x.std()`, which is not the operand of a logarithm."""
     return (
         isinstance(quotient, ast.BinOp)
         and isinstance(quotient.left, ast.BinOp)

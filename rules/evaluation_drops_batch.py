@@ -17,15 +17,15 @@ _EVALUATION = LazyPattern(
 
 
 class EvaluationDropsBatch(Rule):
-    """A loader of test data drops the last batch: some samples are never measured.
+    """A loader of test data drops the last batch and its samples.
 
     ## What it does
-    Finds `drop_last=True` of a loader without shuffling whose dataset and variable are both named after a test or
-    validation. A preview: some programs need batches of one size, for `torch.compile` or many processes.
+    Finds `drop_last=True` of a loader without shuffling, where the names of both its dataset and its variable say test
+    or validation. Preview: some programs need batches of one size, for `torch.compile` or for many processes.
 
     ## Why is this bad?
-    Up to a batch less one of the samples are left out. The accuracy is that of another test set: it changes with the
-    batch size and cannot be compared.
+    The evaluation misses the samples of the last, incomplete batch. The accuracy then describes another test set. It
+    changes with the batch size and is not comparable.
 
     ## Example
     ```python
@@ -75,7 +75,7 @@ class EvaluationDropsBatch(Rule):
         return shuffle is not None and not python_ast.is_literal(shuffle.value, False)
 
     def _place(self, call: ast.Call) -> str | None:
-        """The variable or method that gets a loader; None where it has no name."""
+        """The variable or method that receives a loader, or None where it has no name."""
         around = self.model.tree.parent(call)
         if isinstance(around, ast.Assign):
             return python_ast.dotted(around.targets[0])
@@ -84,6 +84,6 @@ class EvaluationDropsBatch(Rule):
     def report_keyword(self, drops: ast.keyword) -> None:
         self.report(
             python_ast.site_of(drops.value),
-            "`drop_last=True` leaves samples of the test data out: they are never measured",
+            "`drop_last=True` drops samples of the test data, so the evaluation never measures them",
             help="leave `drop_last` out",
         )

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class EvaluatedInTraining(NamedTuple):
-    """`forward` evaluates a module that is in training mode: since `switch`, or since it was made at `made`."""
+    """`forward` evaluates a module in training mode, since `switch` or since its creation at `made`."""
 
     forward: mode.Pass
     name: str
@@ -27,23 +27,26 @@ class EvaluatedInTraining(NamedTuple):
     """The call of `eval()` that `switch` undoes."""
     made: python_ast.Site | None
     kept: str | None
-    """The effect of a layer of the module in training only; None: nothing is known of its layers."""
+    """The effect of a module's layer that exists only in training; None: its layers are unknown."""
 
 
 class EvaluationInTrainingMode(Rule):
     """A model is evaluated in training mode: with dropout, or batch statistics.
 
     ## What it does
-    Finds loops over validation or test data, by the names of the data or of the function, that run a model and train
-    nothing, where the model has been trained before and nothing has called `model.eval()` since. Calls of functions
-    are followed. It speaks of models that surely hold what the mode changes (dropout, batch normalization,
-    `if self.training:`), and stays silent where the evaluation itself asks for training mode. An `eval()` that
-    `train()` undoes before the model runs is found whatever the names and layers are. In preview:
-    evaluations with gradients on.
+    Finds loops over validation or test data, recognized by the names of the data or the function. They run a model
+    that was trained before, train nothing, and no `model.eval()` precedes them. torchlint follows function calls.
+
+    Reported only for models that certainly depend on the mode (dropout, batch normalization, `if self.training:`).
+    An `eval()` that `train()` undoes before the model runs is always reported.
+
+    Not reported where the evaluation itself asks for training mode.
+
+    Preview: evaluations with gradients on.
 
     ## Why is this bad?
-    Dropout goes on dropping, so that the result is noisy and worse than the model is. Batch normalization uses the
-    statistics of each batch of validation data, and even learns from them: `no_grad` does not stop running averages.
+    Dropout still drops, so the result is noisy and worse than the model really is. Batch normalization uses the
+    statistics of each validation batch, and even learns from them: `no_grad` does not stop running averages.
 
     ## Example
     ```python
@@ -82,8 +85,8 @@ class EvaluationInTrainingMode(Rule):
     ```
 
     ## Known limits
-    An evaluation that calls `train()` by itself, with no `eval()` before, is silent: it may want that mode. So is a
-    model whose layers are not known.
+    An evaluation that calls `train()` itself, with no `eval()` before, is not reported, because it may need that
+    mode. Models with unknown layers are not reported either.
 
     ## References
     - [torch.nn.Module.eval](https://docs.pytorch.org/docs/stable/generated/torch.nn.Module.html#torch.nn.Module.eval)
@@ -141,7 +144,7 @@ class EvaluationInTrainingMode(Rule):
     # -- evaluations ----------------------------------------------------------------------------------
 
     def _is_stepped_on(self, trace: program.Trace, module: values.Value) -> bool:
-        """Whether an optimizer may hold a module: one that only measures, as a perceptual loss does, stays as it is."""
+        """Whether an optimizer may hold a module; one that only measures, such as a perceptual loss, may stay."""
         for step in trace.of(events.Step):
             held, is_known = self.model.ownership.held_by(values.resolved(step.optimizer))
             if not is_known or self.model.ownership.overlap(held, {module}):
@@ -149,14 +152,14 @@ class EvaluationInTrainingMode(Rule):
         return False
 
     def _evaluates(self, forward: mode.Pass) -> bool:
-        """Whether a pass may be one of an evaluation: its result is used, and no name asks for chance."""
+        """Whether a pass may be an evaluation: its result is used, and no name suggests randomness."""
         if self._is_for_nothing(forward) or self._is_of_a_part(forward):
             return False
         names = list(self._functions_around(forward))
         return not any(naming.STOCHASTIC.search(name) or naming.INFERENCE.search(name) for name in names)
 
     def _is_repeated_for_data(self, forward: mode.Pass) -> bool:
-        """Whether a pass is repeated for an evaluation, by the names of functions or of data."""
+        """Whether a pass is repeated for an evaluation, by the names of functions or data."""
         loop = _loop_of(forward)
         data = _names_of_data(self.model.tree.node(loop.site)) if loop is not None else ()
         return loop is not None and any(map(naming.EVALUATING.search, [*self._functions_around(forward), *data]))
@@ -165,7 +168,7 @@ class EvaluationInTrainingMode(Rule):
         return api.GradMode.OFF in (forward.mode, forward.value.mode)
 
     def _trains_too(self, trace: program.Trace, forward: mode.Pass) -> bool:
-        """Whether something goes backward through a pass, or in its loop, which looks at what it trains."""
+        """Whether a backward runs through a pass, or in its loop, which then inspects its own training."""
         loop, tracking = _loop_of(forward), self.model.tracking
         passed = trace.of(events.Backward)
         is_learned = not self._is_without_gradients(forward) and any(
@@ -174,7 +177,7 @@ class EvaluationInTrainingMode(Rule):
         return is_learned or any(loop in backward.loops for backward in passed)
 
     def _functions_around(self, forward: mode.Pass) -> Iterator[str]:
-        """The names of the functions that a pass and its loop stand in."""
+        """The names of the functions around a pass and its loop."""
         loop = _loop_of(forward)
         places = (loop.site, forward.site, *forward.calls[loop.depth :]) if loop is not None else (forward.site,)
         for site in places:
@@ -184,13 +187,13 @@ class EvaluationInTrainingMode(Rule):
                     break
 
     def _is_of_a_part(self, forward: mode.Pass) -> bool:
-        """Whether a module runs a part of itself: the whole is what is switched."""
+        """Whether a module runs a part of itself: code switches the whole."""
         node = self.model.tree.node(forward.site)
         method = self.model.program.definitions_of(node).method_around(node)
         return method is not None and method.owner is not None and self.model.program.is_module_class(method.owner)
 
     def _is_for_nothing(self, forward: mode.Pass) -> bool:
-        """Whether nobody uses what a pass gives: it is run for the statistics of its batches."""
+        """Whether a pass's result is unused: the pass only updates batch statistics."""
         return self.model.tree.stands_alone(self.model.tree.node(forward.site))
 
     def _name(self, forward: mode.Pass) -> str:
@@ -207,18 +210,18 @@ class EvaluationInTrainingMode(Rule):
             if found.undone is not None:
                 related.append((found.undone.site, "this `eval()` is undone before the model runs"))
         elif found.made is not None:
-            related = [(found.made, "it is made here, in training mode")]
+            related = [(found.made, "it is created here, in training mode")]
         self.report(
             found.forward.site,
             f"{name} is evaluated in training mode: " + (f"with {found.kept}" if found.kept else "`eval()` is undone"),
             related=related,
-            help="call `eval()` before the evaluation, and `train()` before it is trained again",
+            help="call `eval()` before the evaluation, and `train()` before training resumes",
             confidence=Confidence.HIGH if is_sure else Confidence.LOW,
         )
 
 
 def _is_sampled(module: values.Value) -> bool:
-    """Whether a module generates, by its name: what it gives in training mode may be meant."""
+    """Whether a module generates, by its name: its output in training mode may be intended."""
     return naming.GENERATOR.search(module.label) is not None
 
 
@@ -228,12 +231,12 @@ def _loop_of(forward: mode.Pass) -> events.Loop | None:
 
 
 def _is_for(switch: events.ModeSwitch, trained: list[mode.Pass]) -> bool:
-    """Whether a switch is there for training passes that come after it."""
+    """Whether a switch serves later training passes."""
     return any(switch.order < forward.order for forward in trained)
 
 
 def _names_of_data(loop: ast.AST) -> Iterator[str]:
-    """The names in what a loop goes over."""
+    """The names in the iterable of a loop."""
     data = [item.iter for item in getattr(loop, "generators", [loop]) if hasattr(item, "iter")]
     for node in (node for item in data for node in python_ast.walk(item)):
         if isinstance(node, (ast.Name, ast.Attribute)):

@@ -1,4 +1,4 @@
-"""Evaluations that go over the training data, and count as if it were other data."""
+"""Evaluations that iterate over training data but divide by the length of other data."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _OTHER = LazyPattern(r"(?i)(^|[_.])(val|valid|validation|dev|test|eval)(id)?(_|$
 
 
 class WrongData(NamedTuple):
-    """The loop at `site` goes over `loader`, and its sum is divided at `division` by the length of `counted`."""
+    """The loop at `site` iterates over `loader`, and its sum is divided at `division` by the length of `counted`."""
 
     site: python_ast.Site
     loader: str
@@ -26,15 +26,15 @@ class WrongData(NamedTuple):
 
 
 class EvaluationOfTrainingData(Rule):
-    """An evaluation goes over the training data, and divides by the length of other data.
+    """An evaluation runs on training data and divides by another dataset's length.
 
     ## What it does
-    Finds loops over a training loader, by its name, that train nothing, and whose sum is divided by the length of
-    validation or test data: `correct / len(val_set)`.
+    Finds loops over a training loader, recognized by its name, that train nothing and whose sum is divided by the
+    length of validation or test data: `correct / len(val_set)`.
 
     ## Why is this bad?
-    The score is one of the training data, in the wrong scale. Early stopping, the choice of the best weights and the
-    plots all follow the data that the model has seen, and overfitting stays hidden.
+    Overfitting stays hidden. The score measures training data, on the wrong scale. Early stopping, the choice of
+    the best weights and the plots all follow data that the model has seen.
 
     ## Example
     ```python
@@ -82,7 +82,7 @@ class EvaluationOfTrainingData(Rule):
     def _divided(
         self, function: ast.AST, loop: ast.For | ast.AsyncFor, sums: set[str]
     ) -> tuple[python_ast.Site, str] | None:
-        """Where a sum of a loop is divided by the length of other data."""
+        """The division of a loop's sum by the length of other data."""
         for node in python_ast.walk(function):
             if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Div) or node.lineno <= loop.lineno:
                 continue
@@ -95,9 +95,9 @@ class EvaluationOfTrainingData(Rule):
     def report_WrongData(self, found: WrongData) -> None:
         self.report(
             found.site,
-            f"the evaluation goes over `{found.loader}`, and divides by the length of `{found.counted}`",
+            f"the evaluation iterates over `{found.loader}` but divides by the length of `{found.counted}`",
             related=[(found.division, "the sum is divided here")],
-            help=f"go over the data of `{found.counted}`",
+            help=f"iterate over the data of `{found.counted}`",
         )
 
 
@@ -111,7 +111,7 @@ def _trains(loop: ast.For | ast.AsyncFor) -> bool:
 
 
 def _sums(loop: ast.AST) -> set[str]:
-    """The variables to which a loop adds, or appends."""
+    """The variables that a loop adds or appends to."""
     found = set()
     for node in python_ast.walk(loop):
         if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add):

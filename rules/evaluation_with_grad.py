@@ -23,33 +23,35 @@ _SAME_TENSOR = frozenset("cpu squeeze view reshape permute float transpose flatt
 
 
 class UnusedGraphs(NamedTuple):
-    """Every iteration of `loop` builds a graph at `site` that nothing uses, though `switch` began an evaluation."""
+    """Every iteration of `loop` builds an unused graph at `site`, though `switch` started an evaluation."""
 
     site: python_ast.Site
     loop: events.Loop
     switch: events.ModeSwitch
     name: str
     grows: bool
-    """Whether the graph of an iteration goes on from that of the one before."""
+    """Whether the graph of an iteration continues that of the previous one."""
 
 
 class EvaluationWithGrad(Rule):
     """An evaluation loop runs the model with gradients on and never uses them.
 
     ## What it does
-    Finds loops after `model.eval()` that call the model with gradients on, where nothing goes backward and no output
-    leaves with its graph. Callers in the file that switch gradients off are seen.
-    Where outputs are kept with their graphs, `undetached-accumulation` says so instead.
-    Nothing is said where the parameters or the input are told whether they require gradients, also by the networks of
-    a module that is imported, in tests, where a file tries out the network that it defines before anything has trained
-    it, and where an output is handed to NumPy as it is, which fails unless somebody
-    else has switched gradients off.
+    Finds loops after `model.eval()` that call the model with gradients on, where no `backward` runs and no output
+    leaves the loop with its graph. Callers in the file that switch gradients off count.
+
+    Where code stores outputs with their graphs, `undetached-accumulation` reports them instead.
+
+    Not reported:
+
+    - code that sets whether parameters or the input require gradients, also in the networks of an imported module;
+    - tests, and files that try out their own network before any training;
+    - outputs passed directly to NumPy, which fails unless the caller has switched gradients off.
 
     ## Why is this bad?
-    `eval()` changes what dropout and normalization do; gradients stay on. So every call of the model builds a graph,
-    and keeps the activations of all its layers for a backward pass that never comes: an evaluation needs as much
-    memory as training does. Where each iteration takes what the one before has computed, as in a generation that
-    carries a state, the graph grows with every one of them.
+    The evaluation needs as much memory as training. `eval()` changes dropout and normalization, but gradients stay
+    on. Every call builds a graph and keeps the activations of all layers for a backward pass that never runs. Where
+    each iteration uses the previous result, as in generation with a carried state, the graph grows every time.
 
     ## Example
     ```python
@@ -77,16 +79,17 @@ class EvaluationWithGrad(Rule):
     ```
 
     ## Fix safety
-    The fix decorates the function with `torch.no_grad()` or, where something else in it may train, puts the loop in
-    a block. It is unsafe: what is computed there has no graph from then on. `torch.inference_mode()` saves a little
+    The fix decorates the function with `torch.no_grad()`. Where other code in the function may train, it wraps the
+    loop in a block instead. It is unsafe: the results then have no graph. `torch.inference_mode()` saves a little
     more, but its tensors can never be used in training.
 
     ## What verify shows
-    `torchlint verify` confirms it by graphs that go without a backward through them, and counts their bytes; it is
-    refuted if the calls make none, or a backward uses them.
+    `torchlint verify` confirms the finding if graphs are freed without a backward, and counts their bytes. It is
+    refuted if the calls build no graph, or a backward uses them.
 
     ## Known limits
-    A module that calls `self.eval()` in its own `__init__` is not followed: whoever holds it may switch it.
+    torchlint does not follow a module that calls `self.eval()` in its own `__init__`: its owner may switch the
+    mode.
 
     ## References
     - [torch.no_grad](https://docs.pytorch.org/docs/stable/generated/torch.no_grad.html)
@@ -105,7 +108,7 @@ class EvaluationWithGrad(Rule):
         return index.computes_while_evaluating
 
     def ask(self) -> Iterator[UnusedGraphs]:
-        """The first forward pass of each loop whose graphs are never used, from wherever the pass is called."""
+        """The first forward pass of each loop whose graphs are never used, for all callers of the pass."""
         if self.model.is_test:
             return
         loops: set[python_ast.Site | python_ast.Inner] = set()
@@ -118,7 +121,7 @@ class EvaluationWithGrad(Rule):
                 yield graphs
 
     def _all_unused(self) -> list[UnusedGraphs]:
-        """What is unused from wherever a call leads to it."""
+        """The passes that are unused for every call that leads to them."""
         found: dict[tuple[python_ast.Site, python_ast.Site], UnusedGraphs | None] = {}
         for trace in self.model.program.traces:
             for forward, module in self.model.mode.passes(trace):
@@ -129,7 +132,7 @@ class EvaluationWithGrad(Rule):
         return [graphs for graphs in found.values() if graphs is not None]
 
     def _unused(self, trace: program.Trace, forward: mode.Pass, module: values.Value) -> UnusedGraphs | None:
-        """A forward pass in a loop of an evaluation, if its graphs surely are built, and nobody uses them."""
+        """A forward pass in an evaluation loop, if it certainly builds graphs that nothing uses."""
         loops = events.repeating(forward.loops)
         settings = self.model.mode.at(trace, forward, module) if loops and self._has_graph(forward) else ()
         evaluations = [item.switch for item in settings if item.switch is not None and item.is_evaluating]
@@ -151,19 +154,21 @@ class EvaluationWithGrad(Rule):
         return UnusedGraphs(site, loop, evaluations[0], self._name(site, forward, evaluations[0]), self._grows(forward))
 
     def _may_train(self, trace: program.Trace, loop: events.Loop, module: values.Value) -> bool:
-        """Whether a loop that switches to evaluation in each iteration makes the model anew, or hands an output to what
-        may train on it."""
+        """Whether a loop that starts an evaluation in each iteration may train.
+
+        It recreates the model, or passes an output to code that may train on it.
+        """
         calls = (call for call in trace.of(events.Call) if loop in call.loops and self._may_act(call))
         return loop in module.loops or any(self._is_tracked(item) for call in calls for item in call.value.parents)
 
     def _may_act(self, call: events.Call) -> bool:
-        """Whether a call is of a method, or nobody uses its result."""
+        """Whether a call is a method call, or its result is unused."""
         is_statement = self.model.tree.stands_alone(self.model.tree.node(call.site))
         return is_statement or mode.module_of(call) is None
 
     @cached_property
     def _useless(self) -> dict[events.Loop, bool]:
-        """Of loops whether nothing uses the graphs that are built in them, worked out once."""
+        """For each loop, whether nothing uses its graphs; cached."""
         return {}
 
     def _is_useless(self, trace: program.Trace, loop: events.Loop) -> bool:
@@ -179,7 +184,7 @@ class EvaluationWithGrad(Rule):
         return not (self._fails_with_gradients(loop, inside) or self._has_callers_without_gradients(trace))
 
     def _differentiates(self, event: events.Event) -> bool:
-        """Whether a call of what nobody knows is one that takes gradients, by its name: `compute_grad_cam(model)`."""
+        """Whether an unknown call computes gradients, by its name: `compute_grad_cam(model)`."""
         call = self.model.tree.node(event.site) if isinstance(event, events.Call) else None
         return isinstance(call, ast.Call) and bool(naming.DIFFERENTIATING.search(python_ast.called_name(call)))
 
@@ -188,7 +193,7 @@ class EvaluationWithGrad(Rule):
         return is_on and self.model.tracking.tracked(forward.value) is values.Answer.YES
 
     def _escapes(self, trace: program.Trace, loop: events.Loop, inside: list[events.Event]) -> bool:
-        """Whether an output, with its graph, gets to a backward pass, or out of sight, or is kept, which is worse."""
+        """Whether an output with its graph reaches a backward, leaves the analysis, or is stored, which is worse."""
         outputs = {event.value for event in inside if isinstance(event, (events.Compute, events.Call))}
         keeps = (event for event in inside if isinstance(event, events.Keep) and loop not in event.container.loops)
         kept = (event.value for event in keeps if self._is_tracked(event.value))
@@ -200,7 +205,7 @@ class EvaluationWithGrad(Rule):
         )
 
     def _fails_with_gradients(self, loop: events.Loop, inside: list[events.Event]) -> bool:
-        """Whether an output is handed to NumPy with its graph, which raises: callers have switched gradients off."""
+        """Whether an output with a graph goes to NumPy, which raises: callers have switched gradients off."""
         computed = [event.value for event in inside if isinstance(event, (events.Compute, events.Call))]
         tracked = [value for value in computed if self._is_tracked(value)]
         parts = [part for value in tracked for part in value.known_parts.values() if isinstance(part, values.Tensor)]
@@ -219,8 +224,10 @@ class EvaluationWithGrad(Rule):
         return self.model.tracking.tracked(value) is values.Answer.YES
 
     def _has_callers_without_gradients(self, trace: program.Trace) -> bool:
-        """Whether some call of a function of this name, which could not be followed, stands where gradients are off:
-        here, in a file that imports this one, or in a class that a method's inherits from."""
+        """Whether a call of this function name that torchlint could not follow runs with gradients off.
+
+        It may be here, in an importing file, or in a base class of the method's class.
+        """
         if trace.root is None:
             return False
         name, own = trace.root.name, (self.model.tree,) if trace.called else ()
@@ -237,8 +244,10 @@ class EvaluationWithGrad(Rule):
         )
 
     def _may_be_called_without_gradients(self, name: str) -> bool:
-        """Whether a file that imports this one may call a function of this name so, or, as far as names tell, what in
-        such a file calls it."""
+        """Whether an importing file may call a function of this name with gradients off.
+
+        Names also decide about the callers in such a file.
+        """
         others = [other for other in self.model.importers(name, (name.encode(),)) if other.tree is not self.model.tree]
         names = {name}.union(*(gradient_users.callers_of(name, other) for other in others)) - {
             "__init__",
@@ -248,7 +257,7 @@ class EvaluationWithGrad(Rule):
         return any(gradient_users.may_run_without_gradients(called, other.tree) for other in others for called in names)
 
     def _measures(self, loop: events.Loop, forward: mode.Pass) -> bool:
-        """Whether something is measured: by the name of a function, or since each pass is given the same."""
+        """Whether the code measures something, by a function's name or because each pass has the same input."""
         around = self.model.definitions.function_around
         places = (loop.site, forward.site, *forward.calls[loop.depth :])
         functions = (around(self.model.tree.node(place)) for place in places if place.inner is None)
@@ -261,7 +270,7 @@ class EvaluationWithGrad(Rule):
         return any(isinstance(item, python_ast.FUNCTIONS) and naming.SHOWING.search(item.name) for item in around)
 
     def _is_given_anew(self, loop: events.Loop, forward: mode.Pass) -> bool:
-        """Whether a forward pass is given something else in each iteration."""
+        """Whether a forward pass has a different input in each iteration."""
         node = self.model.tree.node(loop.site)
         targets = python_ast.walk(node.target) if isinstance(node, (ast.For, ast.AsyncFor)) else ()
         bound = {item.id for item in targets if isinstance(item, ast.Name)}
@@ -274,8 +283,10 @@ class EvaluationWithGrad(Rule):
         return any(loop in value.loops or (isinstance(value, values.Phi) and value.loop is loop) for value in made)
 
     def _grows(self, forward: mode.Pass) -> bool:
-        """Whether a forward pass takes, with its graph, what it gave in the iteration before: not through a call that
-        may do anything with it, as an environment's `step` does."""
+        """Whether a forward pass uses its previous output with its graph.
+
+        A call with unknown effects, such as an environment's `step`, ends the search.
+        """
         given = forward.value.parents[1:] if isinstance(forward, events.Compute) else forward.value.parents
         seen, pending = set[values.Value](), list(given)
         while pending:
@@ -288,14 +299,14 @@ class EvaluationWithGrad(Rule):
         return False
 
     def _passes_graph_on(self, value: values.Value) -> bool:
-        """Whether what a value is made of gets to it with its graph, as far as anybody can tell."""
+        """Whether a value's inputs reach it with their graph, as far as torchlint can tell."""
         if isinstance(value, values.Unknown):
             return isinstance(value, (values.Attribute, values.Element)) or module_values.is_forward(value)
         is_known = isinstance(value, (values.Phi, values.Container))
         return is_known or self.model.tracking.tracked(value) is not values.Answer.NO
 
     def _name(self, site: python_ast.Site, forward: mode.Pass, switch: events.ModeSwitch) -> str:
-        """How the function with the loop calls what passes: as what is called there, or was switched, is written."""
+        """The name of the model in the function with the loop, as called there or as switched."""
         tree = self.model.tree
         call = tree.own_node(site if site == forward.site else switch.site)
         named = call.func if isinstance(call, ast.Call) else None
@@ -311,19 +322,19 @@ class EvaluationWithGrad(Rule):
         memory = (
             "the graph grows with every iteration"
             if unused.grows
-            else "each pass keeps what only a backward would need"
+            else "each pass stores activations for a backward that never runs"
         )
         self.report(
             unused.site,
             f"{name} is evaluated with gradients on, and nothing uses them: {memory}",
-            related=[(unused.switch.site, "evaluation begins here, which leaves gradients on")],
+            related=[(unused.switch.site, "`eval()` leaves gradients on")],
             help="evaluate under `torch.no_grad()`",
             fix=self._fix(unused.loop),
             about=unused.loop.site,
         )
 
     def _fix(self, loop: events.Loop) -> edits.Change | None:
-        """The function decorated, where it does nothing else, or the loop in a block."""
+        """The decorated function, if it does nothing else, or the loop in a block."""
         own = self.model.definitions
         no_grad, node = own.local_name("torch.no_grad"), self.model.tree.node(loop.site)
         if no_grad is None or not isinstance(node, (ast.For, ast.While)):
@@ -338,7 +349,7 @@ class EvaluationWithGrad(Rule):
         return edits.Change(f"wrap it in `{header}`", [edits.Enclose(written, written, header)]) if written else None
 
     def _only_evaluates(self, function: ast.FunctionDef, loop: ast.AST) -> bool:
-        """Whether a function neither trains by what it calls, nor has another loop, which may train."""
+        """Whether a function's calls do not train, and it has no other loop, which may train."""
         nodes = list(python_ast.walk(function))
         inside = set(python_ast.walk(loop))
         if any(isinstance(node, python_ast.LOOPS) and node not in inside for node in nodes):
@@ -348,14 +359,14 @@ class EvaluationWithGrad(Rule):
 
 
 def _is_training(event: events.Event) -> bool:
-    """Whether an event has to do with gradients, switches a mode but to evaluation, or lets somebody do that."""
+    """Whether an event affects gradients, sets a mode other than evaluation, or may do so through a call."""
     if isinstance(event, events.ModeSwitch):
         return event.training is not False
     return isinstance(event, (events.Backward, events.Grad, events.GradRead, events.Step, events.Yield))
 
 
 def _is_without_gradients(event: events.Event) -> bool:
-    """Whether a forward pass stands where gradients are off: somebody knows, and left the others as they are."""
+    """Whether a forward pass runs with gradients off: the author then left the others as they are."""
     if not isinstance(event, (events.Compute, events.Call)) or not module_values.is_forward(event.value):
         return False
     return event.value.mode is api.GradMode.OFF

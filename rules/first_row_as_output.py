@@ -1,4 +1,4 @@
-"""The first row of a batch of predictions, where the first output of the module is meant."""
+"""The first row of a batch of predictions, used as if it were the first output of the module."""
 
 from __future__ import annotations
 
@@ -27,24 +27,25 @@ _MOST_STEPS = 12
 
 
 class Row(NamedTuple):
-    """At `compared` one sample of an output, at `row`, is compared with the targets of the whole batch."""
+    """The code at `compared` compares one sample of an output, at `row`, with the targets of the whole batch."""
 
     compared: Site
     row: Site
     is_sure: bool
-    """Whether the loader surely gives batches of several samples."""
+    """Whether the loader surely yields batches of several samples."""
 
 
 class FirstRowAsOutput(Rule):
-    """The first sample's prediction is compared with the targets of the whole batch.
+    """One sample's prediction is compared with the targets of the whole batch.
 
     ## What it does
-    Finds `output[0]` of a module that returns one tensor, in a loss or metric with the targets of the same batch. Where
-    no `DataLoader` with a `batch_size` above 1 is in sight this is a preview.
+    Finds `output[0]` of a module that returns one tensor, in a loss or metric with the targets of the same batch.
+    Preview: the file shows no `DataLoader` with a `batch_size` above 1.
 
     ## Why is this bad?
-    `output[0]` is the first output of a module that returns a tuple. Of a single tensor it is the first row. The loss
-    broadcasts it: the model learns to predict all targets from the first sample, and no other sample gives a gradient.
+    `output[0]` is the first output of a module that returns a tuple. For a single tensor, it is the first row. The loss
+    broadcasts this row, so the model learns to predict all targets from the first sample. The other samples contribute
+    no gradient.
 
     ## Example
     ```python
@@ -127,7 +128,7 @@ class FirstRowAsOutput(Rule):
         return None
 
     def _target(self, value: values.Value) -> values.Value | None:
-        """The part of a batch that an operand is, as a whole."""
+        """The batch part that an operand equals as a whole."""
         for _ in range(_MOST_STEPS):
             value = values.resolved(value)
             if not isinstance(value, values.Tensor):
@@ -140,8 +141,8 @@ class FirstRowAsOutput(Rule):
     def report_Row(self, found: Row) -> None:
         self.report(
             found.compared,
-            "the prediction for one sample is compared with the targets of the whole batch: no other sample is learned",
-            related=[(found.row, "the module returns one tensor: this is its first row, not its first output")],
+            "this compares one sample's prediction with the targets of the whole batch: no other sample is learned",
+            related=[(found.row, "the module returns one tensor, and this is its first row")],
             help="leave out the index",
             confidence=Confidence.HIGH if found.is_sure else Confidence.LOW,
         )

@@ -1,4 +1,4 @@
-"""Focal losses whose weight is computed of a mean, the same for all samples."""
+"""Focal losses whose weight comes from a mean and is the same for all samples."""
 
 from __future__ import annotations
 
@@ -13,21 +13,22 @@ from torchlint.syntax.python_ast import Site
 
 
 class OfMean(NamedTuple):
-    """The probability at `site` is computed of the loss at `loss`, which is the mean of the batch."""
+    """The probability at `site` is computed from the loss at `loss`, which is the mean of the batch."""
 
     site: Site
     loss: Site
 
 
 class FocalOfMean(Rule):
-    """A focal loss weighs the mean of a batch, and not each sample.
+    """A focal loss weights the mean of a batch instead of each sample.
 
     ## What it does
-    Finds `(1 - torch.exp(-loss)) ** gamma * loss` where `loss` is averaged over the batch already.
+    Finds `(1 - torch.exp(-loss)) ** gamma * loss` where `loss` is already averaged over the batch.
 
     ## Why is this bad?
-    `exp(-loss)` is the probability of a sample's class only if `loss` is that sample's. Of a mean it is one number for
-    the whole batch: easy and hard samples get the same weight. The loss is a power of cross-entropy, and no focal loss.
+    `exp(-loss)` is the probability of a sample's class only if `loss` belongs to that sample. For a mean, it is one
+    number for the whole batch, so easy and hard samples get the same weight. The result is a function of the mean
+    cross-entropy, not a focal loss.
 
     ## Example
     ```python
@@ -72,7 +73,7 @@ class FocalOfMean(Rule):
                             yield OfMean(value.site, loss.site)
 
     def _mean_under(self, power: values.Tensor) -> values.Tensor | None:
-        """The loss of which `exp(-loss)` is taken, if it is the mean of a batch."""
+        """The loss in `exp(-loss)`, if it is the mean of a batch."""
         operand = values.resolved(power.parents[0]) if power.parents else None
         if not isinstance(operand, values.Tensor) or operand.op != operators.NEG or not operand.parents:
             return None
@@ -80,7 +81,7 @@ class FocalOfMean(Rule):
         return loss if isinstance(loss, values.Tensor) and losses.is_mean(loss, self.model.tree) else None
 
     def _is_focal(self, probability: values.Tensor) -> bool:
-        """Whether a power of `1 - p` is taken."""
+        """Whether an expression is a power of `1 - p`."""
         for user in self.model.domain.users(probability):
             if user.op in (operators.SUB, operators.RSUB):
                 if any(item.op == operators.POW for item in self.model.domain.users(user)):
@@ -90,7 +91,7 @@ class FocalOfMean(Rule):
     def report_OfMean(self, found: OfMean) -> None:
         self.report(
             found.site,
-            "this is the probability of no sample: the loss is averaged over the batch already",
-            related=[(found.loss, "the mean is taken here")],
-            help='compute the loss with `reduction="none"`, and take the mean at the end',
+            "this probability belongs to no single sample: the loss is already averaged over the batch",
+            related=[(found.loss, "this computes the mean")],
+            help='compute the loss with `reduction="none"`, and average at the end',
         )

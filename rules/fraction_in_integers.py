@@ -1,4 +1,4 @@
-"""Fractions that are stored in tensors of integers, which cut them off."""
+"""Fractions that are stored in integer tensors, which truncate them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class CutOff(NamedTuple):
-    """The fraction that is stored at `site` becomes `number` in a tensor of type `dtype`."""
+    """The fraction stored at `site` becomes `number` in a tensor of type `dtype`."""
 
     site: Site
     dtype: str
@@ -22,15 +22,15 @@ class CutOff(NamedTuple):
 
 
 class FractionInIntegers(Rule):
-    """A fraction that is stored in a tensor of integers is cut off.
+    """An integer tensor truncates a fraction that is stored in it.
 
     ## What it does
-    Finds `weights[mask] = 0.5` where `weights` is a tensor of integers: `torch.zeros_like(labels)` of labels that are
-    `long`, `torch.zeros(n, dtype=torch.long)`, `torch.tensor([0, 0])`.
+    Finds `weights[mask] = 0.5` where `weights` is an integer tensor: `torch.zeros_like(labels)` of `long` labels,
+    `torch.zeros(n, dtype=torch.long)`, `torch.tensor([0, 0])`.
 
     ## Why is this bad?
-    The tensor keeps its type. 0.5 becomes 0, without an error: weights of samples or classes are all 0, and the loss
-    is 0, or counts only those with a weight of 1.
+    The tensor keeps its type, so 0.5 becomes 0 without an error. The weights of samples or classes are all 0. The loss
+    is 0, or it counts only samples with a weight of 1.
 
     ## Example
     ```python
@@ -85,5 +85,5 @@ class FractionInIntegers(Rule):
         self.report(
             found.site,
             f"{found.fraction} becomes {int(found.fraction)} here: the tensor holds {found.dtype}",
-            help="make the tensor with `dtype=torch.float`",
+            help="create the tensor with `dtype=torch.float`",
         )

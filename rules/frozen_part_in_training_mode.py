@@ -1,4 +1,4 @@
-"""Frozen parts of modules that `train()` of the whole switches back to training."""
+"""Frozen parts of modules that `train()` on the whole puts back into training mode."""
 
 from __future__ import annotations
 
@@ -18,24 +18,29 @@ if TYPE_CHECKING:
 
 
 _FOLLOWING = LazyPattern(r"(?i)teacher|ema|momentum|target|key|critic|discriminator")
-"""Names of networks that are frozen and follow another one, often in training mode."""
+"""Names of frozen networks that follow another one, often in training mode."""
 
 
 class FrozenPartInTrainingMode(Rule):
-    """A part in evaluation mode is switched back by `train()` of the whole model.
+    """`train()` on the whole model puts a frozen part back into training mode.
 
     ## What it does
-    Finds `eval()` of a part of a model, or of its layers one by one, where `train()` of the whole model follows before
-    the model is trained, and nothing puts the part into evaluation mode again. It follows `__init__` and methods such
-    as `freeze`. It is silent where the class overrides `train`, where its `forward` calls `eval()`, and where the part
-    holds nothing that the mode changes. It is a preview: on public code it took the `eval()` of another object of the
-    same class for one of this model. With low confidence: a part with batch normalization whose parameters are frozen,
-    but that nothing puts into evaluation mode; some methods want its statistics to adapt.
+    Finds `eval()` on a part of a model, or on its layers one by one, where `train()` on the whole model follows
+    before training and nothing puts the part back into evaluation mode. torchlint follows `__init__` and methods
+    such as `freeze`.
+
+    Not reported where the class overrides `train`, where its `forward` calls `eval()`, and where the part contains
+    nothing that depends on the mode.
+
+    Preview: common correct code looks the same, such as `eval()` on another object of the same class.
+
+    With low confidence: frozen parts with batch normalization that nothing puts into evaluation mode. Some methods
+    let its statistics adapt.
 
     ## Why is this bad?
-    `train()` switches all parts of a model, whether their parameters are frozen or not. The batch normalization of a
-    frozen backbone uses the statistics of each batch again, and its running statistics move away from those that it
-    was pretrained with. The dropout of a teacher makes its targets random.
+    `train()` switches all parts of a model, frozen or not. The batch normalization of a frozen backbone uses batch
+    statistics again, and its pretrained running statistics drift. The dropout of a teacher makes its targets
+    random.
 
     ## Example
     ```python
@@ -78,11 +83,11 @@ class FrozenPartInTrainingMode(Rule):
     ```
 
     ## What verify shows
-    `torchlint verify` follows it: confirmed if the part is in training mode at steps after the line, and its
-    statistics move or its dropout draws; refuted if it was put into eval mode again, and stayed there.
+    `torchlint verify` tracks the part. Confirmed if it is in training mode at later steps and its statistics move
+    or its dropout draws. Refuted if it returns to evaluation mode and stays there.
 
     ## Known limits
-    `model.apply(function)` is not followed.
+    torchlint does not follow `model.apply(function)`.
 
     ## References
     - [torch.nn.Module.train](https://docs.pytorch.org/docs/stable/generated/torch.nn.Module.html#torch.nn.Module.train)
@@ -99,7 +104,7 @@ class FrozenPartInTrainingMode(Rule):
         return index.goes_backward
 
     def ask(self) -> Iterator[mode.SwitchedBack]:
-        """One answer for each `train()` of a whole."""
+        """One finding for each `train()` on a whole."""
         found: dict[python_ast.Site, mode.SwitchedBack] = {}
         for trace in [] if self.model.is_test else self.model.program.traces:
             for module, own in itertools.islice(self.model.mode.by_module(trace).items(), mode.MAX_MODULES):
@@ -110,13 +115,13 @@ class FrozenPartInTrainingMode(Rule):
         yield from found.values()
 
     def _is_changed(self, found: mode.SwitchedBack) -> bool:
-        """Whether the mode surely changes what a part computes; of one that is only frozen, its statistics."""
+        """Whether the mode certainly affects a part; for a merely frozen part, its statistics."""
         kept = self.model.training_layers.lost_by_part(found.part, found.whole)
         is_meant = found.evaluated is not None or not _FOLLOWING.search(self._label(found))
         return is_meant and (kept == api.STATISTICS or (found.evaluated is not None and kept is not None))
 
     def _label(self, found: mode.SwitchedBack) -> str:
-        """The name of a part: that of an attribute of the whole, if it is one."""
+        """The name of a part, as an attribute of the whole where possible."""
         info = values.class_of(found.whole)
         stored = self.model.program.attributes_of(info).items() if info is not None else ()
         names = (name for name, value in stored if values.resolved(value) is found.part)
@@ -130,8 +135,8 @@ class FrozenPartInTrainingMode(Rule):
             name, back = name if is_itself else f"layers of {name}", "back to training"
         self.report(
             found.switch.site,
-            f"`train()` of the whole switches {name} {back}, with {kept}",
-            related=[(found.evaluated.site, "it is put into evaluation mode here")] if found.evaluated else (),
-            help="call its `eval()` after each `train()`, or override `train` in the class of the whole",
+            f"`train()` on the whole model switches {name} {back}, with {kept}",
+            related=[(found.evaluated.site, "it enters evaluation mode here")] if found.evaluated else (),
+            help="call its `eval()` after each `train()`, or override `train` in the model's class",
             confidence=Confidence.HIGH if found.evaluated is not None else Confidence.LOW,
         )

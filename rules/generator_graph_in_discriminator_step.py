@@ -1,4 +1,4 @@
-"""A step of one network whose backward goes through another one that it does not train."""
+"""Steps of one network whose backward also runs through another one that they do not train."""
 
 from __future__ import annotations
 
@@ -16,38 +16,38 @@ if TYPE_CHECKING:
     from torchlint.index import FileIndex
 
 _MAX_PASSES = 60
-"""Backward passes of one function that are asked about."""
+"""The largest number of backward passes analyzed per function."""
 
 
 class UnusedPass(NamedTuple):
-    """`backward` goes through the call `scored` into the call `fake`, whose gradients the step leaves alone."""
+    """`backward` runs through the call `scored` into the call `fake`, whose gradients the step does not use."""
 
     place: Site
-    """The call `scored`, or the call of a function of the file that it stands in, if others call that, too."""
+    """The call `scored`, or the call of its function in this file, if other calls share that function."""
     scored: values.Value
     fake: values.Value
     backward: events.Backward
     trained: str
     """The optimizer whose step follows."""
     mixed: bool = False
-    """Whether the other optimizer steps on these gradients, added to those of a loss of its own."""
+    """Whether the other optimizer steps with these gradients added to those of its own loss."""
     alone: bool = True
     """Whether no other call in the loss leads to `fake`."""
 
 
 class GeneratorGraphInDiscriminatorStep(Rule):
-    """The discriminator's backward runs through the generator for nothing.
+    """The discriminator's backward runs through the generator without need.
 
     ## What it does
-    Finds `D(fake)` in a loss after which only the optimizer of `D` steps, where `fake` is what `G` has just made and
-    was not detached, and the gradients that `G` gets are cleared before its optimizer steps. `G` and `D` are told
-    apart by the optimizers that hold their parameters, so that any two networks may be meant.
+    Finds `D(fake)` in a loss after which only the optimizer of `D` steps. `fake` is a new output of `G` that is not
+    detached, and the gradients that `G` receives are cleared before its optimizer steps. torchlint tells `G` and
+    `D` apart by the optimizers that hold their parameters, so the rule applies to any two networks.
 
     ## Why is this bad?
-    The backward pass goes through the whole generator, and its activations stay in memory until then; the gradients
-    that it computes there are thrown away. With networks of the same size that is a third of the work of the step.
-    If the gradients are not cleared before the generator's own backward, they are added to its own: the generator
-    learns to help the discriminator.
+    The backward pass runs through the whole generator and keeps its activations until then. The gradients computed
+    there are thrown away. With networks of equal size that is a third of the work of the step. If nothing clears
+    the gradients before the generator's own backward, they are added to it, and the generator learns to help the
+    discriminator.
 
     ## Example
     ```python
@@ -84,19 +84,19 @@ class GeneratorGraphInDiscriminatorStep(Rule):
     ```
 
     ## Severity
-    An error where the generator steps on these gradients, added to its own; an information where they are cleared.
+    An error where the generator steps with these gradients added to its own. An information where they are cleared.
 
     ## Fix safety
-    `.detach()` leaves the gradients of the discriminator as they are. It is unsafe, since code that the rule does not
-    see may read those of the generator.
+    `.detach()` does not change the discriminator's gradients. It is unsafe because code that torchlint does not see
+    may read those of the generator.
 
     ## What verify shows
-    `torchlint verify` follows backwards through what the module is given: confirmed if the gradients that they compute
-    there are cleared before a step uses them, refuted if they end there.
+    `torchlint verify` follows backward passes through the module's input. Confirmed if the gradients computed there
+    are cleared before a step uses them, refuted if the backward stops at the input.
 
     ## Known limits
-    A fake that `torch.autograd.grad` or another backward goes through as well is left alone, and so is one that comes
-    out of an unknown function, or as one of several results.
+    Not reported: a fake that `torch.autograd.grad` or another backward also uses, and a fake returned by an unknown
+    function or as one of several results.
 
     ## References
     - [DCGAN tutorial](https://docs.pytorch.org/tutorials/beginner/dcgan_faces_tutorial.html): detaches the fake batch
@@ -123,7 +123,7 @@ class GeneratorGraphInDiscriminatorStep(Rule):
     def _unused(
         self, trace: program.Trace, backward: events.Backward, optimizers: list[values.Value]
     ) -> Iterator[UnusedPass]:
-        """The calls of one network in a loss that lead on into another one."""
+        """The calls of one network in a loss that lead into another one."""
         step = self._stepped_after(trace, backward) if not backward.given_inputs else None
         graph = self.model.tracking.surely_through(backward.loss) if step is not None else set()
         for scored in sorted(graph, key=lambda item: item.order):
@@ -137,7 +137,7 @@ class GeneratorGraphInDiscriminatorStep(Rule):
                     yield from self._wasted(trace, found, others[0])
 
     def _leads_back(self, fake: values.Value, step: events.Step) -> bool:
-        """Whether what a network was given may come from one that the step trains: gradients get there through it."""
+        """Whether a network's input may come from one that the step trains, so that gradients must reach it."""
         behind = self.model.tracking.graph(fake) - {fake}
         modules = [module for item in behind if (module := _module_called(item)) is not None]
         return not all(self._leaves(step.optimizer, module) for module in modules)
@@ -158,7 +158,7 @@ class GeneratorGraphInDiscriminatorStep(Rule):
     # -- from the one network to the other ---------------------------------------------------------------
 
     def _makers(self, scored: values.Value) -> Iterator[tuple[values.Value, values.Value]]:
-        """The calls of networks, none frozen, that the arguments of a call surely lead to, and the networks."""
+        """The calls of trainable networks that certainly compute the arguments of a call, with the networks."""
         if not self._passes_gradients(scored):
             return
         stack, seen = [values.resolved(item) for item in _operands(scored)], set[values.Value]()
@@ -174,7 +174,7 @@ class GeneratorGraphInDiscriminatorStep(Rule):
                 yield value, maker
 
     def _passes_gradients(self, scored: values.Value) -> bool:
-        """Whether a network hands gradients on to what it is called with, as far as its class is known."""
+        """Whether a network passes gradients to its inputs, as far as its class is known."""
         module = _module_called(scored)
         if not isinstance(module, values.Module) or module.info is None:
             return True
@@ -185,7 +185,7 @@ class GeneratorGraphInDiscriminatorStep(Rule):
     # -- what happens to the gradients -------------------------------------------------------------------
 
     def _wasted(self, trace: program.Trace, found: UnusedPass, other: values.Value) -> Iterator[UnusedPass]:
-        """The pass, if no step uses its gradients; or if one does, beside those of a later backward."""
+        """The pass, if no step uses its gradients, or if a step uses them with those of a later backward."""
         if self._is_shared(trace, found):
             return
         states = self._states_at_steps(trace, found, other)
@@ -195,15 +195,18 @@ class GeneratorGraphInDiscriminatorStep(Rule):
             yield found._replace(mixed=True)
 
     def _is_shared(self, trace: program.Trace, found: UnusedPass) -> bool:
-        """Whether another pass goes through the same fake, or its gradient is looked at."""
+        """Whether another pass runs through the same fake, or the code reads its gradient."""
         others = [event for event in trace.of_kinds(events.Backward, events.Grad) if event is not found.backward]
         return found.fake.has_use("retain_grad", "register_hook") or any(
             found.fake in self.model.tracking.pass_through(event.outputs) for event in others
         )
 
     def _states_at_steps(self, trace: program.Trace, found: UnusedPass, other: values.Value) -> set[str]:
-        """What an optimizer may find at its steps: gradients that are "clean", its own that were "given" after a
-        clearing, those of the pass that were left ("dirty", "stepped"), both ("mixed"); or that nobody knows."""
+        """The states of an optimizer's gradients at its steps.
+
+        "clean": none. "given": its own, after a clearing. "dirty" and "stepped": left over from the pass. "mixed":
+        both. Or unknown.
+        """
         arrivals: set[str] = set()
         alike = {event for event in trace.of(events.Backward) if self._is_for_another(trace, event, other)}
 
@@ -219,14 +222,14 @@ class GeneratorGraphInDiscriminatorStep(Rule):
         return arrivals
 
     def _may_step(self, event: events.Event, fake: values.Value, other: values.Value) -> bool:
-        """Whether an event is a step of what the fake was made by, or may be."""
+        """Whether an event is, or may be, a step of the network that computed the fake."""
         maker = _module_called(fake)
         if not isinstance(event, events.Step) or maker is None:
             return False
         return values.resolved(event.optimizer) is other or not self._leaves(event.optimizer, maker)
 
     def _is_for_another(self, trace: program.Trace, backward: events.Backward, other: values.Value) -> bool:
-        """Whether a backward pass surely gives one optimizer gradients, and only others step before the next one."""
+        """Whether a backward certainly trains one optimizer, and only others step before the next one."""
         later = [event.order for event in trace.of(events.Backward) if event.order > backward.order]
         end = min(later, default=math.inf)
         steps = [step for step in trace.of(events.Step) if backward.order < step.order < end]
@@ -241,7 +244,7 @@ class GeneratorGraphInDiscriminatorStep(Rule):
         other: values.Value,
         alike: Collection[events.Event],
     ) -> str:
-        """The state after an event; backward passes `alike` leave gradients as the one in question does."""
+        """The state after an event; backward passes in `alike` affect gradients like the analyzed one."""
         if event is found.backward or (event in alike and state in ("clean", "dirty", "stepped")):
             return "dirty"
         if isinstance(event, events.Fresh):
@@ -268,13 +271,13 @@ class GeneratorGraphInDiscriminatorStep(Rule):
 
     def report_UnusedPass(self, found: UnusedPass) -> None:
         name = self._name_of_maker(found.fake)
-        fate = "which then learns from this loss, too" if found.mixed else "whose gradients are thrown away"
+        fate = "which then learns from this loss too" if found.mixed else "whose gradients are thrown away"
         related = [(found.backward.site, "this `backward`")]
         if found.fake.site is not None:
             related.insert(0, (found.fake.site, f"`{name}` is called here"))
         self.report(
             found.place,
-            f"the backward for `{found.trained}` runs on through `{name}`, {fate}",
+            f"the backward for `{found.trained}` also runs through `{name}`, {fate}",
             related=related,
             help=f"detach the result of `{name}`, unless it should learn from this loss",
             severity=Severity.ERROR if found.mixed else None,
@@ -287,7 +290,7 @@ class GeneratorGraphInDiscriminatorStep(Rule):
         return name or "another network"
 
     def _fix(self, found: UnusedPass) -> edits.Change | None:
-        """`.detach()` behind the one argument that leads to the other network."""
+        """`.detach()` after the one argument that leads to the other network."""
         call = self.model.tree.node(found.place)
         if not isinstance(call, ast.Call) or any(isinstance(item, ast.Starred) for item in call.args):
             return None
@@ -300,7 +303,7 @@ class GeneratorGraphInDiscriminatorStep(Rule):
 
 
 def _module_called(value: values.Value) -> values.Value | None:
-    """What a value is the result of a call of, if that may be a module."""
+    """The callee of a value, if it may be a module."""
     if isinstance(value, values.ModuleOutput):
         return values.resolved(value.parents[0])
     callee = value.callee if isinstance(value, values.CallResult) else None
@@ -308,7 +311,7 @@ def _module_called(value: values.Value) -> values.Value | None:
 
 
 def _operands(value: values.Value) -> tuple[values.Value, ...]:
-    """What a value is computed of, with its gradient: the arguments of a module, the operands of an operator."""
+    """The values that pass gradients into a value: the arguments of a module, the operands of an operator."""
     if isinstance(value, values.Container):
         return tuple(value.elements())
     if not isinstance(value, values.Tensor):
@@ -317,7 +320,7 @@ def _operands(value: values.Value) -> tuple[values.Value, ...]:
 
 
 def _placed(trace: program.Trace, found: list[UnusedPass]) -> Iterator[UnusedPass]:
-    """Findings in a function that is also called where it is right are at the call where it is wrong."""
+    """Findings moved to the call, where other calls use the same function correctly."""
     wrong = {item.scored for item in found}
     first: dict[tuple[events.Backward, values.Value], UnusedPass] = {}
     for item in found:

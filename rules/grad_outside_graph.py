@@ -1,4 +1,4 @@
-"""Calls of `autograd.grad` for tensors that are outside the graph."""
+"""Calls of `autograd.grad` on tensors outside the graph."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ if TYPE_CHECKING:
     from torchlint.index import FileIndex
 
 _MAYBE_ITSELF = api.PASSING_METHODS - {"clone", "sum", "mean"} | {"expand_as", "reshape", "flatten", "ravel"}
-"""Operators that may return the tensor that they are called on."""
+"""Operators that may return their own input tensor."""
 
 
 class WithoutGraph(NamedTuple):
-    """`outputs` of a call surely have no graph."""
+    """`outputs` of a call certainly have no graph."""
 
     grad: events.Grad
 
 
 class WithoutGradient(NamedTuple):
-    """An input of a call surely does not require grad."""
+    """An input of a call certainly does not require grad."""
 
     grad: events.Grad
     value: values.Value
 
 
 class MadeLater(NamedTuple):
-    """An input of a call is a tensor that was made after the outputs, so that it is not in their graph."""
+    """An input of a call is a tensor created after the outputs, so it is not in their graph."""
 
     grad: events.Grad
     value: values.Value
@@ -41,15 +41,18 @@ class MadeLater(NamedTuple):
 
 
 class GradOutsideGraph(Rule):
-    """`autograd.grad` is called for a tensor that is outside the graph: it raises.
+    """`autograd.grad` differentiates a tensor outside the graph: it raises.
 
     ## What it does
-    Finds calls of `torch.autograd.grad` without `allow_unused` if an input requires no grad, if an input was made after
-    the outputs, as a slice or a copy of the tensor that the forward pass used, or if the outputs have no graph.
+    Finds calls of `torch.autograd.grad` without `allow_unused` where:
+
+    - an input requires no grad;
+    - an input was created after the outputs, such as a slice or a copy of the tensor used in the forward pass;
+    - the outputs have no graph.
 
     ## Why is this bad?
-    PyTorch raises: "One of the differentiated Tensors does not require grad", or "appears to not have been used in the
-    graph". A slice that is taken after the forward pass is a new tensor, which the outputs do not depend on.
+    PyTorch raises "One of the differentiated Tensors does not require grad" or "appears to not have been used in
+    the graph". A slice taken after the forward pass is a new tensor, and the outputs do not depend on it.
 
     ## Example
     ```python
@@ -104,14 +107,14 @@ class GradOutsideGraph(Rule):
                 yield MadeLater(grad, value, outputs)
 
     def _surely_without(self, value: values.Value) -> bool:
-        """Whether a tensor surely requires no grad, and nothing tells it to."""
+        """Whether a tensor certainly requires no grad, and no code sets it."""
         found = self.model.terms.ends.of([terms.Place(value)])
         told = (leaf.base for leaf in self.model.program.observations.unfrozen if isinstance(leaf, values.Tensor))
         is_flat = any(end.cut is terms.Cut.FLAT for end in found.ends)
         return not found.open and not is_flat and found.before.isdisjoint(base for base in told if base is not None)
 
     def _is_later(self, value: values.Value, outputs: values.Value) -> bool:
-        """Whether a value is a tensor of its own that was made after the outputs: a result, or a slice, `x[:, 0:1]`."""
+        """Whether a value is a new tensor created after the outputs: a result, or a slice, `x[:, 0:1]`."""
         is_in_loop = value.loops[: len(outputs.loops)] == outputs.loops
         if not isinstance(outputs, (values.Tensor, values.CallResult)) or not is_in_loop or outputs.site is None:
             return False
@@ -126,7 +129,7 @@ class GradOutsideGraph(Rule):
         return is_slice and is_below and around(node) is around(before)
 
     def _is_expected(self, site: python_ast.Site) -> bool:
-        """Whether somebody waits for the error."""
+        """Whether the code expects the error."""
         tree = self.model.tree
         return any(isinstance(item, ast.Try) for item in tree.ancestors(tree.node(site)))
 
@@ -145,12 +148,12 @@ class GradOutsideGraph(Rule):
         )
 
     def report_MadeLater(self, later: MadeLater) -> None:
-        places = ((later.value.site, "made here"), (later.outputs.site, "the outputs were computed before"))
+        places = ((later.value.site, "it is created here"), (later.outputs.site, "the outputs are computed before it"))
         self.report(
             later.grad.site,
-            f"{self._name(later.value)} was made after the outputs, outside their graph: this `autograd.grad` raises",
+            f"{self._name(later.value)} is created after the outputs, outside their graph: this `autograd.grad` raises",
             related=[(site, text) for site, text in places if site is not None],
-            help="differentiate with respect to the tensor that the forward pass used",
+            help="differentiate with respect to the tensor used in the forward pass",
         )
 
     def _name(self, value: values.Value) -> str:

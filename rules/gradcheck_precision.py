@@ -27,7 +27,7 @@ _OWN_TOLERANCE = frozenset({"eps", "atol", "rtol", "raise_exception"})
 
 
 class SinglePrecision(NamedTuple):
-    """A check is given an input in single precision, which is made at `made`."""
+    """A check receives a single-precision input, created at `made`."""
 
     call: Site
     name: str
@@ -35,15 +35,15 @@ class SinglePrecision(NamedTuple):
 
 
 class GradcheckPrecision(Rule):
-    """`gradcheck` is given inputs in single precision, in which it fails.
+    """`gradcheck` receives single-precision inputs, so it fails.
 
     ## What it does
-    Finds `torch.autograd.gradcheck` and `gradgradcheck` with the default `eps` and `atol`, and an input that is surely
-    `float32` and requires grad: made by `torch.randn`, `torch.rand` and the like without a `dtype`.
+    Finds `torch.autograd.gradcheck` and `gradgradcheck` with the default `eps` and `atol` and an input that
+    certainly is `float32` and requires grad, such as the result of `torch.randn` or `torch.rand` without a `dtype`.
 
     ## Why is this bad?
-    The check moves each input by 1e-6 and looks at the difference. In single precision that difference is rounding
-    error, and the check of a function whose gradient is right fails.
+    The check fails although the gradient is right. It shifts each input by 1e-6 and compares the results. In single
+    precision that difference is rounding error.
 
     ## Example
     ```python
@@ -91,11 +91,11 @@ class GradcheckPrecision(Rule):
                 yield SinglePrecision(python_ast.site_of(call), name, python_ast.site_of(made))
 
     def _is_expected_to_fail(self, call: ast.Call) -> bool:
-        """Whether a check stands in a `with` or `try`: `pytest.raises`, `assertRaises`."""
+        """Whether a check is in a `with` or `try`: `pytest.raises`, `assertRaises`."""
         return any(isinstance(item, (ast.With, *python_ast.TRIES)) for item in self.model.tree.ancestors(call))
 
     def _single(self, given: ast.expr) -> ast.expr | None:
-        """Where an input is made that is surely in single precision and requires grad; None if there is none."""
+        """The creation of an input that certainly is single-precision and requires grad; None if there is none."""
         given = self._bound(given)
         inputs = given.elts if isinstance(given, (ast.Tuple, ast.List)) else [given]
         for item in inputs:
@@ -105,7 +105,7 @@ class GradcheckPrecision(Rule):
         return None
 
     def _bound(self, node: ast.expr) -> ast.expr:
-        """What a name stands for, if its function binds it once and that before; else the expression itself."""
+        """The value of a name that its function assigns once and earlier; otherwise the expression itself."""
         value = names.only_value(node, self.model.definitions) if isinstance(node, ast.Name) else None
         return value if value is not None else node
 
@@ -123,7 +123,7 @@ class GradcheckPrecision(Rule):
         return node.func.attr in _SAME_PRECISION and self._is_single(node.func.value)
 
     def _is_told_to(self, name: ast.expr) -> bool:
-        """`x.requires_grad_()` and `x.requires_grad = True`."""
+        """Whether the code sets the flag: `x.requires_grad_()` and `x.requires_grad = True`."""
         function = self.model.definitions.function_around(name)
         if not isinstance(name, ast.Name) or function is None:
             return False
@@ -133,9 +133,9 @@ class GradcheckPrecision(Rule):
     def report_SinglePrecision(self, single: SinglePrecision) -> None:
         self.report(
             single.call,
-            f"`{single.name}` is given an input in single precision: rounding errors let it fail",
-            related=[(single.made, "the input is made here")],
-            help="make the inputs with `dtype=torch.double`",
+            f"`{single.name}` receives an input in single precision: rounding errors make it fail",
+            related=[(single.made, "the input is created here")],
+            help="create the inputs with `dtype=torch.double`",
         )
 
 
@@ -144,7 +144,7 @@ def _names(node: ast.AST, name: str) -> TypeGuard[ast.Name]:
 
 
 def _requires_grad(made: ast.expr) -> bool:
-    """Whether what makes an input says that it requires grad."""
+    """Whether the creation of an input sets that it requires grad."""
     calls = (item for item in python_ast.walk(made) if isinstance(item, ast.Call))
     return any(
         python_ast.called_name(call) == "requires_grad_"

@@ -25,13 +25,14 @@ class GradientCycle(Rule):
     """`backward(create_graph=True)` leaves a gradient whose graph is never freed.
 
     ## What it does
-    Finds `backward(create_graph=True)` in a loop, where the gradient of a tensor that is made in the same iteration is
-    read from `.grad`, as for a gradient penalty, and nothing sets `.grad` to None.
-    Not reported: files that assign or delete any `.grad`, and parameters, whose cycles `zero_grad` breaks.
+    Finds `backward(create_graph=True)` in a loop that reads the `.grad` of a tensor created in the same iteration,
+    as for a gradient penalty, and never sets `.grad` to None.
+
+    Not reported: files that assign or delete any `.grad`, and parameters, because `zero_grad` breaks their cycles.
 
     ## Why is this bad?
-    The tensor holds its gradient, and the graph of the gradient holds the tensor. Nothing frees such a cycle, and
-    Python's garbage collector does not see it: each iteration leaks both. The pass also adds to the gradients of all
+    Each iteration leaks memory. The tensor holds its gradient, and the gradient's graph holds the tensor. Nothing
+    frees such a cycle, and Python's garbage collector does not see it. The pass also adds to the gradients of all
     parameters, and the next step uses them.
 
     ## Example
@@ -91,7 +92,7 @@ class GradientCycle(Rule):
         return is_reset or any(word in text for text in texts for word in (b".grad.detach_", b'"grad"', b"'grad'"))
 
     def _stored_in(self, trace: program.Trace, backward: events.Backward) -> values.Tensor | None:
-        """A leaf of the same iteration, in the graph of a loss, whose gradient is read, and that no optimizer has."""
+        """A leaf of the same iteration in the graph of a loss, whose gradient is read and that no optimizer holds."""
         made = (event.value for event in trace.of(events.Fresh))
         optimizers = [item for item in made if isinstance(item, values.Optimizer)]
         for item in self.model.tracking.graph(backward.loss):
@@ -105,14 +106,14 @@ class GradientCycle(Rule):
         name = cycle.leaf.label or "x"
         self.report(
             cycle.backward.site,
-            f"`{name}` and its gradient hold each other by `create_graph=True`: each iteration leaks both",
-            related=[(cycle.leaf.site, "it is made here")] if cycle.leaf.site is not None else [],
-            help=f"take the gradient by `torch.autograd.grad(..., {name}, create_graph=True)`",
+            f"`{name}` and its gradient reference each other because of `create_graph=True`: each iteration leaks both",
+            related=[(cycle.leaf.site, "it is created here")] if cycle.leaf.site is not None else [],
+            help=f"compute the gradient with `torch.autograd.grad(..., {name}, create_graph=True)`",
         )
 
 
 def _is_new(leaf: values.Leaf, loops: tuple[events.Loop, ...]) -> bool:
-    """Whether a leaf, or a tensor made one by `requires_grad_`, is another one in each iteration."""
+    """Whether a leaf, possibly made by `requires_grad_`, is new in each iteration."""
     made_of = [values.resolved(item) for item in leaf.parents[:1]]
     batches = [lineage.whole_of(item) for item in made_of if not isinstance(item, values.Tensor)]
     elements = [item.parents[0].label for item in batches if isinstance(item, values.Iteration) and item.parents]

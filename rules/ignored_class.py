@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Ignored(NamedTuple):
-    """The loss at `loss` ignores the class `number`, as is written at `written`."""
+    """The loss at `loss` ignores the class `number`, as the code at `written` specifies."""
 
     loss: Site
     written: Site
@@ -31,7 +31,7 @@ class IgnoredClass(Rule):
     from a comparison.
 
     ## Why is this bad?
-    Samples of the ignored class have no loss and no gradient. The model learns to predict the other class, always, and
+    Samples of the ignored class have no loss and no gradient. The model learns to always predict the other class, and
     the loss falls to 0.
 
     ## Example
@@ -70,7 +70,7 @@ class IgnoredClass(Rule):
                 yield Ignored(event.site, site, number)
 
     def _ignored(self, site: Site) -> int | None:
-        """The class that a call says to ignore, if it is 0 or 1."""
+        """The class that a call ignores, if it is 0 or 1."""
         call = self.model.tree.node(site)
         keywords = call.keywords if isinstance(call, ast.Call) else []
         found = [item.value for item in keywords if item.arg == "ignore_index"]
@@ -78,7 +78,7 @@ class IgnoredClass(Rule):
         return number if isinstance(number, int) and number in (0, 1) else None
 
     def _are_two(self, logits: values.Value, labels: values.Value) -> bool:
-        """Whether there are two classes: of the logits, or since a comparison makes the labels."""
+        """Whether there are two classes, because the logits have two or a comparison creates the labels."""
 
         numbers = self.model.domain.of(labels)
         if numbers is not None and numbers.kind is domain.Kind.MASK:
@@ -91,7 +91,7 @@ class IgnoredClass(Rule):
     def report_Ignored(self, found: Ignored) -> None:
         self.report(
             found.loss,
-            f"the loss ignores class {found.number} of two: the model learns to predict the other one, always",
-            related=[(found.written, "the class is ignored here")] if found.written != found.loss else (),
-            help="leave out `ignore_index`, or give padding a number of its own, such as -100",
+            f"the loss ignores class {found.number} of two: the model learns to always predict the other one",
+            related=[(found.written, "this ignores the class")] if found.written != found.loss else (),
+            help="remove `ignore_index`, or use another index for padding, such as -100",
         )

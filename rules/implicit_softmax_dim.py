@@ -1,4 +1,4 @@
-"""Softmax without its dimension."""
+"""Softmax calls without a dimension."""
 
 from __future__ import annotations
 
@@ -17,27 +17,28 @@ if TYPE_CHECKING:
 _FUNCTIONS = {f"torch.nn.functional.{name}": 1 for name in ("softmax", "log_softmax", "softmin")}
 _MODULES = {f"torch.nn.{name}": 0 for name in ("Softmax", "LogSoftmax", "Softmin")}
 _POSITIONS = _FUNCTIONS | _MODULES | {f"torch.nn.modules.activation.{name.rpartition('.')[2]}": 0 for name in _MODULES}
-"""Where the dimension stands among the arguments."""
+"""The position of the dimension among the arguments."""
 
 
 class NoDimension(NamedTuple):
-    """The call of `name` at `site` does not say over which dimension."""
+    """The call of `name` at `site` does not specify a dimension."""
 
     site: Site
     name: str
 
 
 class ImplicitSoftmaxDim(Rule):
-    """A softmax does not say over which dimension: of three it takes the first.
+    """A softmax without `dim` may normalize over the batch.
 
     ## What it does
-    Finds `F.softmax`, `F.log_softmax`, `F.softmin`, and `nn.Softmax` and its kin, without `dim`. In tests such modules
-    are often there to be found or replaced only, and are not reported.
+    Finds `F.softmax`, `F.log_softmax`, `F.softmin`, and `nn.Softmax` and similar modules, without `dim`. Modules in
+    tests are not reported, because tests often create them only to find or replace them.
 
     ## Why is this bad?
-    PyTorch then picks a dimension, and warns: dimension 0 of tensors with one or three dimensions, else dimension 1.
-    For sequences and attention, `(batch, length, classes)`, that is the batch: what one example gets depends on the
-    others that happen to be beside it, and evaluation with another batch size gives other results.
+    PyTorch then picks a dimension and warns. It picks dimension 0 for tensors with one or three dimensions, and
+    dimension 1 for others. For sequences and attention, `(batch, length, classes)`, dimension 0 is the batch. The
+    result for one example then depends on the other examples in its batch, and another batch size gives other
+    evaluation results.
 
     ## Example
     ```python
@@ -56,8 +57,8 @@ class ImplicitSoftmaxDim(Rule):
     ```
 
     ## Fix safety
-    Only behind a `Linear` in an `nn.Sequential` it is known which dimension holds the classes. There the fix adds
-    `dim=-1`. It is unsafe: of three dimensions it was the first that was taken.
+    torchlint knows the dimension of the classes only after a `Linear` in an `nn.Sequential`. There the fix adds
+    `dim=-1`. The fix is unsafe, because PyTorch uses dimension 0 for tensors with three dimensions.
 
     ## References
     - [torch.nn.functional.softmax](https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.softmax.html)
@@ -85,13 +86,13 @@ class ImplicitSoftmaxDim(Rule):
         short = answer.name.rpartition(".")[2]
         self.report(
             answer.site,
-            f"`{short}` without `dim` takes dimension 0 of one or three dimensions, else 1: perhaps over the batch",
-            help="give the dimension of the classes, often `dim=-1`",
+            f"`{short}` without `dim` uses dimension 0 for one or three dimensions, else 1: this may be the batch",
+            help="pass the dimension of the classes, often `dim=-1`",
             fix=self._fix(answer.site),
         )
 
     def _fix(self, site: Site) -> edits.Change | None:
-        """The last dimension, for a layer that stands behind a `Linear`, which puts the classes there."""
+        """The last dimension, for a layer after a `Linear`, whose last dimension holds the classes."""
         call, written = self.model.tree.node(site), self.written(site)
         assert isinstance(call, ast.Call)
         if written is None or call.args or call.keywords or not self._follows_linear(call):
@@ -100,7 +101,7 @@ class ImplicitSoftmaxDim(Rule):
         return edits.Change("add `dim=-1`", [edits.Replace(written, text)])
 
     def _follows_linear(self, layer: ast.Call) -> bool:
-        """Whether a layer comes right after a `Linear` in an `nn.Sequential`."""
+        """Whether a layer directly follows a `Linear` in an `nn.Sequential`."""
         around = self.model.tree.parent(layer)
         if not isinstance(around, ast.Call) or self._name(around) != "torch.nn.Sequential":
             return False
@@ -112,7 +113,7 @@ class ImplicitSoftmaxDim(Rule):
 
 
 _CALL = LazyPattern(rb"oftm(?:ax|in)\b(?!\s*\([^\n]*\bdim\s*=)")
-"""Not called with `dim`, on its own line; under another name, it is imported without being called."""
+"""Matches names that are not called with `dim` on the same line. An import alias is not a call."""
 
 
 def _lacks_dimension(call: ast.Call, position: int) -> bool:

@@ -1,4 +1,4 @@
-"""Logarithms and exponentials that lose their last digits, or all."""
+"""Logarithms and exponentials that lose some or all of their digits."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 
 class Imprecise(NamedTuple):
-    """The expression at `site` is better written with `instead`, given the argument at `argument`."""
+    """The expression at `site` is more precise as `instead`, with the argument at `argument`."""
 
     site: Site
     instead: str
     argument: Site
     more: str = ""
-    """What else `instead` is given."""
+    """The other arguments of `instead`."""
 
 
 class ImpreciseLogarithm(Rule):
@@ -28,12 +28,12 @@ class ImpreciseLogarithm(Rule):
 
     ## What it does
     Finds `torch.log(1 + x)`, `torch.exp(x) - 1` and `torch.log(torch.sum(torch.exp(x), dim))`, for which PyTorch has
-    `log1p`, `expm1` and `logsumexp`, and `torch.log(1 + torch.exp(x))`, which is a softplus.
+    `log1p`, `expm1` and `logsumexp`. Also finds `torch.log(1 + torch.exp(x))`, which is a softplus.
 
     ## Why is this bad?
-    In single precision `1 + x` is 1 for an x below 6e-8, and its logarithm 0; `exp(x) - 1` loses the same digits, and a
-    sum of exponentials is infinite as soon as one x exceeds 88. Where numbers are never near zero, or never large,
-    nothing is lost, which is why this rule has to be asked for.
+    In single precision, `1 + x` is 1 for an x below 6e-8, so its logarithm is 0. `exp(x) - 1` loses the same digits. A
+    sum of exponentials is infinite as soon as one x exceeds 88. This rule is off by default, because no digits are lost
+    where numbers are never near zero and never large.
 
     ## Example
     ```python
@@ -52,7 +52,7 @@ class ImpreciseLogarithm(Rule):
     ```
 
     ## Fix safety
-    Unsafe: results differ in their last digits.
+    Unsafe, because results differ in their last digits.
 
     ## References
     - [torch.log1p](https://docs.pytorch.org/docs/stable/generated/torch.log1p.html)
@@ -89,7 +89,7 @@ class ImpreciseLogarithm(Rule):
                     yield _imprecise(call, "torch.logsumexp", inner.args[0].args[0], more)
 
     def _is(self, node: ast.AST, name: str) -> TypeGuard[ast.Call]:
-        """Whether a node calls the function of a qualified name."""
+        """Whether a node calls the function with a qualified name."""
         if not isinstance(node, ast.Call) or python_ast.called_name(node) != name.rpartition(".")[2]:
             return False
         return self.model.definitions.qualified(python_ast.dotted(node.func), node) == name
@@ -97,7 +97,7 @@ class ImpreciseLogarithm(Rule):
     def report_Imprecise(self, answer: Imprecise) -> None:
         self.report(
             answer.site,
-            f"digits are lost here that `{answer.instead}` keeps",
+            f"this loses digits that `{answer.instead}` keeps",
             help=f"use `{answer.instead}`",
             fix=self._fix(answer),
         )

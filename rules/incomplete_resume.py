@@ -1,4 +1,4 @@
-"""Resumes that restore the optimizer and leave out its scheduler or scaler."""
+"""Resumes that restore the optimizer but not its scheduler or scaler."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
 
 _KINDS = {"scheduler": LazyPattern(r"(?i)sched|(^|_)lr_"), "scaler": LazyPattern(r"(?i)scaler")}
-"""Names of what belongs to an optimizer and has a state."""
+"""Names of objects with a state that belong to an optimizer."""
 _COUNTERS = LazyPattern(r"(?i)epoch|step|iter")
 _CLOSED = frozenset({"ReduceLROnPlateau", "GradScaler"})
-"""Schedulers whose state is worth little: the learning rate is in the state of the optimizer."""
+"""Schedulers whose state matters little: the learning rate is in the state of the optimizer."""
 
 
 class LeftOut(NamedTuple):
-    """The state of the optimizer is restored at `site`, that of `name` is not, though it is saved or steps at `use`."""
+    """The optimizer is restored at `site` but `name` is not, although `use` saves it or steps it."""
 
     site: Site
     name: str
@@ -31,17 +31,18 @@ class LeftOut(NamedTuple):
 
 
 class IncompleteResume(Rule):
-    """A resume restores the optimizer and not its scheduler or scaler.
+    """A resume restores the optimizer but not its scheduler or scaler.
 
     ## What it does
-    Finds files that load the state of an optimizer, and save the state of a scheduler or a `GradScaler` in a checkpoint
-    but never load it, or never look at its entry. Also a function that restores optimizer and epoch and steps a
-    scheduler of PyTorch that begins anew. Nothing is said if `last_epoch` is set, or if states are loaded by names that
-    are not written out.
+    Finds files that load the state of an optimizer and save the state of a scheduler or a `GradScaler`, but never
+    load it or read its entry. Also finds functions that restore optimizer and epoch and then step a new PyTorch
+    scheduler.
+
+    Not reported where `last_epoch` is set, or where the keys of the loaded states are computed.
 
     ## Why is this bad?
-    After a resume the schedule starts from its beginning: warm-up runs again, or the learning rate jumps up and decays
-    late. The loss curve has a kink at each restart, and the checkpoint holds a state that nobody reads.
+    After a resume the schedule starts from its beginning. The warm-up runs again, or the learning rate jumps up and
+    decays late. The loss curve has a kink at each restart, and the checkpoint stores a state that nothing reads.
 
     ## Example
     ```python
@@ -95,7 +96,7 @@ class IncompleteResume(Rule):
                 yield from (found for call in restored for found in self._stepped(call))
 
     def _is_restored(self, words: LazyPattern[str]) -> bool:
-        """Whether a state of this kind is loaded here, or its entry is read here or in another file."""
+        """Whether this file loads a state of this kind, or any file reads its entry."""
         for call, owner in self.model.provenance.states.loads:
             if words.search(_last(owner)) or words.search(self.model.tree.code(call.args[0])):
                 return True
@@ -108,7 +109,7 @@ class IncompleteResume(Rule):
         return any(self.model.reads_entry(key) for key in keys) or "last_epoch" in self.model.tree.source.text
 
     def _stepped(self, load: ast.Call) -> Iterator[LeftOut]:
-        """Schedulers that step in the function or class of a load, and begin anew there."""
+        """Schedulers that step in the function or class of a load, and start from their beginning there."""
         method = self.model.definitions.method_around(load)
         if method is None or not self._restores_counter(method.node):
             return
@@ -124,29 +125,29 @@ class IncompleteResume(Rule):
             yield LeftOut(python_ast.site_of(load), name, python_ast.site_of(steps[0]), False)
 
     def _restores_counter(self, function: ast.AST) -> bool:
-        """Whether a function reads the epoch or step of a checkpoint, so that training goes on from there."""
+        """Whether a function reads the epoch or step of a checkpoint, to continue training from there."""
         reads = (node for node in python_ast.walk(function) if isinstance(node, ast.Subscript))
         keys = (node.slice for node in reads if isinstance(node.ctx, ast.Load))
         return any(isinstance(key, ast.Constant) and _COUNTERS.search(str(key.value)) for key in keys)
 
     def _begins_anew(self, scheduler: ast.expr) -> bool:
-        """Whether a scheduler is made by PyTorch's class, one whose state matters."""
+        """Whether a scheduler comes from PyTorch's class, and its state matters."""
         made = self.model.provenance.created(scheduler)
         name = self.model.definitions.named(made.func) if isinstance(made, ast.Call) else ""
         return name.startswith("torch.optim.lr_scheduler.") and name.rpartition(".")[2] not in _CLOSED
 
     def _is_replayed(self, call: ast.expr) -> bool:
-        """Whether a loop does nothing but step a scheduler, to bring it to where it was."""
+        """Whether a loop only steps a scheduler, to restore its position."""
         loop = self.model.tree.parent(self.model.tree.statement(call))
         return isinstance(loop, python_ast.LOOPS) and len(loop.body) == 1
 
     def report_LeftOut(self, found: LeftOut) -> None:
-        what = "its state is saved, and never loaded" if found.is_saved else "it steps on after this, and begins anew"
+        what = "its state is saved but never loaded" if found.is_saved else "it starts from its beginning"
         self.report(
             found.site,
-            f"the optimizer is restored and `{found.name}` is not: {what}",
+            f"the optimizer is restored but `{found.name}` is not: {what}",
             related=[(found.use, "the state is saved here" if found.is_saved else "it steps here")],
-            help=f"save and load the state of `{found.name}`, too",
+            help=f"save and load the state of `{found.name}` too",
         )
 
 

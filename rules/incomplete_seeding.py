@@ -1,4 +1,4 @@
-"""Generators of random numbers that a script forgets to seed."""
+"""Random generators that a script does not seed."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ _GENERATORS = ("random", "numpy.random", "torch")
 _SEEDS = LazyPattern(r"seed|determinis|reproduc|fix_?rand|set_?rand|random_?state", re.IGNORECASE)
 """Names of functions that may seed all generators."""
 _SEEDING_TEXT = LazyPattern(rb"random\s*\.\s*seed|manual_seed|seed_everything|set_(random_)?seed|determinis")
-"""What a module of the repository says that may seed when it is imported or called."""
+"""Text in a repository module that may seed when the module is imported or called."""
 _GIVEN = LazyPattern(r"seed$", re.IGNORECASE)
-"""Names of seeds, with which an unknown function may seed."""
+"""Names of seeds that an unknown function may use to seed."""
 _SETS = LazyPattern(r"(?<!initial_)seed|^set_?state$|^set_rng_state")
-"""Functions of the generators' modules that set them."""
+"""Functions of the generators' modules that set the generators."""
 _COMMENT = LazyPattern(r"^[ \t]*#[ \t#]*(random|np\.random|numpy\.random|torch)\.(seed|manual_seed)\b", re.MULTILINE)
 _ALIASES = {"np.random": "numpy.random"}
 _FIXED = (ast.Name, ast.Attribute, ast.Subscript, ast.Constant, ast.BinOp)
 _READS_ONLY = frozenset(
     ("torch numpy random sklearn builtins os sys time math json logging warnings argparse gym gymnasium pandas").split()
 )
-"""Packages whose functions seed nothing that they do not name."""
+"""Packages whose functions seed no generator other than the one they name."""
 _HARMLESS = frozenset(
     (
         "info debug warning print format write append add add_argument set_defaults join get shuffle sample reset "
         "train_test_split add_text log update"
     ).split()
 )
-"""Methods that do something else with a seed."""
+"""Methods that use a seed for something else."""
 
 
 class Incomplete(NamedTuple):
-    """The script seeds `seeded`, first at `site`; each of the others is drawn from, first at the site in `missing`."""
+    """The script seeds `seeded`, first at `site`, but draws from each generator in `missing`, first at its site."""
 
     site: python_ast.Site
     seeded: tuple[str, ...]
@@ -47,16 +47,16 @@ class Incomplete(NamedTuple):
 
 
 class IncompleteSeeding(Rule):
-    """A script seeds one generator of random numbers and draws from another.
+    """A script seeds one random generator but draws from another.
 
     ## What it does
-    Finds main scripts and notebooks that seed one or two of `random`, `numpy.random` and `torch`, and draw from another
-    one of them, which nothing in the file seeds. Weights of layers and a `DataLoader` that shuffles draw from `torch`.
+    Finds main scripts and notebooks that seed one or two of `random`, `numpy.random` and `torch`, but draw from another
+    of them that nothing in the file seeds. Layer weights and a shuffling `DataLoader` draw from `torch`.
 
     ## Why is this bad?
-    The three generators know nothing of each other. The script looks reproducible, but the order of the data, the
-    augmentation or the weights at the start differ from run to run, and so do the results. It has to be asked for,
-    since a module that the script imports may seed the rest.
+    The three generators are independent. The script looks reproducible, but the order of the data, the augmentation or
+    the initial weights differ from run to run, and so do the results. This rule is off by default, because a module
+    that the script imports may seed the other generators.
 
     ## Example
     ```python
@@ -91,7 +91,7 @@ class IncompleteSeeding(Rule):
     triggers = ((b"seed",), (b"random",), (b"torch", b"numpy"))
 
     def ask(self) -> Iterator[Incomplete]:
-        from . import _random_draws as random_draws  # most files are no scripts that seed
+        from . import _random_draws as random_draws  # most files are not scripts that seed
 
         if self.model.is_test or not self._is_script() or self._may_seed_all():
             return
@@ -119,21 +119,21 @@ class IncompleteSeeding(Rule):
         statements = self.model.tree.module.body
         return any(isinstance(item, ast.If) and python_ast.is_main_guard(item.test) for item in statements)
 
-    # -- what is seeded -------------------------------------------------------------------------------
+    # -- seeded generators ----------------------------------------------------------------------------
 
     def _set_somewhere(self) -> set[str]:
-        """The generators that something in the file seeds or sets, or hands on a function that does."""
+        """The generators that code in the file seeds or sets, including by passing a function that does."""
         nodes = self.model.tree.of_type(ast.Name, ast.Attribute)
         found = {_set_by(self.model.definitions.named(node)) for node in nodes}
         return {item for item in found if item is not None}
 
     def _commented_out(self) -> set[str]:
-        """The generators that a comment seeds: somebody has thought of them."""
+        """The generators that a commented-out line seeds, so the author chose not to seed them."""
         comments = _COMMENT.findall(self.model.tree.source.text)
         return {_set_by(f"{_ALIASES.get(module, module)}.{last}") or "" for module, last in comments} - {""}
 
     def _seeds(self, call: ast.Call) -> bool:
-        """Whether a call surely seeds a generator, with a number that is the same in each run."""
+        """Whether a call surely seeds a generator with a number that is the same in each run."""
         given = python_ast.arguments(call)
         if names.imported(call.func, self.model.definitions) not in randomness.SEEDING or len(given) != 1:
             return False
@@ -151,14 +151,14 @@ class IncompleteSeeding(Rule):
         return isinstance(seed, _FIXED) and not python_ast.is_literal(seed, None)
 
     def _is_worker_init(self, call: ast.Call) -> bool:
-        """Whether a call is meant to seed a loader's workers, though it seeds at once."""
+        """Whether a call should seed a loader's workers, but seeds immediately."""
         parent = self.model.tree.parent(call)
         return isinstance(parent, ast.keyword) and parent.arg == "worker_init_fn"
 
-    # -- what may seed all of them --------------------------------------------------------------------
+    # -- calls that may seed all of them --------------------------------------------------------------
 
     def _may_seed_all(self) -> bool:
-        """Whether anything in the file may seed generators that it does not name."""
+        """Whether code in the file may seed generators that it does not name."""
         if any(_SEEDS.search(name) and _set_by(name) is None for name in self._imported()):
             return True
         if any(map(_SEEDING_TEXT.search, self.model.imported_texts)):
@@ -166,7 +166,7 @@ class IncompleteSeeding(Rule):
         return any(map(self._call_may_seed_all, self.model.tree.of_type(ast.Call)))
 
     def _imported(self) -> Iterator[str]:
-        """All that the file imports, by its full name."""
+        """The qualified names of all imports of the file."""
         for node in self.model.tree.of_type(ast.Import, ast.ImportFrom):
             module = f"{node.module}." if isinstance(node, ast.ImportFrom) else ""
             yield from (module + alias.name for alias in node.names)
@@ -186,21 +186,21 @@ class IncompleteSeeding(Rule):
         return last not in _HARMLESS and any(map(_GIVEN.search, _given_names(call)))
 
     def _is_own(self, call: ast.Call) -> bool:
-        """Whether a call is of a function, class or method of the file: what is in it is read, too."""
+        """Whether a call runs a function, class or method of the file, whose body torchlint analyzes too."""
         known, last = self.model.definitions, python_ast.called_name(call)
         if names.imported(call.func, known):
             return False
         return last in known.class_names or any(item.name == last for item in known.functions.values())
 
     def _is_of_generator(self, call: ast.Call) -> bool:
-        """Whether a call is of a method of a generator of the program's own."""
+        """Whether a call is a method of a generator that the program created."""
         made = call.func.value if isinstance(call.func, ast.Attribute) else None
         if isinstance(made, ast.Name):
             made = names.only_value(made, self.model.definitions)
         return isinstance(made, ast.Call) and self.model.definitions.named(made.func) in randomness.GENERATORS
 
     def _is_of_environment(self, call: ast.Call) -> bool:
-        """Whether a call seeds an environment of Gym, which has generators of its own."""
+        """Whether a call seeds a Gym environment, which has separate generators."""
         makes = {item.partition(".")[0] for item in self.model.definitions.imports.values()}
         words = python_ast.dotted(call.func).replace(".", "_").split("_")
         return bool({"env", "envs"}.intersection(words)) and not makes.isdisjoint({"gym", "gymnasium"})
@@ -212,9 +212,9 @@ class IncompleteSeeding(Rule):
         are, are_not = ("are" if len(items) > 1 else "is" for items in (incomplete.seeded, incomplete.missing))
         self.report(
             incomplete.site,
-            f"{seeded} {are} seeded, but {missing} {are_not} not, which the script draws from: each run differs",
-            related=[(site, f"the first of `{name}`") for name, site in incomplete.missing.items()],
-            help=f"seed {missing}, too",
+            f"{seeded} {are} seeded, but {missing} {are_not} not: each run draws different numbers",
+            related=[(site, f"the first draw from `{name}`") for name, site in incomplete.missing.items()],
+            help=f"seed {missing} too",
         )
 
 
@@ -233,7 +233,7 @@ def _listed(generators: dict[str, python_ast.Site] | tuple[str, ...]) -> str:
 
 
 def _given_names(call: ast.Call) -> list[str]:
-    """The names of a call's parameters, as far as they are written, and of what they are given."""
+    """The names of a call's parameters, as far as the code shows them, and the names in the arguments."""
     keywords = [item.arg for item in call.keywords if item.arg is not None]
     return keywords + [
         python_ast.dotted(item) for item in python_ast.arguments(call) if isinstance(item, (ast.Name, ast.Attribute))

@@ -21,14 +21,14 @@ _WORDS = (b"state_dict", b"parameters", b"param_groups", b"requires_grad")
 
 
 class UnreadOption(NamedTuple):
-    """An optimizer of PyTorch never reads what is assigned at `site`."""
+    """A PyTorch optimizer never reads the attribute assigned at `site`."""
 
     site: Site
     target: str
 
 
 class LostInCopy(NamedTuple):
-    """The store at `site` changes the dictionary that `state_dict()` makes, and nothing keeps that dictionary."""
+    """The store at `site` changes the dictionary returned by `state_dict()`, which is then discarded."""
 
     site: Site
     target: str
@@ -36,25 +36,28 @@ class LostInCopy(NamedTuple):
 
 
 class LostParameter(NamedTuple):
-    """The loop variable `name` gets another tensor, which nothing reads; the parameter stays as it is."""
+    """The loop variable `name` receives a new unused tensor; the parameter does not change."""
 
     site: Site
     name: str
 
 
 class IneffectiveAssignment(Rule):
-    """An assignment that is meant for an optimizer or a parameter does nothing.
+    """An assignment meant for an optimizer or a parameter has no effect.
 
     ## What it does
-    Finds four assignments that change nothing: `optimizer.lr = x`, of an optimizer of PyTorch, where nothing reads it;
-    a store into `optimizer.state_dict()` or `model.state_dict()`; a loop over `parameters()` that binds its variable
-    anew, `p = p - lr * p.grad`, and does not read it again; and `model.encoder.requires_grad = False` of a module.
+    Finds four assignments without effect:
+
+    - `optimizer.lr = x` on a PyTorch optimizer, where nothing reads it;
+    - a store into `optimizer.state_dict()` or `model.state_dict()`;
+    - a loop over `parameters()` that reassigns its variable, `p = p - lr * p.grad`, and never reads it again;
+    - `model.encoder.requires_grad = False` on a module.
 
     ## Why is this bad?
-    An optimizer reads its learning rate from `param_groups`, so the schedule has no effect. `state_dict()` makes a new
-    dictionary at each call. A new value for the loop variable is a new tensor: no parameter is updated, clipped or
-    moved. A module has no flag `requires_grad`: its layers are trained on, not frozen. Nothing raises in any of these
-    cases.
+    Training does not do what the line says, and nothing raises. An optimizer reads its learning rate from
+    `param_groups`, so the schedule has no effect. `state_dict()` builds a new dictionary at each call. A new value
+    for the loop variable updates, clips or moves no parameter. A module has no flag `requires_grad`, so its layers
+    are still trained.
 
     ## Example
     ```python
@@ -115,7 +118,7 @@ class IneffectiveAssignment(Rule):
                 yield LostInCopy(python_ast.site_of(call), self.model.tree.code(call.func.value), False)
 
     def _is_unread(self, optimizer: ast.expr, option: str) -> bool:
-        """Whether an option is set on an optimizer of PyTorch, and nothing in the file reads it from there."""
+        """Whether an option is set on a PyTorch optimizer, and nothing in the file reads it there."""
         if option not in _OPTIONS or not self.model.provenance.is_optimizer(optimizer):
             return False
         owner = python_ast.dotted(optimizer).rpartition(".")[2]
@@ -124,7 +127,7 @@ class IneffectiveAssignment(Rule):
         return not any(item in ("", owner) or naming.looks_like_optimizer(item) for item in owners)
 
     def _stored(self, statement: ast.stmt, target: ast.Subscript) -> Iterator[UnreadOption | LostInCopy]:
-        """Stores into a dictionary that nobody keeps, or into defaults that only new groups read."""
+        """Stores into a discarded dictionary, or into defaults that only new groups read."""
         inner, depth = target.value, 1
         while isinstance(inner, ast.Subscript):
             inner, depth = inner.value, depth + 1
@@ -139,7 +142,7 @@ class IneffectiveAssignment(Rule):
                 yield UnreadOption(python_ast.site_of(target), self.model.tree.code(target))
 
     def _is_lost(self, statement: ast.Assign, name: ast.Name) -> bool:
-        """Whether a loop over parameters binds its variable to a new tensor, and nothing reads it after that."""
+        """Whether a loop over parameters assigns its variable a new tensor that nothing reads."""
         loop = next((item for item in self.model.tree.ancestors(statement) if isinstance(item, python_ast.LOOPS)), None)
         drawn = self.model.provenance.drawn
         if not isinstance(loop, ast.For) or not drawn.is_parameter(loop, name.id):
@@ -151,7 +154,7 @@ class IneffectiveAssignment(Rule):
         return not drawn.is_read_behind(statement, name.id, loop)
 
     def _makes_tensor(self, value: ast.expr) -> bool:
-        """Whether an expression surely computes a new tensor, and changes nothing in place."""
+        """Whether an expression certainly computes a new tensor, and changes nothing in place."""
         calls = [item for item in python_ast.walk(value) if isinstance(item, ast.Call)]
         return isinstance(value, (ast.BinOp, ast.Call)) and all(map(self._is_pure, calls))
 
@@ -171,22 +174,22 @@ class IneffectiveAssignment(Rule):
         self.report(
             unread.site,
             f"`{unread.target}` is never read: the optimizer takes its options from `param_groups`",
-            help="set them there: `for group in optimizer.param_groups: group[...] = ...`",
+            help="set it there: `for group in optimizer.param_groups: group[...] = ...`",
         )
 
     def report_LostInCopy(self, lost: LostInCopy) -> None:
         where = "`param_groups`" if lost.is_option else "the module, or load the dictionary again"
         self.report(
             lost.site,
-            f"`{lost.target}` is a new dictionary at each call, a copy: what is stored in it is lost",
+            f"`{lost.target}` is a new dictionary at each call: this value is lost",
             help=f"change {where}",
         )
 
     def report_LostParameter(self, lost: LostParameter) -> None:
         self.report(
             lost.site,
-            f"`{lost.name}` is bound to a new tensor that nothing reads: the parameter stays as it is",
-            help=f"change it in place, under `torch.no_grad()`: `{lost.name}.copy_(...)`",
+            f"`{lost.name}` now refers to a new tensor that nothing reads: the parameter does not change",
+            help=f"change it in place under `torch.no_grad()`: `{lost.name}.copy_(...)`",
         )
 
     def report_FlagOfModule(self, flag: FlagOfModule) -> None:

@@ -26,13 +26,14 @@ class InitializedAfterLoading(Rule):
     """Weights are initialized after they were loaded.
 
     ## What it does
-    Finds `model.apply(init_weights)`, `init_weights(model)` and `self._init_weights()` of all layers, behind
-    `load_state_dict` of the same network or behind a pretrained one that becomes a part of it. It looks into the
-    functions, methods and constructors that are called. A preview: some functions leave layers alone that have been
-    loaded.
+    Finds `model.apply(init_weights)`, `init_weights(model)` and `self._init_weights()` on all layers, after
+    `load_state_dict` on the same network or after a pretrained network became part of it. torchlint analyzes the
+    called functions, methods and constructors.
+
+    Preview: common correct code looks the same, such as functions that skip loaded layers.
 
     ## Why is this bad?
-    The pretrained weights are overwritten by random ones. Training starts from the beginning, and nothing says so.
+    Random weights overwrite the pretrained ones. Training starts from scratch, and nothing raises.
 
     ## Example
     ```python
@@ -59,8 +60,8 @@ class InitializedAfterLoading(Rule):
     ```
 
     ## What verify shows
-    `torchlint verify` follows it: confirmed if nine in ten of the weights that were loaded, or more, are filled at
-    the line before a model is called with them; refuted if they are used as they were loaded.
+    `torchlint verify` tracks the loaded weights. Confirmed if the line overwrites at least nine in ten of them
+    before the model runs. Refuted if the model runs with them as loaded.
     """
 
     code = "TL323"
@@ -83,7 +84,7 @@ class InitializedAfterLoading(Rule):
     def report_Overwritten(self, found: Overwritten) -> None:
         self.report(
             found.site,
-            f"the weights of `{found.name}` were loaded before: this initializes them anew",
+            f"this overwrites the loaded weights of `{found.name}` with new initial values",
             related=[(found.load, "they are loaded here")],
-            help="initialize first and load then, or initialize the new layers only",
+            help="initialize before loading, or initialize only the new layers",
         )

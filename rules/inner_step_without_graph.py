@@ -1,4 +1,4 @@
-"""Inner steps of meta-learning that cut the graph which the outer loss is to go through."""
+"""Inner steps of meta-learning that cut the graph needed by the outer loss."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class CutUpdate(NamedTuple):
-    """Gradients of `grad` change weights at `update`, which leaves no graph; `backward` follows."""
+    """Gradients of `grad` change weights at `update`, which records no graph; `backward` follows."""
 
     grad: events.Grad
     update: python_ast.Site
@@ -28,14 +28,15 @@ class InnerStepWithoutGraph(Rule):
     """An inner step of meta-learning leaves no graph for the outer loss.
 
     ## What it does
-    Finds gradients of `torch.autograd.grad` that only change weights where no graph is recorded, before a loss goes
-    backward. Either they were computed with `create_graph=True`, and each use is an update of `.data` or under
-    `no_grad`. Or the new weights are loaded by `load_state_dict` into a copy that no optimizer holds, and the loss is
-    computed with that copy.
+    Finds gradients of `torch.autograd.grad` that only change weights without recording a graph, before a
+    `backward`. Either of these applies:
+
+    - `create_graph=True`, but each update goes through `.data` or runs under `no_grad`;
+    - the new weights go by `load_state_dict` into a copy that no optimizer holds, and the copy computes the loss.
 
     ## Why is this bad?
-    `.data`, `no_grad` and `load_state_dict` copy values. The outer loss does not depend on the inner step any more: the
-    gradients of second order are missing, and a loss of a copy trains the copy, which is thrown away.
+    The outer loss does not depend on the inner step. `.data`, `no_grad` and `load_state_dict` copy values only. The
+    second-order gradients are missing, and a loss of the copy trains the copy, which is thrown away.
 
     ## Example
     ```python
@@ -89,7 +90,7 @@ class InnerStepWithoutGraph(Rule):
                     yield found
 
     def _update(self, trace: program.Trace, grad: events.Grad, steps: list[events.Step]) -> CutUpdate | None:
-        """The first update by gradients whose graph is used for nothing else, before a loss goes backward."""
+        """The first update with gradients whose graph has no other use, before a loss goes backward."""
         users = [event for event in trace.events if event.order > grad.order and _uses(event, grad)]
         if not users or any(isinstance(event, (events.Backward, events.Grad, events.Returned)) for event in users):
             return None
@@ -114,14 +115,14 @@ class InnerStepWithoutGraph(Rule):
         how = "`load_state_dict` copies them" if cut.is_loaded else "the update keeps no graph"
         self.report(
             cut.update,
-            f"the new weights have no graph, for {how}: the outer loss does not reach what the inner step began with",
+            f"the new weights have no graph because {how}: the outer loss does not reach the initial weights",
             related=[(cut.grad.site, "the gradients of the inner step"), (cut.backward.site, "the outer loss")],
-            help="compute new weights with a graph, and call the model with them: `torch.func.functional_call`",
+            help="compute the new weights with a graph, and pass them to `torch.func.functional_call`",
         )
 
 
 def _uses(event: events.Event, grad: events.Grad) -> bool:
-    """Whether an event uses the gradients of a call: operators alone do nothing with them."""
+    """Whether an event uses the gradients of a call; operators alone do not count."""
     if isinstance(event, (events.Compute, events.MayClear)):
         return False
     members = [*vars(event).values(), *(event.by if isinstance(event, events.Mutate) else ())]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from torchlint.syntax.matching import Nodes
 
 _RUN_WITH_GRADIENTS = ("forward", "training_step")
-"""Methods of modules that PyTorch and Lightning call with gradients on, if nobody says otherwise."""
+"""Methods of modules that PyTorch and Lightning call with gradients on by default."""
 
 
 class LeafChanged(NamedTuple):
@@ -32,8 +32,8 @@ class InplaceOnLeaf(Rule):
     """A leaf that requires grad is changed in place while gradients are on.
 
     ## What it does
-    Finds parameters and other leaves that require grad changed by `+=`, `x[...] =`, `add_` and their kin
-    outside `torch.no_grad()`.
+    Finds parameters and other leaves that require grad and are changed by `+=`, `x[...] =`, `add_` and similar
+    operations outside `torch.no_grad()`.
 
     ## Why is this bad?
     PyTorch raises "a leaf Variable that requires grad is being used in an in-place operation".
@@ -64,16 +64,16 @@ class InplaceOnLeaf(Rule):
     ```
 
     ## Fix safety
-    The fix wraps the change, and those next to it, in `with torch.no_grad():`. It is unsafe: if the change was meant
-    to be part of the graph, another formula is needed.
+    The fix wraps the change, and changes next to it, in `with torch.no_grad():`. It is unsafe: if the change should
+    be part of the graph, the code needs another formula.
 
     ## What verify shows
-    `torchlint verify` confirms it by PyTorch raising at the line, and refutes it by changes there without an
-    error.
+    `torchlint verify` confirms the finding if PyTorch raises at the line, and refutes it if the line runs without
+    an error.
 
     ## Known limits
-    Parameters of modules that a function is handed, or of which it is a method that nobody here calls, are left alone
-    where nothing shows that gradients are on: its callers may have switched them off.
+    Not reported: parameters of a module that a function receives, or whose uncalled method it is, where nothing
+    shows that gradients are on. Callers may have switched them off.
 
     ## References
     - [Locally disabling gradient computation](https://docs.pytorch.org/docs/stable/notes/autograd.html#locally-disabling-gradient-computation)
@@ -103,7 +103,7 @@ class InplaceOnLeaf(Rule):
                     yield LeafChanged(mutate, is_parameter)
 
     def _is_asked_before(self, mutate: events.Mutate) -> bool:
-        """Whether a condition asks whether a parameter requires a gradient, and leaves those out that do."""
+        """Whether a condition checks whether a parameter requires a gradient, and skips those that do."""
         for branch, _ in (*mutate.path, *mutate.passed):
             node = self.model.tree.node(branch.site) if isinstance(branch, events.Branch) else None
             if isinstance(node, ast.If) and any(
@@ -113,13 +113,13 @@ class InplaceOnLeaf(Rule):
         return False
 
     def _modes_of_calls(self, name: str) -> set[api.GradMode]:
-        """The grad modes in which methods of a name are called that could not be followed."""
+        """The grad modes of calls of methods with a given name that torchlint could not follow."""
         calls = (call for trace in self.model.program.traces for call in trace.of(events.Call))
         callees = ((call, call.value.callee) for call in calls)
         return {call.mode for call, callee in callees if callee is not None and callee.label == name}
 
     def _leaf(self, mutate: events.Mutate) -> values.Value | None:
-        """The leaf that a change in place hits, directly or through a view."""
+        """The leaf that an in-place change modifies, directly or through a view."""
         inputs = (item for item in values.inputs_of(mutate.target) if not _continues(item, mutate))
         leaves = [self._leaf_under(item, mutate) for item in inputs]
         return leaves[0] if leaves and all(leaf is not None for leaf in leaves) else None
@@ -141,19 +141,19 @@ class InplaceOnLeaf(Rule):
         return value if self._by_own_gradient(value, mutate) or self._is_of_layer(value, mutate) else None
 
     def _is_of_layer(self, value: values.Unknown, mutate: events.Mutate) -> bool:
-        """Whether a value is the weight or bias of what a condition says is a layer of PyTorch."""
+        """Whether a value is the weight or bias of an object that a condition checks to be a PyTorch layer."""
         if not isinstance(value, values.Attribute) or value.label not in ("weight", "bias"):
             return False
         arms = self.model.program.observations.layers.get(values.resolved(value.parents[0]), set())
         return not arms.isdisjoint(mutate.path)
 
     def _by_own_gradient(self, value: values.Unknown, mutate: events.Mutate) -> bool:
-        """`p -= lr * p.grad`: what has a gradient of its own to be updated with is a leaf."""
+        """`p -= lr * p.grad`: a tensor updated by its own gradient is a leaf."""
         gradient = value.part("grad")
         return gradient is not None and any(gradient in self.model.tracking.graph(item) for item in mutate.by)
 
     def _surely_on(self, trace: program.Trace, leaf: values.Value, mutate: events.Mutate) -> bool:
-        """Whether the callers cannot have switched gradients off."""
+        """Whether callers cannot have switched gradients off."""
         if trace.root is None or any(trace.of(events.Backward)):
             return True
         if isinstance(trace.receiver, values.Optimizer):
@@ -170,13 +170,13 @@ class InplaceOnLeaf(Rule):
         what = "a parameter" if changed.parameter else "a leaf that requires grad"
         self.report(
             changed.mutate.site,
-            f"this changes {what} in place while gradients are on: PyTorch raises here",
+            f"this changes {what} in place while gradients are on: PyTorch raises",
             help="wrap the change in `with torch.no_grad():`",
             fix=self._fix(self.nodes, changed.mutate.site) if self.nodes is not None else None,
         )
 
     def _fix(self, nodes: Nodes, site: python_ast.Site) -> edits.Change | None:
-        """One block for all changes that follow each other."""
+        """One block for all consecutive changes."""
         no_grad = self.model.definitions.local_name("torch.no_grad")
         change, tree = nodes.at(site), nodes.tree
         block = tree.block(change) if change is not None else None
@@ -197,7 +197,7 @@ class InplaceOnLeaf(Rule):
 
 
 def _only_changes(statement: cst.CSTNode) -> bool:
-    """Whether a statement makes no tensor that could want a graph."""
+    """Whether a statement creates no tensor that may need a graph."""
     parts = statement.body if isinstance(statement, cst.SimpleStatementLine) else ()
     return bool(parts) and all(
         isinstance(part, (cst.AugAssign, cst.Expr))
@@ -207,5 +207,5 @@ def _only_changes(statement: cst.CSTNode) -> bool:
 
 
 def _continues(value: values.Value, mutate: events.Mutate) -> bool:
-    """Whether a value of a Phi is just what an earlier change in place, this one too, left of another of its values."""
+    """Whether a value of a Phi is the result of an earlier in-place change of another of its values."""
     return isinstance(value, values.Tensor) and value.base is not None and value.base is mutate.target

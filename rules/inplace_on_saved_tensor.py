@@ -1,4 +1,4 @@
-"""Tensors changed in place although autograd had saved them for backward."""
+"""Tensors changed in place after autograd saved them for backward."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 
 class OldNameRead(NamedTuple):
-    """`mutate` overwrites its argument, the variable `name`, which `read` reads again under a name from before.
+    """`mutate` overwrites its argument, the variable `name`, and `read` reads it again under an old name.
 
-    `opening` is the module that does, where it opens a `Sequential`.
+    `opening` is the module that does so as the first layer of a `Sequential`.
     """
 
     mutate: events.Mutate
@@ -34,14 +34,15 @@ class InplaceOnSavedTensor(Rule):
     """A tensor that autograd saved for backward is changed in place.
 
     ## What it does
-    Knows which operators keep their input or their result for the backward pass (from PyTorch's own table) and
-    finds what changes such a tensor, a view or an alias of it before that pass: `+=`, `x[...] =`, `add_`,
-    in-place activations, `out=`, an optimizer's step between the forward and the backward of another loss.
+    Finds in-place changes of tensors that an operator saved for the backward pass, through any view or alias,
+    before that pass runs: `+=`, `x[...] =`, `add_`, in-place activations, `out=`, or an optimizer step between the
+    forward and the backward of another loss. PyTorch's own table says which operators save their input or result.
+
     Also finds an in-place activation whose argument is read again under its old name.
 
     ## Why is this bad?
     `backward` raises "one of the variables needed for gradient computation has been modified by an inplace
-    operation". Through `.data` or a NumPy view nothing is raised, and the gradient is silently wrong.
+    operation". Changes through `.data` or a NumPy view raise nothing, and the gradient is silently wrong.
 
     ## Example
     ```python
@@ -76,24 +77,25 @@ class InplaceOnSavedTensor(Rule):
     ```
 
     ## Severity
-    An error where `backward` raises or the gradient is silently wrong. A warning where an in-place activation
-    overwrites a tensor that is read again under its old name: that computes something else than it seems to.
+    An error where `backward` raises or the gradient is silently wrong. A warning where code reads an in-place
+    activation's argument under its old name: it computes something else than it seems to.
 
     ## Fix safety
-    The fix writes the out-of-place form, or clones a tensor before one of its elements is changed. It is unsafe, since
-    it takes memory for another tensor. There is no fix where something reads the tensor below by another name, such as
-    the list that it was taken from, or where a layer with `inplace=True` is also called for its change alone: that
-    code may want the change, and a new tensor would not reach it.
+    The fix writes the out-of-place form, or clones a tensor before one of its elements changes. It is unsafe
+    because it needs memory for another tensor. There is no fix where:
+
+    - later code reads the tensor under another name, such as the list that it came from;
+    - a layer with `inplace=True` is also called only for its change, which a new tensor would not reach.
 
     ## What verify shows
-    `torchlint verify` confirms it by PyTorch's own error in a backward, if it is about the storage that this line
-    has changed; it refutes it by changes in place that several backwards pass.
+    `torchlint verify` confirms the finding by PyTorch's own error in a backward, if the error concerns the storage
+    that this line changed. Changes after which several backward passes succeed refute it.
 
     ## Known limits
-    What a module of unknown make saves is not known, nor which parameters an optimizer holds that a function
-    is handed; changes through NumPy arrays are followed only where they share memory for certain. A value of unknown
-    type may be a plain number, which `*=` does not change in place: it is reported only if something shows that it is
-    a tensor, such as an annotation, a method or function that only takes tensors, or an operand that is one.
+    torchlint does not know which tensors an unknown module saves, nor which parameters an optimizer argument holds.
+    It follows changes through NumPy arrays only where they certainly share memory. A value of unknown type may be a
+    plain number, which `*=` does not change in place. It is reported only if something shows that it is a tensor,
+    such as an annotation, a method or function that accepts only tensors, or a tensor operand.
 
     ## References
     - [In-place correctness checks](https://docs.pytorch.org/docs/stable/notes/autograd.html#in-place-correctness-checks)
@@ -121,7 +123,7 @@ class InplaceOnSavedTensor(Rule):
         yield from self._old_names_read()
 
     def _old_names_read(self) -> Iterator[OldNameRead]:
-        """In-place activations whose argument is read again as if nothing had happened to it."""
+        """In-place activations whose argument is read again as if unchanged."""
         sites = self.model.program.observations.in_place_results
         tree = self.model.tree
         for trace in self.model.program.traces:
@@ -134,7 +136,7 @@ class InplaceOnSavedTensor(Rule):
                     yield OldNameRead(mutate, written.id, read, self._opening(mutate))
 
     def _may_be_out_of_place(self, mutate: events.Mutate) -> bool:
-        """Whether a module was told to work in place, and somebody sets that: `layer.inplace = False`."""
+        """Whether a module is configured in-place, and some code sets that flag: `layer.inplace = False`."""
         observations = self.model.program.observations
         if mutate.result not in observations.in_place_modules and mutate.result not in observations.in_place_results:
             return False
@@ -154,7 +156,7 @@ class InplaceOnSavedTensor(Rule):
         outcome = "gradients are silently wrong" if changed.silent else raises
         self.report(
             changed.mutate.site,
-            f"this changes in place the {what} of `{changed.operator}`, which autograd saved: {outcome}",
+            f"this changes the {what} of `{changed.operator}` in place, which autograd saved: {outcome}",
             related=[(changed.saver.site, "it is saved here")],
             help="use the out-of-place form, or change a `clone()`",
             fix=None if changed.silent else repairs.out_of_place(self.model, self.nodes, changed.mutate),
@@ -163,10 +165,10 @@ class InplaceOnSavedTensor(Rule):
     def report_ParametersChanged(self, crossed: ParametersChanged) -> None:
         self.report(
             crossed.step.site,
-            f"`{crossed.step.name}` updates parameters that a later `backward` still needs: it will raise",
+            f"`{crossed.step.name}` updates parameters that a later `backward` still needs: that `backward` raises",
             related=[
                 (crossed.saver.site, "the forward pass uses them here"),
-                (crossed.backward.site, "and goes backward here"),
+                (crossed.backward.site, "the later `backward` is here"),
             ],
             help="step after both backward passes, or run the forward pass again after the step",
         )
@@ -178,7 +180,7 @@ class InplaceOnSavedTensor(Rule):
         again = "again below" if read.read.name == read.name else f"below as `{read.read.name}`"
         self.report(
             read.opening or read.mutate.site,
-            f"this overwrites `{read.name}` in place, which is read {again} as if unchanged",
+            f"this overwrites `{read.name}` in place, and it is read {again} as if unchanged",
             related=related,
             help="drop `inplace=True`",
             severity=Severity.WARNING,

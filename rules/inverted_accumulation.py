@@ -1,4 +1,4 @@
-"""Accumulation of gradients that steps on all micro-batches but the last of each window."""
+"""Gradient accumulation that steps on all micro-batches except the last of each window."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Inverted(NamedTuple):
-    """`test` keeps `step` from using the gradients of `backward` in every iteration of number `window` only."""
+    """`test` prevents `step` from using the gradients of `backward` only in every `window`-th iteration."""
 
     test: Site
     window: str
@@ -26,15 +26,19 @@ class Inverted(NamedTuple):
 
 
 class InvertedAccumulation(Rule):
-    """An optimizer steps on every micro-batch but the last of each window.
+    """An optimizer steps on every micro-batch except the last of each window.
 
     ## What it does
-    Finds `if i % k:` and `if i % k != 0:` around the step and its clearing, where every iteration computes gradients.
-    It is silent where the other arm steps or clears, where `k` is 2, and where gradients are computed under the test.
+    Finds `if i % k:` and `if i % k != 0:` around the step and its `zero_grad`, where every iteration computes
+    gradients.
+
+    Not reported where the other branch steps or clears, where `k` is 2, and where the condition also covers the
+    `backward`.
 
     ## Why is this bad?
-    The test is true for all micro-batches but each `k`-th: the optimizer steps `k - 1` times in a window instead of
-    once, with the gradients of one micro-batch, which are `k` times too small where the loss is divided by `k`.
+    The optimizer steps `k - 1` times per window instead of once, because the test is true for all micro-batches
+    except each `k`-th. Each step uses the gradients of one micro-batch, which are `k` times too small where the
+    loss is divided by `k`.
 
     ## Example
     ```python
@@ -87,7 +91,7 @@ class InvertedAccumulation(Rule):
                         yield Inverted(branch.site, ast.unparse(window.right), step, backward)
 
     def _window(self, branch: object, arm: int) -> ast.BinOp | None:
-        """The remainder that decides about an arm, and lets it happen except at 0."""
+        """The remainder that controls a branch, and enables it except at 0."""
         tree = self.model.tree
         if isinstance(branch, events.Branch) and branch.site.inner is not None:
             tree = branch.site.inner.tree
@@ -102,7 +106,7 @@ class InvertedAccumulation(Rule):
         return window if is_wide else None
 
     def _accumulated(self, trace: program.Trace, step: events.Step, arm: tuple[object, int]) -> events.Backward | None:
-        """The backward of every iteration whose gradients a step uses that stands, with all clearings, on an arm."""
+        """The backward of every iteration whose step, with all clearings, is in one branch."""
         optimizer = values.resolved(step.optimizer)
         loops = step.loops[-1:]
         around = [event for event in trace.events if not loops or loops[0] in event.loops]
@@ -121,9 +125,9 @@ class InvertedAccumulation(Rule):
     def report_Inverted(self, found: Inverted) -> None:
         self.report(
             found.test,
-            f"`{found.step.name}` steps on every micro-batch but each `{found.window}`-th",
-            related=[(found.backward.site, "gradients are computed here"), (found.step.site, "and used here")],
-            help=f"step where the remainder by `{found.window}` is zero",
+            f"`{found.step.name}` steps on every micro-batch except each `{found.window}`-th",
+            related=[(found.backward.site, "gradients are computed here"), (found.step.site, "they are used here")],
+            help=f"step where the remainder modulo `{found.window}` is zero",
         )
 
 
@@ -132,5 +136,5 @@ def _is_of(step: events.Step, optimizer: values.Value) -> bool:
 
 
 def _is_decided(event: events.Event, branch: object) -> bool:
-    """Whether an event happens on one arm of a branch only, or behind one that leaves."""
+    """Whether an event happens only in one branch, or after a branch that leaves."""
     return any(item is branch for item, _ in (*event.path, *event.passed))

@@ -1,4 +1,4 @@
-"""Attention masks of the wrong polarity, or whose rows leave nothing to attend to."""
+"""Attention masks with the wrong polarity, or with rows that hide every position."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _LAYERS = {
     "TransformerDecoder": _DECODER.split(),
     "Transformer": "src tgt src_mask tgt_mask memory_mask src_key_padding_mask tgt_key_padding_mask".split(),
 }
-"""The parameters of the layers that attend."""
+"""The parameters of the attention layers."""
 
 
 class Inverted(NamedTuple):
-    """The mask that is used at `site` and made at `made` is wrong in one of three ways."""
+    """The mask made at `made` and used at `site` is wrong in one of three ways."""
 
     site: Site
     made: Site
@@ -35,15 +35,17 @@ class InvertedMask(Rule):
     """An attention mask hides what it should show, or everything.
 
     ## What it does
-    Finds masks of later positions (`tril`, `triu`) and of padding (`tokens != pad`, `arange(n) < lengths`) of the
-    wrong polarity: in `masked_fill` and `torch.where` with minus infinity, in `nn.MultiheadAttention`, the
-    layers of `nn.Transformer`, and `scaled_dot_product_attention`. Finds as well `triu(ones)` without `diagonal=1`,
-    which hides each position from itself, and masks of 0 and 1 that are no booleans: attention adds these to scores.
+    Finds masks of later positions (`tril`, `triu`) and of padding (`tokens != pad`, `arange(n) < lengths`) with the
+    wrong polarity. They are in `masked_fill` and `torch.where` with minus infinity, in `nn.MultiheadAttention`, in the
+    layers of `nn.Transformer`, or in `scaled_dot_product_attention`. Also finds `triu(ones)` without `diagonal=1`,
+    which hides each position from itself. Also finds masks of 0 and 1 that are not boolean, because attention adds
+    these to the scores.
 
     ## Why is this bad?
-    `masked_fill` and the masks of `nn.MultiheadAttention` are True where attention is not allowed; the mask of
-    `scaled_dot_product_attention` is True where it is. With the wrong one a model attends to padding only, or to the
-    tokens that it has to predict: the loss is low, and generation fails. A row without any position gives NaN.
+    `masked_fill` and the masks of `nn.MultiheadAttention` are True where attention is not allowed. The mask of
+    `scaled_dot_product_attention` is True where it is allowed. With the wrong polarity, a model attends only to
+    padding, or to the tokens that it has to predict. In the second case, the loss is low and generation fails. A row
+    that hides every position gives NaN.
 
     ## Example
     ```python
@@ -118,7 +120,7 @@ class InvertedMask(Rule):
                 yield Inverted(value.site, known.made, "itself")
 
     def _uses(self, value: values.Tensor) -> Iterator[tuple[values.Value, bool, bool]]:
-        """The masks of an operation, whether each is to be true at what is kept, and whether numbers are added."""
+        """The masks of an operation, whether True should mean visible, and whether the mask is added to scores."""
         operands = value.parents
         if value.op in (operators.MASKED_FILL, operators.MASKED_FILL_) and len(operands) == 3:
             if self._is_far(operands[2]):
@@ -152,7 +154,7 @@ class InvertedMask(Rule):
         messages = {
             "inverted": "the attention mask is inverted: it hides the positions that it should show",
             "itself": "the mask hides each position from itself: the first row has nothing left to attend to",
-            "adds": "the mask holds 0 and 1 and no booleans: they are added to the scores, and nothing is hidden",
+            "adds": "the mask holds 0 and 1 instead of booleans: attention adds them to the scores and hides nothing",
         }
         advice = {
             "inverted": "invert the mask: `~mask`",

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class WrongScale(NamedTuple):
-    """The divergence at `loss` takes what is made at `source`: probabilities as input, or logarithms as `target`."""
+    """The divergence at `loss` gets, from `source`, probabilities as input or logarithms as `target`."""
 
     loss: Site
     source: Site
@@ -24,15 +24,16 @@ class WrongScale(NamedTuple):
 
 
 class KlDivInput(Rule):
-    """`kl_div` is given probabilities as its input, or logarithms as its target.
+    """`kl_div` gets probabilities as input, or logarithms as target.
 
     ## What it does
-    Finds calls of `F.kl_div` and `nn.KLDivLoss` whose input is the result of a softmax or sigmoid, or whose target is
-    that of a `log_softmax` or `logsigmoid`, without `log_target=True`.
+    Finds calls of `F.kl_div` and `nn.KLDivLoss` without `log_target=True`, where the input is the result of a softmax
+    or sigmoid, or the target is the result of a `log_softmax` or `logsigmoid`.
 
     ## Why is this bad?
-    The input is taken for logarithms, the target for probabilities. Otherwise the result is no divergence: it can be
-    negative, its smallest value is not where the two are equal, and the student does not learn what the teacher says.
+    `kl_div` expects log-probabilities as input and probabilities as target. Otherwise the result is not a divergence.
+    It can be negative, and it is not smallest where the two distributions are equal. A student network does not learn
+    to match its teacher.
 
     ## Example
     ```python
@@ -55,11 +56,12 @@ class KlDivInput(Rule):
     ```
 
     ## Fix safety
-    Passing `log_target=True` is what the target calls for, and unsafe: the loss is another one.
+    The fix passes `log_target=True`, which matches the target. The fix is unsafe, because it changes the loss.
 
     ## What verify shows
-    `torchlint verify` looks at what the loss is given: confirmed by inputs above zero, or targets below it; refuted if
-    all inputs are logarithms of probabilities, and all targets probabilities.
+    `torchlint verify` observes the arguments of the loss. It confirms the finding if the input has values above zero,
+    or the target has values below zero. It refutes the finding if all inputs are log-probabilities and all targets are
+    probabilities.
 
     ## References
     - [torch.nn.functional.kl_div](https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.kl_div.html):
@@ -84,7 +86,7 @@ class KlDivInput(Rule):
                 yield WrongScale(event.site, logarithms, is_target=True)
 
     def _takes_logarithms(self, loss: values.Tensor) -> bool:
-        """Whether the call, or the one that makes the module, may say that the target is one of logarithms."""
+        """Whether the call, or the module's constructor, may declare a logarithmic target."""
         module = values.resolved(loss.parents[0]) if isinstance(loss, values.ModuleOutput) else None
         if module is not None and not module_values.is_as_made(module):
             return True
@@ -103,21 +105,21 @@ class KlDivInput(Rule):
         if not wrong.is_target:
             self.report(
                 wrong.loss,
-                "`kl_div` takes the input for log-probabilities, but it is one of probabilities: no divergence",
+                "`kl_div` expects log-probabilities as input, but gets probabilities: the result is no divergence",
                 related=[(wrong.source, "the probabilities are made here")],
-                help="make the input by `log_softmax`",
+                help="compute the input with `log_softmax`",
             )
             return
         self.report(
             wrong.loss,
-            "`kl_div` takes the target for probabilities, but it is one of log-probabilities: no divergence",
+            "`kl_div` expects probabilities as target, but gets log-probabilities: the result is no divergence",
             related=[(wrong.source, "the logarithms are made here")],
             help="pass `log_target=True`",
             fix=self._fix(wrong.loss),
         )
 
     def _fix(self, site: Site) -> edits.Change | None:
-        """The argument `log_target`, where the call is of the function."""
+        """The fix that adds the argument `log_target`, where the call is of the function."""
         call = self.model.tree.node(site)
         written = self.written(site)
         if written is None or not isinstance(call, ast.Call) or python_ast.called_name(call) != "kl_div":
@@ -126,4 +128,4 @@ class KlDivInput(Rule):
         if "\n" in code or any(item.arg == "log_target" for item in call.keywords):
             return None
         replaced = edits.Replace(written, f"{code}, log_target=True)")
-        return edits.Change("say that the target is one of logarithms", [replaced])
+        return edits.Change("declare that the target holds logarithms", [replaced])

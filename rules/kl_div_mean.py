@@ -18,7 +18,7 @@ _COUNT = LazyPattern(r"(?i)size|shape|class|vocab|len\(|num|dim")
 
 
 class Divided(NamedTuple):
-    """The divergence at `loss` is divided by the number of all elements; `made` is where its module is made."""
+    """The divergence at `loss` is divided by the number of all elements; `made` creates its module."""
 
     loss: Site
     made: Site | None
@@ -31,8 +31,9 @@ class KlDivMean(Rule):
     Finds `F.kl_div` and `nn.KLDivLoss` without the argument `reduction`, if the result is not multiplied by a size.
 
     ## Why is this bad?
-    The default is the mean over all elements, and not over the samples: with 1000 classes the loss and its gradient are
-    1000 times smaller than the divergence, and beside other terms it hardly counts. PyTorch warns of it when it runs.
+    The default is the mean over all elements instead of the mean over samples. With 1000 classes, the loss and its
+    gradient are 1000 times smaller than the divergence. Next to other loss terms, it hardly counts. PyTorch issues a
+    warning at run time.
 
     ## Example
     ```python
@@ -82,7 +83,7 @@ class KlDivMean(Rule):
         return is_short and all(item.arg in ("input", "target", "log_target") for item in call.keywords)
 
     def _is_multiplied(self, loss: values.Tensor) -> bool:
-        """Whether a divergence is multiplied by what may be the number of classes."""
+        """Whether code multiplies a divergence by a value that may be the number of classes."""
         for user in self.model.domain.users(loss):
             if user.op == operators.MUL and user.site is not None and _COUNT.search(self.model.tree.code(user.site)):
                 return True
@@ -91,7 +92,7 @@ class KlDivMean(Rule):
     def report_Divided(self, found: Divided) -> None:
         self.report(
             found.loss,
-            "`kl_div` takes the mean over all elements: the loss is the divergence divided by the number of classes",
-            related=[(found.made, "the loss is made here")] if found.made is not None else (),
+            "`kl_div` averages over all elements, so the loss is the divergence divided by the number of classes",
+            related=[(found.made, "the loss is created here")] if found.made is not None else (),
             help='pass `reduction="batchmean"`',
         )

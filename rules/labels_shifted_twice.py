@@ -1,4 +1,4 @@
-"""Labels of a causal language model that are shifted by hand, and again by the model."""
+"""Labels of a causal language model that both the program and the model shift."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ _SAME_PLACES = frozenset({"contiguous", "clone", "to", "long", "cuda", "detach"}
 
 
 class SecondShift(NamedTuple):
-    """The model that is called at `call` shifts its labels, which are shifted at `labels` already."""
+    """The program shifts the labels at `labels`, and the model called at `call` shifts them again."""
 
     call: Site
     labels: Site
 
 
 class LabelsShiftedTwice(Rule):
-    """Labels are shifted by hand, though the causal language model shifts them.
+    """The program shifts labels that the causal language model shifts itself.
 
     ## What it does
-    Finds calls of a `...ForCausalLM` or `...LMHeadModel` of Transformers that are given `x[:, :-1]` as inputs and
-    `x[:, 1:]` as `labels`.
+    Finds calls of a Transformers `...ForCausalLM` or `...LMHeadModel` that get `x[:, :-1]` as inputs and `x[:, 1:]` as
+    `labels`.
 
     ## Why is this bad?
-    These models shift `labels` themselves: position i learns the label at i + 1. Here that is the token two places on.
-    The loss falls, but the model learns to leave out every other token.
+    These models shift `labels` themselves, so position i learns the label at i + 1. With shifted labels, that is the
+    token two positions ahead. The loss falls, but the model learns to skip every other token.
 
     ## Example
     ```python
@@ -76,7 +76,7 @@ class LabelsShiftedTwice(Rule):
                         yield SecondShift(event.site, python_ast.site_of(after))
 
     def _written(self, node: ast.expr) -> ast.expr:
-        """The expression that a name is bound to, if it is bound once in its function; without `contiguous()`."""
+        """The expression that a name is bound to, if its function binds it once. Ignores `contiguous()`."""
         if isinstance(node, ast.Name):
             around = self.model.tree.function_around(node) or self.model.tree.module
             bound = [found for item in python_ast.walk(around) for found in _bindings(item, node.id)]
@@ -95,14 +95,14 @@ class LabelsShiftedTwice(Rule):
 
 
 def is_causal(made: values.Unknown) -> bool:
-    """Whether a call is one of a causal language model of Transformers."""
+    """Whether a call runs a Transformers causal language model."""
     model = values.resolved(made.callee) if made.callee is not None else None
     maker = values.resolved(model.callee) if isinstance(model, values.Unknown) and model.callee is not None else None
     return isinstance(maker, values.External) and bool(_CAUSAL.search(maker.name))
 
 
 def _bindings(node: ast.AST, name: str) -> Iterator[ast.expr | None]:
-    """The value that a statement binds a name to; None where that is not written."""
+    """The value that a statement binds a name to, or None where the code does not show it."""
     if isinstance(node, ast.Assign):
         for target in node.targets:
             names = target.elts if isinstance(target, ast.Tuple) else [target]
@@ -117,7 +117,7 @@ def _bindings(node: ast.AST, name: str) -> Iterator[ast.expr | None]:
 
 
 def _last_slice(node: ast.expr) -> ast.Slice | None:
-    """`1:` of `x[:, 1:]`."""
+    """The slice `1:` of `x[:, 1:]`."""
     parts = node.slice.elts if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Tuple) else []
     is_slice = len(parts) > 1 and isinstance(parts[-1], ast.Slice) and parts[-1].step is None
     return parts[-1] if is_slice and isinstance(parts[-1], ast.Slice) else None

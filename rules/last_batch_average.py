@@ -1,4 +1,4 @@
-"""Averages of an epoch that hold the last batch only."""
+"""Averages of an epoch that contain only the last batch."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ _CONVERTING = frozenset({"float", "int"})
 
 
 class LastBatch(NamedTuple):
-    """At `use` a value counts for an epoch, and `assignment` has replaced it in each batch of `loop`."""
+    """The value at `use` should cover an epoch, but `assignment` replaces it in each batch of `loop`."""
 
     use: Site
     assignment: Site
     loop: Site
     name: str
     is_average: bool
-    """Whether it is divided by the number of batches or samples; else it is kept as the loss of the epoch."""
+    """Whether it is divided by the number of batches or samples. Otherwise it is stored as the loss of the epoch."""
 
 
 class LastBatchAverage(Rule):
-    """The average of an epoch holds the loss of its last batch only.
+    """The average of an epoch contains only the loss of its last batch.
 
     ## What it does
-    Finds a loss, or a number of right predictions, that each batch replaces by `=`, and that is divided by the number
-    of batches or samples behind the loop. In preview: the loss of the last batch that is appended for each epoch.
+    Finds a loss, or a number of correct predictions, that each batch overwrites with `=` and that is divided by the
+    number of batches or samples after the loop. Preview: the loss of the last batch is appended for each epoch.
 
     ## Why is this bad?
-    The number is no average: it is the value of one batch, too small by the number of batches. It looks like a very low
-    loss, changes with the size of the dataset, and misleads early stopping and the choice of a model.
+    The number is not an average. It is the value of one batch, divided by the number of all batches or samples. It
+    looks like a very low loss and changes with the size of the dataset. It misleads early stopping and model selection.
 
     ## Example
     ```python
@@ -82,7 +82,7 @@ class LastBatchAverage(Rule):
                 yield from self._in_loop(loop, loader)
 
     def _in_loop(self, loop: ast.For, loader: str) -> Iterator[LastBatch]:
-        """The values that each batch replaces and that count for the epoch behind the loop."""
+        """The values that each batch overwrites and that the code after the loop uses for the epoch."""
         inside = list(names.own_nodes(loop))
         assigned = [item for item in inside if isinstance(item, ast.Assign) and len(item.targets) == 1]
         behind = [item for statement in self._behind(loop) for item in python_ast.walk(statement)]
@@ -99,7 +99,7 @@ class LastBatchAverage(Rule):
         yield from self._kept(loop, inside, assigned)
 
     def _kept(self, loop: ast.For, inside: list[ast.AST], assigned: list[ast.Assign]) -> Iterator[LastBatch]:
-        """A loss that is appended behind the loop, once for each epoch."""
+        """A loss that is appended after the loop, once for each epoch."""
         if not isinstance(self.model.tree.parent(loop), python_ast.LOOPS):
             return
         for statement in self._behind(loop):
@@ -114,7 +114,7 @@ class LastBatchAverage(Rule):
                         return
 
     def _behind(self, loop: ast.For) -> list[ast.AST]:
-        """The statements behind a loop in its block, up to one that makes the loop's values anew."""
+        """The statements after a loop in its block, up to one that rebinds the loop's values."""
         block = self.model.tree.block(loop)
         found: list[ast.AST] = []
         for statement in block[block.index(loop) + 1 :]:
@@ -124,13 +124,13 @@ class LastBatchAverage(Rule):
         return found
 
     def _place(self, target: ast.AST) -> str:
-        """A variable, attribute or slot, as it is written: `total`, `self.total`, `history["loss"]`."""
+        """A variable, attribute or slot as the code spells it: `total`, `self.total`, `history["loss"]`."""
         if isinstance(target, (ast.Name, ast.Attribute)):
             return python_ast.dotted(target)
         return self.model.tree.code(target) if isinstance(target, ast.Subscript) else ""
 
     def _is_of_batch(self, value: ast.expr, name: str, inside: list[ast.AST]) -> bool:
-        """Whether a value is that of one batch: of a loss that goes backward in the loop, or a count of matches."""
+        """Whether a value belongs to one batch: a loss that calls `backward` in the loop, or a count of matches."""
         factors = (
             [value.left, value.right] if isinstance(value, ast.BinOp) and isinstance(value.op, ast.Mult) else [value]
         )
@@ -151,7 +151,7 @@ class LastBatchAverage(Rule):
         return bool(loss) and loss != name and is_call and is_loss and not sums
 
     def _is_summed(self, name: str, loop: ast.For) -> bool:
-        """Whether a place is added to somewhere in the function, or bound to itself."""
+        """Whether the function adds to a place, or binds it to an expression of itself."""
         function = self.model.tree.function_around(loop) or self.model.tree.module
         for node in python_ast.walk(function):
             if isinstance(node, ast.AugAssign) and isinstance(node.op, (ast.Add, ast.Sub)):
@@ -163,7 +163,7 @@ class LastBatchAverage(Rule):
         return False
 
     def _division(self, behind: list[ast.AST], name: str, loader: str) -> ast.AST | None:
-        """Where a value is divided by the number of batches or samples of the loader."""
+        """The place where a value is divided by the number of batches or samples of the loader."""
         for node in behind:
             if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
                 dividend, divisor = node.left, node.right
@@ -180,20 +180,20 @@ class LastBatchAverage(Rule):
 
     def report_LastBatch(self, last: LastBatch) -> None:
         if last.is_average:
-            message = f"`{last.name}` is the value of the last batch, divided by the number of all: it is no average"
+            message = f"`{last.name}` is the value of the last batch divided by the number of all: it is not an average"
         else:
-            message = f"`{last.name}` is the loss of the last batch, and is kept as that of the epoch"
+            message = f"`{last.name}` is the loss of the last batch, but is stored as the loss of the epoch"
         self.report(
             last.use,
             message,
-            related=[(last.assignment, "each batch replaces it here"), (last.loop, "the loop over batches is here")],
-            help="add up in the loop: `total += loss.item()`, from 0 in each epoch",
+            related=[(last.assignment, "each batch overwrites it here"), (last.loop, "the loop over batches is here")],
+            help="sum it in the loop with `total += loss.item()`, starting from 0 in each epoch",
             confidence=Confidence.MEDIUM if last.is_average else Confidence.LOW,
         )
 
 
 def _base(value: ast.expr) -> ast.expr:
-    """The expression that a number is read from: `loss` of `loss.detach().item()` and `float(loss)`."""
+    """The expression that a number comes from: `loss` of `loss.detach().item()` and `float(loss)`."""
     while isinstance(value, ast.Call):
         if isinstance(value.func, ast.Attribute) and value.func.attr in _READING:
             value = value.func.value
@@ -205,7 +205,7 @@ def _base(value: ast.expr) -> ast.expr:
 
 
 def _goes_backward(name: str, inside: list[ast.AST]) -> bool:
-    """Whether a loop calls `backward` of a name, or of its scaled form."""
+    """Whether a loop calls `backward` on a name or on its scaled form."""
     calls = (node for node in inside if isinstance(node, ast.Call) and python_ast.called_name(node) == "backward")
     return any(python_ast.dotted(item) == name for call in calls for item in ast.walk(call))
 

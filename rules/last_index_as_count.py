@@ -1,4 +1,4 @@
-"""Averages that are divided by the last index of a loop."""
+"""Averages that divide by the last index of a loop."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class LastIndex(NamedTuple):
-    """The divisor at `division` is the last index that the loop at `loop` counts."""
+    """The divisor at `division` is the last index of the loop at `loop`."""
 
     division: Site
     loop: Site
@@ -25,14 +25,14 @@ class LastIndex(NamedTuple):
 
 
 class LastIndexAsCount(Rule):
-    """A sum over batches is divided by the last index, one less than their number.
+    """A sum over batches is divided by the last index, which is one too small.
 
     ## What it does
-    Finds sums over the batches of a loop that are divided behind it by the index of `enumerate`, which counts from 0.
+    Finds sums over the batches of a loop that are divided after it by the index of `enumerate`, which counts from 0.
 
     ## Why is this bad?
-    The index ends at one less than the number of batches: each average is too large, most of all with few batches. A
-    loader with one batch raises `ZeroDivisionError`.
+    The last index is the number of batches minus one. Each average is too large, most of all with few batches. A loader
+    with one batch raises `ZeroDivisionError`.
 
     ## Example
     ```python
@@ -73,7 +73,7 @@ class LastIndexAsCount(Rule):
                 yield LastIndex(python_ast.site_of(division), python_ast.site_of(loop), divisor.id)
 
     def _loop(self, divisor: ast.Name) -> ast.For | None:
-        """The loop before a division whose index, from 0, nothing has changed since."""
+        """The loop before a division whose index starts at 0 and stays unchanged until the division."""
         scope = self.model.tree.function_around(divisor) or self.model.tree.module
         stores = [
             node for node in names.own_nodes(scope)
@@ -104,14 +104,14 @@ class LastIndexAsCount(Rule):
     def report_LastIndex(self, found: LastIndex) -> None:
         self.report(
             found.division,
-            f"`{found.name}` is the last index, one less than the number of batches",
+            f"`{found.name}` is the last index, which is the number of batches minus one",
             related=[(found.loop, "it counts from 0 here")],
             help=f"divide by `{found.name} + 1`, or by the length of the loader",
         )
 
 
 def _counts_from_zero(node: ast.expr) -> bool:
-    """`enumerate(loader)`, also in a progress bar."""
+    """Whether a loop runs over `enumerate(loader)`, possibly inside a progress bar."""
     if isinstance(node, ast.Call) and python_ast.called_name(node) in ("tqdm", "track") and node.args:
         node = node.args[0]
     is_enumerate = isinstance(node, ast.Call) and python_ast.called_name(node) == "enumerate"

@@ -12,22 +12,22 @@ if TYPE_CHECKING:
 
 
 class LastStep(NamedTuple):
-    """At `taken` the last step is taken of sequences that are padded at `padded`."""
+    """The code at `taken` selects the last step of sequences that `padded` pads."""
 
     taken: Site
     padded: Site
 
 
 class LastStepOfPaddedBatch(Rule):
-    """The last step is taken of a batch that is padded at its end.
+    """The code selects the last step of a batch that is padded at its end.
 
     ## What it does
     Finds `output[:, -1]` of recurrent layers and transformers whose input comes from `pad_sequence`, in the loop or in
-    the `collate_fn` of its loader. A preview: where all sequences of a batch have one length, nothing is padded.
+    the `collate_fn` of its loader. Preview: if all sequences of a batch have one length, there is no padding.
 
     ## Why is this bad?
-    `pad_sequence` pads at the end. For all but the longest sequence the last step is padding: the model predicts from
-    what is left after many steps of zeros, and the result for a sample depends on the others in its batch.
+    `pad_sequence` pads at the end. For all but the longest sequence, the last step is padding. The model predicts from
+    the state after many steps of zeros, and the result for a sample depends on the others in its batch.
 
     ## Example
     ```python
@@ -75,5 +75,5 @@ class LastStepOfPaddedBatch(Rule):
             found.taken,
             "the sequences are padded at their end: for all but the longest, the last step is padding",
             related=[(found.padded, "they are padded here")],
-            help="take the step at `length - 1` of each sequence, or pack the sequences and use the hidden state",
+            help="select the step at `length - 1` of each sequence, or pack the sequences and use the hidden state",
         )

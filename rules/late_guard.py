@@ -1,4 +1,4 @@
-"""Conditions that are applied behind the operation which they should protect."""
+"""Conditions that are applied after the operation that they should protect."""
 
 from __future__ import annotations
 
@@ -17,39 +17,44 @@ if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
 
 _STEPS = 24
-"""Values between a condition and the operation."""
+"""The number of values to search between a condition and the operation."""
 _AT_ZERO = frozenset({"log", "log2", "log10", "sqrt", "rsqrt", "reciprocal"})
 _ROOTS = frozenset({"sqrt", "rsqrt"})
 _SMOOTH = frozenset("add sub rsub mul neg sum mean log1p log float view reshape squeeze unsqueeze where".split())
 _OF_MASKS = frozenset("bitwise logical_not logical_and logical_or float double to type_as bool long int".split())
 _MASK_METHODS = {"eq": ast.Eq, "ne": ast.NotEq, "gt": ast.Gt, "lt": ast.Lt, "ge": ast.GtE, "le": ast.LtE}
 _NEAR_ZERO = 1e-3
-"""Up to here a threshold keeps away from 0."""
+"""A threshold up to this number keeps a value away from 0."""
 _OVERFLOW = 10
-"""From here on a threshold is there to keep an exponential in range."""
+"""A threshold from this number on keeps an exponential in range."""
 
 
 class Late(NamedTuple):
-    """The condition at `guard` is about the operand of the operation at `operation`, and comes behind it."""
+    """The condition at `guard` tests the operand of the operation at `operation`, but comes after it."""
 
     guard: Site
     operation: Site
     is_product: bool
-    """Whether the result is multiplied by a mask: NaN at once, and not only in the gradient."""
+    """Whether a mask multiplies the result, so that the result itself is NaN, besides its gradient."""
     is_sure: bool
 
 
 class LateGuard(Rule):
-    """A condition comes behind the operation that it should protect.
+    """A condition comes after the operation that it should protect.
 
     ## What it does
-    Finds `torch.where`, `masked_fill`, `y[mask] = 0` and products with a mask, whose condition excludes the very values
-    at which an operand is infinite or NaN: `torch.where(n > 0, x / n, 0)`, `torch.log(p) * (p > 0)`,
-    `torch.where(x > 20, x, torch.log1p(torch.exp(x)))`. In preview: where nobody knows whether gradients are computed.
+    Finds `torch.where`, `masked_fill`, `y[mask] = 0` and products with a mask, where the condition excludes exactly the
+    values for which an operation is infinite or NaN. Preview: code where torchlint cannot tell whether
+    gradients are computed. Examples:
+
+    - `torch.where(n > 0, x / n, 0)`
+    - `torch.log(p) * (p > 0)`
+    - `torch.where(x > 20, x, torch.log1p(torch.exp(x)))`
 
     ## Why is this bad?
-    The operation runs for all values. `torch.where` drops the bad ones and gives them a gradient of 0; times their
-    infinite derivative that is NaN, and it reaches all weights. In a product 0 times infinity is NaN at once.
+    The operation runs for all values. `torch.where` drops the bad results and gives them a gradient of 0. Multiplied by
+    their infinite derivative, this gradient is NaN, and it reaches all weights. In a product, 0 times infinity is NaN
+    immediately.
 
     ## Example
     ```python
@@ -102,7 +107,7 @@ class LateGuard(Rule):
                     yield from self._late(change.site, masks[change.site], change.target, is_product=False)
 
     def _guards(self, value: values.Tensor) -> Iterator[tuple[values.Value, values.Value, bool]]:
-        """The pairs of a condition and what is chosen by it."""
+        """Pairs of a condition and the value that it selects."""
         if value.op == operators.WHERE and len(value.parents) == 3:
             for arm in value.parents[1:]:
                 yield value.parents[0], arm, False
@@ -124,7 +129,7 @@ class LateGuard(Rule):
                     return
 
     def _tests(self, condition: values.Value) -> Iterator[tuple[values.Value, type[ast.cmpop], float]]:
-        """The comparisons with a number that a condition is made of."""
+        """The comparisons with a number inside a condition."""
         stack = [condition]
         for _ in range(_STEPS):
             if not stack:
@@ -150,7 +155,7 @@ class LateGuard(Rule):
         return type(node.ops[0]) if isinstance(node, ast.Compare) and len(node.ops) == 1 else None
 
     def _operations(self, value: values.Value, is_product: bool) -> Iterator[tuple[values.Tensor, values.Value]]:
-        """The operations in an operand that are infinite somewhere, each with the value that decides it."""
+        """The operations in an operand that are infinite for some values, each with the value that decides it."""
         stack = [value]
         for _ in range(_STEPS):
             item = values.resolved(stack.pop()) if stack else None
@@ -173,7 +178,7 @@ class LateGuard(Rule):
         operator: type[ast.cmpop],
         bound: float,
     ) -> bool:
-        """Whether a comparison foresees values at which an operation is infinite."""
+        """Whether a comparison excludes values for which an operation is infinite."""
         if operation.op == operators.EXP:
             return operand is tested and bound >= _OVERFLOW and operator in (ast.Gt, ast.GtE, ast.Lt, ast.LtE)
         is_absolute = isinstance(tested, values.Tensor) and tested.op == operators.ABS
@@ -190,9 +195,9 @@ class LateGuard(Rule):
         then = "the product is NaN" if late.is_product else "its gradient is NaN"
         self.report(
             late.guard,
-            f"the condition comes too late: the operation runs for all values, and where it is infinite {then}",
+            f"the condition comes too late: the operation runs for all values, so {then} where it is infinite",
             related=[(late.operation, "the operation is here")],
-            help="replace the bad values of the operand before the operation, as by `torch.where(mask, x, 1.0)`",
+            help="replace the bad values of the operand before the operation, as in `torch.where(mask, x, 1.0)`",
             confidence=Confidence.HIGH if late.is_sure else Confidence.LOW,
         )
 

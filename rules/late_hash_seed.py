@@ -1,4 +1,4 @@
-"""PYTHONHASHSEED that is set too late."""
+"""Assignments to `PYTHONHASHSEED` that come too late."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ _NAME = "PYTHONHASHSEED"
 _STARTS = LazyPattern(
     r"(^|\.)(exec[lv]\w*|spawn\w*|posix_spawn\w*|fork\w*|Popen|Process|Pool|check_call|check_output|launch\w*|run_\w*)$"
 )
-"""What starts another process, which finds the variable in its environment."""
+"""Functions that start another process, which inherits the environment variable."""
 
 
 class LateSeed(NamedTuple):
-    """The variable is set at `site`, in a process that has started without it."""
+    """The code sets the variable at `site`, in a process that started without it."""
 
     site: Site
 
 
 class LateHashSeed(Rule):
-    """`PYTHONHASHSEED` is set in a program that runs already: to no effect.
+    """`PYTHONHASHSEED` has no effect after Python has started.
 
     ## What it does
-    Finds assignments to `os.environ["PYTHONHASHSEED"]`, also by `setdefault`, `update` and `os.putenv`, in functions
-    that start no other process.
+    Finds assignments to `os.environ["PYTHONHASHSEED"]` in functions that start no other process. Includes `setdefault`,
+    `update` and `os.putenv`.
 
     ## Why is this bad?
-    Python reads the variable once, when it starts. Hashes of strings, and with them the order of sets, are others in
-    each run, though the program looks seeded: results that depend on them cannot be reproduced.
+    Python reads the variable once, when it starts. The hashes of strings still differ in each run, and so does the
+    order of sets. The program looks seeded, but results that depend on this order are not reproducible.
 
     ## Example
     ```python
@@ -91,7 +91,7 @@ class LateHashSeed(Rule):
         return self.model.definitions.named(node) == "os.environ"
 
     def _starts_processes(self, node: ast.AST) -> bool:
-        """Whether the function, or the statements of the module, also start a process, or one is restored."""
+        """Whether the function or the module also starts a process or restores the old value."""
         function = self.model.definitions.function_around(node)
         if function not in self._starting:
             self._starting[function] = self._starts_any(function)
@@ -110,6 +110,6 @@ class LateHashSeed(Rule):
     def report_LateSeed(self, late: LateSeed) -> None:
         self.report(
             late.site,
-            f"`{_NAME}` is read when Python starts: set here, it leaves the hashes of this process as they are",
+            f"Python reads `{_NAME}` when it starts: setting it here does not change the hashes of this process",
             help=f"set it in the shell: `{_NAME}=0 python ...`",
         )

@@ -1,4 +1,4 @@
-"""Hooks of modules that are registered again and again, and never removed."""
+"""Hooks that are registered repeatedly and never removed."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ if TYPE_CHECKING:
 
 
 class LeakedHook(Rule):
-    """A hook is registered in every iteration, and its handle is thrown away.
+    """Every iteration registers another hook, and nothing removes it.
 
     ## What it does
-    Finds `register_forward_hook` and its kin, called on the same module in every iteration of a loop that runs a
-    model, or in every `forward`, where nobody keeps the handle that could remove the hook. It follows functions and
-    constructors that the loop calls, also in other files, and loops over all layers of the module.
+    Finds `register_forward_hook` and similar calls on the same module in every iteration of a loop that runs a
+    model, or in every `forward`, where no code stores the handle that could remove the hook. torchlint follows
+    functions and constructors that the loop calls, also in other files, and loops over all layers of the module.
 
     ## Why is this bad?
-    A module keeps its hooks until they are removed. After a thousand batches each pass calls a thousand of them:
-    every iteration is slower than the one before, whatever the hooks collect is collected a thousand times, and what
-    they hold on to stays in memory.
+    Every iteration is slower than the one before. A module keeps its hooks until they are removed, so after a
+    thousand batches each pass calls a thousand of them. Whatever they collect is collected a thousand times, and
+    whatever they reference stays in memory.
 
     ## Example
     ```python
@@ -45,8 +45,8 @@ class LeakedHook(Rule):
     ```
 
     ## What verify shows
-    `torchlint verify` counts the hooks: confirmed if three of the line or more are on one module at once; refuted
-    if each was removed before the next one came.
+    `torchlint verify` counts the hooks. Confirmed if three or more hooks from the line are on one module at the
+    same time. Refuted if each is removed before the next one is registered.
 
     ## References
     - [torch.nn.Module.register_forward_hook](https://docs.pytorch.org/docs/stable/generated/torch.nn.Module.html#torch.nn.Module.register_forward_hook)
@@ -63,14 +63,14 @@ class LeakedHook(Rule):
         return index.has_word(triggers.HOOK)
 
     def ask(self) -> Iterator[repeated_hooks.RepeatedHook]:
-        """Hooks that nobody can remove."""
+        """Hooks that no code can remove."""
         if not self.model.is_test and not self._empties_hooks():
             hooks = repeated_hooks.RepeatedHooks(self.model.program, self.model.parts)
             for trace in self.model.program.traces:
                 yield from hooks.of(trace)
 
     def _empties_hooks(self) -> bool:
-        """Whether the program gets at the hooks of a module by what PyTorch calls them: `module._forward_hooks`."""
+        """Whether the program accesses a module's hooks by PyTorch's attribute: `module._forward_hooks`."""
         return any(node.attr.endswith("_hooks") for node in self.model.program.nodes(ast.Attribute))
 
     def report_RepeatedHook(self, hook: repeated_hooks.RepeatedHook) -> None:
@@ -83,5 +83,5 @@ class LeakedHook(Rule):
             hook.site,
             f"{often} registers another hook on {name}, and nothing removes them: each pass calls all of them",
             related=[(hook.loop.site, "in this loop")] if hook.loop is not None else [],
-            help="register it once, before the loop, or keep the handle and call its `remove()`",
+            help="register it once before the loop, or store the handle and call its `remove()`",
         )

@@ -24,7 +24,7 @@ _LOGARITHMS = frozenset({"log", "log2", "log10"})
 
 
 class Probability(NamedTuple):
-    """The operand of a logarithm: its name, the operator that gives it, when it is 0, and the call to use instead."""
+    """The operand of a logarithm: its name, its activation, when it is 0, and the call to use instead."""
 
     name: str
     activation: str
@@ -47,26 +47,26 @@ _COMPLEMENT = Probability(
 
 
 class LogOfZero(NamedTuple):
-    """The logarithm at `log` is taken of the probability that is made at `source`."""
+    """The logarithm at `log` has as its operand the probability computed at `source`."""
 
     log: Site
     source: Site
     probability: Probability
     has_graph: bool
-    """Whether gradients may go through it: those of a teacher's probabilities do not."""
+    """Whether gradients may flow through it. They do not for a teacher's probabilities."""
 
 
 class LogOfSoftmax(Rule):
-    """The logarithm of a softmax or sigmoid, which may be 0.
+    """The logarithm of a softmax or sigmoid may be the logarithm of 0.
 
     ## What it does
-    Finds `log` of the result of a softmax or sigmoid, or of 1 minus a sigmoid, with nothing between that keeps it away
-    from 0: in the same function, from a module of the file, and after indexing or `gather`.
+    Finds `log` of a softmax or sigmoid, or of 1 minus a sigmoid, where nothing between keeps the operand away from 0.
+    The activation is in the same function or in a module of the file. Indexing or `gather` may come between.
 
     ## Why is this bad?
-    In float32 a probability becomes 0, or 1, long before its logarithm is out of range: the loss is infinite, and its
-    gradient NaN. One confident wrong prediction then destroys all weights. `log_softmax` and `logsigmoid` compute the
-    same from the scores, exactly.
+    In float32, a probability becomes 0 or 1 long before its logarithm is out of range. The loss is then infinite, and
+    its gradient is NaN. One confident wrong prediction turns all weights into NaN. `log_softmax` and `logsigmoid`
+    compute the same values directly from the scores, without this loss of precision.
 
     ## Example
     ```python
@@ -88,7 +88,7 @@ class LogOfSoftmax(Rule):
     ```
 
     ## Fix safety
-    Replacing the two calls by one is unsafe: results that were infinite or NaN are others.
+    Replacing the two calls by one is unsafe, because results that were infinite or NaN change.
 
     ## References
     - [torch.nn.functional.log_softmax](https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.log_softmax.html):
@@ -107,7 +107,7 @@ class LogOfSoftmax(Rule):
         return any(True for _ in index.mentions(_LOGARITHMS))
 
     def ask(self) -> Iterator[LogOfZero]:
-        """Logarithms of what may be 0; a test computes what it expects, of inputs that it knows."""
+        """Logarithms of operands that may be 0. Excludes tests, which know the inputs of the values they expect."""
         for trace in [] if self.model.is_test else self.model.program.traces:
             for event in trace.of(events.Compute):
                 if event.value.op in _LOGARITHMS and event.mode is api.GradMode.ON and not self._is_logit(event.site):
@@ -115,7 +115,7 @@ class LogOfSoftmax(Rule):
                         yield from self._of_probability(event, trace)
 
     def _is_inference(self, site: Site, trace: program.Trace) -> bool:
-        """Whether a place is in a function that generates, by its name, or that is called by such a one."""
+        """Whether a function generates, by its name or because such a function calls it."""
         around = self.model.definitions.method_around(self.model.tree.node(site))
         names = [info.name for info in (around, trace.root) if info is not None]
         return any(naming.GENERATING.search(name) or naming.INFERENCE.search(name) for name in names)
@@ -142,14 +142,14 @@ class LogOfSoftmax(Rule):
         return len(sides) == 2 and sum(_is_complement(side) for side in sides) == 1
 
     def _is_overwritten(self, given: values.Value, trace: program.Trace) -> bool:
-        """Whether something changes a value in place, perhaps away from 0: `p.data.clamp_(0.01, 0.99)`."""
+        """Whether code modifies a value in place, possibly away from 0: `p.data.clamp_(0.01, 0.99)`."""
         return any(given in lineage.storages(change.target) for change in trace.of(events.Mutate))
 
     # -- report ---------------------------------------------------------------------------------------
 
     def report_LogOfZero(self, answer: LogOfZero) -> None:
         probability = answer.probability
-        then = "the logarithm is -inf, and gradients NaN," if answer.has_graph else "the logarithm is -inf"
+        then = "the logarithm is -inf and gradients are NaN" if answer.has_graph else "the logarithm is -inf"
         self.report(
             answer.log,
             f"{probability.name} may be 0: {then} {probability.when}",
@@ -159,7 +159,7 @@ class LogOfSoftmax(Rule):
         )
 
     def _fix(self, answer: LogOfZero) -> edits.Change | None:
-        """One call for two, where one is written in the other."""
+        """The fix that replaces two nested calls by one."""
         log = self.model.tree.node(answer.log)
         written = self.written(answer.log)
         inner = _operand(log)
@@ -181,14 +181,14 @@ class LogOfSoftmax(Rule):
 
 
 def _is_of_tensor(softmax: ast.Call) -> bool:
-    """Whether a softmax is a method of what it is computed of: it is given a dimension, and no tensor."""
+    """Whether a softmax is a method of its operand, so that it gets a dimension and no tensor."""
     given = [*softmax.args, *(item.value for item in softmax.keywords)]
     numbers = (item.operand if isinstance(item, ast.UnaryOp) else item for item in given)
     return bool(given) and all(isinstance(item, ast.Constant) for item in numbers)
 
 
 def _complement(value: values.Value) -> values.Value | None:
-    """`p` of `1 - p`."""
+    """The probability `p` of `1 - p`."""
     if not isinstance(value, values.Tensor) or value.op not in _DIFFERENCES or len(value.parents) < 2:
         return None
     first, second = value.parents[:2] if value.op == operators.SUB else value.parents[1::-1]
@@ -201,7 +201,7 @@ def _is_log(node: ast.expr) -> bool:
 
 
 def _is_complement(node: ast.expr | None) -> bool:
-    """`1 - p`."""
+    """Whether an expression is `1 - p`."""
     is_difference = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub)
     return is_difference and isinstance(node, ast.BinOp) and isinstance(node.left, ast.Constant)
 

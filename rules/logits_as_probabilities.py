@@ -17,7 +17,7 @@ _PROBABILITIES = frozenset({"sigmoid", "softmax"})
 
 
 class Compared(NamedTuple):
-    """At `site` logits are compared with 0.5, or rounded; the loss at `loss` takes them for logits."""
+    """The code at `site` compares logits with 0.5 or rounds them; the loss at `loss` treats them as logits."""
 
     site: Site
     loss: Site
@@ -25,15 +25,15 @@ class Compared(NamedTuple):
 
 
 class LogitsAsProbabilities(Rule):
-    """Logits are compared with 0.5, or rounded, as if they were probabilities.
+    """Logits are compared with 0.5, or rounded, like probabilities.
 
     ## What it does
-    Finds outputs of a model that `BCEWithLogitsLoss` takes, and that are compared with 0.5 or rounded without a sigmoid
-    in between, there or in an evaluation of the same model.
+    Finds model outputs that `BCEWithLogitsLoss` receives and that the code compares with 0.5 or rounds without a
+    sigmoid. The comparison is in the same code, or in an evaluation of the same model.
 
     ## Why is this bad?
-    A logit of 0.5 is a probability of 0.62. Accuracy, recall and F1 are those of another threshold: positives are
-    missed, and rounded logits are not even 0 or 1. The loss goes down, and the metric does not follow.
+    A logit of 0.5 is a probability of 0.62. Accuracy, recall and F1 use the wrong threshold. The metrics miss
+    positives, and rounded logits are not even 0 or 1. The loss falls, but the metric does not improve accordingly.
 
     ## Example
     ```python
@@ -82,7 +82,7 @@ class LogitsAsProbabilities(Rule):
                 yield Compared(asked.site, scores[found[0]], asked.op == operators.ROUND)
 
     def _outputs(self, value: values.Value) -> Iterator[values.Value]:
-        """A value in any shape and, of the output of a module that ends in no probabilities, the module."""
+        """A value without reshaping, and the module that computed it if that module does not end in probabilities."""
         value = values.resolved(value)
         while isinstance(value, values.Tensor) and value.op in endings.SHAPES and value.parents:
             if isinstance(value, (values.ModuleOutput, values.Component)):
@@ -96,7 +96,7 @@ class LogitsAsProbabilities(Rule):
                 yield module
 
     def _asked(self, value: values.Tensor) -> values.Value | None:
-        """What is compared with 0.5, or rounded."""
+        """The values that the code compares with 0.5 or rounds."""
         if value.op == operators.ROUND and len(value.parents) == 1:
             return value.parents[0]
         if value.op not in _COMPARISONS or len(value.parents) != 2:
@@ -111,7 +111,7 @@ class LogitsAsProbabilities(Rule):
         what = "rounded" if found.rounds else "compared with 0.5"
         self.report(
             found.site,
-            f"these are logits, and they are {what} as if they were probabilities",
-            related=[(found.loss, "the loss takes them for logits here")],
-            help="compare them with 0, or take the sigmoid first",
+            f"these are logits, but they are {what} as if they were probabilities",
+            related=[(found.loss, "the loss treats them as logits here")],
+            help="compare them with 0, or apply a sigmoid first",
         )

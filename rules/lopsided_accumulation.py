@@ -1,4 +1,4 @@
-"""Accumulation of gradients whose first update comes after one micro-batch."""
+"""Gradient accumulation whose first update uses one micro-batch."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class LopsidedWindow(NamedTuple):
-    """`test` lets `step` use the gradients of `backward` in the first iteration, since `counter` counts from zero."""
+    """`test` lets `step` use the first iteration's gradients of `backward`, since `counter` starts at zero."""
 
     test: ast.If
     counter: ast.Name
@@ -27,17 +27,19 @@ class LopsidedWindow(NamedTuple):
 
 
 class LopsidedAccumulation(Rule):
-    """Accumulated gradients are used after the first micro-batch already.
+    """Gradient accumulation makes its first step after a single micro-batch.
 
     ## What it does
-    Finds loops that accumulate gradients and step under `if i % k == 0`, with a counter from zero: after the
-    `backward` of micro-batch 0 the test is true. Also finds windows that an epoch may leave open, if their gradients
-    go into the next epoch although it counts anew, or are cleared although it goes on counting.
+    Finds loops that accumulate gradients and step under `if i % k == 0` with a counter from zero: the test is
+    already true after micro-batch 0. Also finds windows that an epoch may leave open where:
+
+    - their gradients carry over into the next epoch although the counter restarts;
+    - `zero_grad` drops them although the counter continues.
 
     ## Why is this bad?
-    The first update is made of one micro-batch instead of `k`; where the loss is divided by `k`, it is `k` times too
-    small. The windows that follow end one micro-batch into the next: at the end of the epoch one to `k` micro-batches
-    are left over, and are dropped, or mixed into the first update of the next epoch.
+    The first update uses one micro-batch instead of `k`, and is `k` times too small where the loss is divided by
+    `k`. Each later window ends one micro-batch into the next. At the end of the epoch one to `k` micro-batches
+    remain. They are dropped, or mixed into the first update of the next epoch.
 
     ## Example
     ```python
@@ -66,12 +68,12 @@ class LopsidedAccumulation(Rule):
     ```
 
     ## Fix safety
-    Counting from one is unsafe: it changes when updates happen. There is no fix where the function does something else
-    by the same remainder, such as `model.no_sync()` or a clearing: both have to change together.
+    Counting from one is unsafe: it changes when updates happen. There is no fix where other code in the function
+    depends on the same remainder, such as `model.no_sync()` or a `zero_grad`, because both have to change together.
 
     ## What verify shows
-    `torchlint verify` counts backwards from step to step: confirmed if the first step has fewer than those that follow,
-    refuted if all have the same number.
+    `torchlint verify` counts the backward passes between steps. Confirmed if the first step has fewer than the
+    later ones, refuted if all have the same number.
 
     ## References
     - [Gradient accumulation](https://docs.pytorch.org/docs/stable/notes/amp_examples.html#gradient-accumulation)
@@ -99,7 +101,7 @@ class LopsidedAccumulation(Rule):
     def _lopsided(
         self, trace: program.Trace, step: events.Step, arm: tuple[object, int], test: ast.If
     ) -> Iterator[LopsidedWindow]:
-        """A step that belongs to a window, if that ends after the first iteration."""
+        """A step that belongs to a window, if the window ends after the first iteration."""
         tree = self.model.tree
         window = gradients.windows.remainder(test.test)
         around = next((item for item in tree.ancestors(test) if isinstance(item, (*LOOPS, *FUNCTIONS))), None)
@@ -121,7 +123,7 @@ class LopsidedAccumulation(Rule):
     def _accumulated(
         self, trace: program.Trace, step: events.Step, arm: tuple[object, int], loops: tuple[events.Loop, ...]
     ) -> events.Backward | None:
-        """The backward whose gradients a step takes that alone, with its clearing, stands on an arm in a loop."""
+        """The backward whose step, with its clearing, is alone in one branch of a loop."""
         optimizer = values.resolved(step.optimizer)
         passes = [item for item in trace.of(events.Backward, loops) if self.model.ownership.reaches(item, optimizer)]
         clears = [event for event in trace.of(events.Event, loops) if self.model.ownership.may_clear(event, optimizer)]
@@ -134,7 +136,7 @@ class LopsidedAccumulation(Rule):
         return next((item for item in reversed(passes) if not events.apart(item, step)), None)
 
     def _is_wide(self, window: ast.BinOp) -> bool:
-        """Whether a window may be of two micro-batches or more: by a number, or a variable that is not set to one."""
+        """Whether a window may have two or more micro-batches: by a number, or a variable that is not set to one."""
         width = window.right
         if isinstance(width, ast.Constant):
             return isinstance(width.value, int) and width.value >= 2
@@ -164,20 +166,20 @@ class LopsidedAccumulation(Rule):
         if found.clear is None:
             self.report(
                 site_of(found.test),
-                f"an epoch may end within a window: its last gradients go into the first step of `{name}` in the next",
+                f"an epoch may end within a window: its last gradients leak into the next epoch's first `{name}` step",
                 related=[(found.backward.site, "gradients are accumulated here")],
                 help="step or clear once more at the end of each epoch",
             )
         else:
             self.report(
                 found.clear.site,
-                f"each epoch clears a window that may be open: its step of `{name}` uses fewer micro-batches",
-                related=[(found.step.site, "the window goes on, and ends here")],
-                help="clear only behind the step, or begin to count anew with each epoch",
+                f"each epoch clears a window that may be open: that `{name}` step uses fewer micro-batches",
+                related=[(found.step.site, "the window continues, and ends here")],
+                help="clear only after the step, or restart the counter with each epoch",
             )
 
     def _fix(self, counter: ast.Name) -> edits.Change | None:
-        """The test moved to the end of the window, where the function does nothing else by the same remainder."""
+        """The test moved to the end of the window, where no other code depends on the same remainder."""
         tree, node = self.model.tree, self.written(site_of(counter))
         window, function = tree.parent(counter), tree.function_around(counter)
         inside = walk(function if function is not None else tree.module)
@@ -191,6 +193,6 @@ class LopsidedAccumulation(Rule):
 
 
 def _is_index_of_batch(counter: ast.Name, function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    """Whether Lightning counts the batches for a function: `training_step(self, batch, index)`."""
+    """Whether Lightning passes the batch index to a function: `training_step(self, batch, index)`."""
     names = [item.arg for item in function.args.args]
     return function.name == "training_step" and names[2:3] == [counter.id]

@@ -1,4 +1,4 @@
-"""Losses that the program and accelerate both divide by the number of micro-batches."""
+"""Losses that both the program and accelerate divide by the number of micro-batches."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ class LossDividedTwice(Rule):
     """A loss is divided by the accumulation steps, and again by `backward`.
 
     ## What it does
-    Finds `accelerator.backward(loss / n)` where the `Accelerator` is made with `gradient_accumulation_steps=n`.
+    Finds `accelerator.backward(loss / n)` where the `Accelerator` is created with `gradient_accumulation_steps=n`.
 
     ## Why is this bad?
-    `Accelerator.backward` divides the loss by that number itself. The gradients are `n` times too small: with SGD the
-    learning rate is, too; with any optimizer clipping and weight decay no longer fit.
+    The gradients are `n` times too small, because `Accelerator.backward` divides the loss by that number itself.
+    With SGD the effective learning rate is too small as well. With any optimizer, clipping and weight decay no
+    longer match the gradients.
 
     ## Example
     ```python
@@ -64,7 +65,7 @@ class LossDividedTwice(Rule):
         divided_at = found.quotient.site
         self.report(
             found.backward.site,
-            "the loss is divided by the number of micro-batches, and `backward` divides it by that number again",
+            "the loss is divided by the number of micro-batches, and `backward` divides it again",
             related=[(divided_at, "it is divided here")] if divided_at is not None else [],
             help="leave the division to `backward`",
         )

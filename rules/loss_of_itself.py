@@ -19,7 +19,7 @@ _SOFTMAX = frozenset({"softmax", "log_softmax", "log", "clamp"})
 
 
 class OfItself(NamedTuple):
-    """Both operands of the loss at `loss` come from the value `label` alone, made at `made`."""
+    """Both operands of the loss at `loss` come only from the value `label`, made at `made`."""
 
     loss: Site
     made: Site | None
@@ -30,12 +30,12 @@ class LossOfItself(Rule):
     """A loss compares a value with itself.
 
     ## What it does
-    Finds `mse_loss`, `l1_loss`, `smooth_l1_loss`, `huber_loss` and `kl_div` whose input and target are the same tensor,
-    for `kl_div` the softmax of the same scores.
+    Finds `mse_loss`, `l1_loss`, `smooth_l1_loss`, `huber_loss` and `kl_div` whose input and target are the same tensor.
+    For `kl_div`, both are softmaxes of the same scores.
 
     ## Why is this bad?
-    The loss is 0, and so is its gradient: nothing is learned from this term. The rest of the loss goes down, so that
-    nobody sees that the student never meets its teacher, or the decoder its input.
+    The loss is 0, and so is its gradient, so the model learns nothing from this term. The rest of the loss still falls.
+    The error stays hidden: the student never matches its teacher, or the decoder never matches its input.
 
     ## Example
     ```python
@@ -77,11 +77,11 @@ class LossOfItself(Rule):
                 yield OfItself(event.site, whole.site, whole.label or self._code(whole))
 
     def _is_one(self, value: values.Value) -> bool:
-        """Whether a value is one tensor, and no element of which nobody knows the key."""
+        """Whether a value is a single tensor. Excludes elements with an unknown key."""
         return isinstance(value, (values.Tensor, values.Unknown)) and not value.label.startswith("[")
 
     def _source(self, value: values.Value, is_kl: bool) -> tuple[values.Value, tuple[object, ...]]:
-        """What an operand is made of, and by which operators and numbers."""
+        """The value that an operand is computed from, with the operators and numbers applied to it."""
         steps: list[object] = []
         value = values.resolved(value)
         for _ in range(12):
@@ -97,7 +97,7 @@ class LossOfItself(Rule):
         return value, tuple(steps)
 
     def _number(self, value: values.Value) -> object:
-        """A number, as far as two of them can be compared."""
+        """A number in a form that two of them can be compared in."""
         value = values.resolved(value)
         if isinstance(value, values.Plain) and value.is_literal:
             return value.constant
@@ -111,7 +111,7 @@ class LossOfItself(Rule):
         name = f"`{found.label}`" if found.label else "one tensor"
         self.report(
             found.loss,
-            f"the loss compares {name} with itself: it is 0, and nothing is learned from it",
+            f"the loss compares {name} with itself: it is always 0, and the model learns nothing from it",
             related=[(found.made, "both operands come from here")] if found.made is not None else (),
             help="pass the other tensor as the target",
         )

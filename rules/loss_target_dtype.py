@@ -1,4 +1,4 @@
-"""Targets of losses whose elements are of a type that the loss does not take."""
+"""Loss targets with an element type that the loss does not support."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ _BINARY = ("binary_cross_entropy", "binary_cross_entropy_with_logits")
 _CLASSES = ("cross_entropy", "nll_loss")
 _INTEGERS = (b".long(", b".int(", b".bool(", b"torch.long", b"torch.int", b"torch.bool", b"randint", b"full(")
 _NO_INDICES = (b".int()", b"torch.int32", b"torch.bool", b".bool()", b"one_hot(")
-"""Other types than that of class indices."""
+"""Signs of target types that are not class indices."""
 _FULL_OF_INTEGERS = (1, 7)
-"""Since then `torch.full(size, 1)` gives integers."""
+"""The release since which `torch.full(size, 1)` returns integers."""
 _FLOATING = LazyPattern(rb"\.(?:float|double)\s*\(\)")
 _LOSS = LazyPattern(rb"(?:loss\w*|crit\w*|entropy)\s*\(")
 
 
 def _converts_in_loss(data: bytes) -> bool:
-    """Whether a line calls a loss and makes floating point numbers behind it."""
+    """Whether a line calls a loss and then converts to floating point numbers."""
     found = ((data.rfind(b"\n", 0, item.start()) + 1, item.start()) for item in _FLOATING.finditer(data))
     return any(_LOSS.search(data, start, end) for start, end in found)
 
 
 class WrongTarget(NamedTuple):
-    """The loss at `loss` does not take targets of the element type `dtype`."""
+    """The loss at `loss` does not support targets of the element type `dtype`."""
 
     loss: Site
     function: str
@@ -40,14 +40,18 @@ class WrongTarget(NamedTuple):
 
 
 class LossTargetDtype(Rule):
-    """A loss is given targets of an element type that it does not take.
+    """A loss gets targets of an element type that it does not support.
 
     ## What it does
-    Finds `binary_cross_entropy`, `binary_cross_entropy_with_logits`, `BCELoss` and `BCEWithLogitsLoss` with integers or
-    booleans as targets, `nll_loss` and `NLLLoss` with other class indices than `int64`, and `cross_entropy` and
-    `CrossEntropyLoss` with class indices of type `int32` or `bool`, with `one_hot`, which gives integers, or with
-    floating point numbers of one dimension for an input of two: where the target surely is of that type (`.long()`,
-    `.int()`, a comparison, `randint`, `argmax`).
+    Finds these losses where the target surely has an unsupported type (`.long()`, `.int()`, a comparison, `randint`,
+    `argmax`):
+
+    - `binary_cross_entropy`, `binary_cross_entropy_with_logits`, `BCELoss` and `BCEWithLogitsLoss` with integers or
+      booleans as targets
+    - `nll_loss` and `NLLLoss` with class indices of a type other than `int64`
+    - `cross_entropy` and `CrossEntropyLoss` with class indices of type `int32` or `bool`
+    - `cross_entropy` and `CrossEntropyLoss` with `one_hot`, which returns integers
+    - `cross_entropy` and `CrossEntropyLoss` with floating point targets of one dimension for an input of two
 
     ## Why is this bad?
     The loss raises: "result type Float can't be cast to the desired output type Long", "expected target dtype to be
@@ -98,7 +102,7 @@ class LossTargetDtype(Rule):
                     yield WrongTarget(event.site, function, dtype)
 
     def _wrong(self, function: str, loss: values.Tensor) -> str | None:
-        """The element type of a target that the loss does not take, whatever it is otherwise."""
+        """The element type of a target if the loss cannot accept it, whatever else is unknown about the target."""
         if function == "cross_entropy" and losses.takes_one_hot(loss):
             return "int64"
         operands = losses.operands(loss)
@@ -116,7 +120,7 @@ class LossTargetDtype(Rule):
         wanted = "class indices: `.long()`" if is_indexed else "floating point numbers: `.float()`"
         self.report(
             answer.loss,
-            f"`{answer.function}` is given targets of type `{answer.dtype}`: it raises",
+            f"`{answer.function}` gets targets of type `{answer.dtype}`: it raises",
             help=f"give it {wanted}",
         )
 

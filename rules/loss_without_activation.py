@@ -1,4 +1,4 @@
-"""Losses of probabilities that are given none."""
+"""Losses that expect probabilities but receive raw scores."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _CLASSES = {function: name for name, function in FUNCTIONS.items()}
 
 
 class WrongInput(NamedTuple):
-    """The loss at `loss` takes what is made at `source`: raw scores, or `probabilities`."""
+    """The loss at `loss` gets the value made at `source`: raw scores, or `probabilities`."""
 
     loss: Site
     source: Site
@@ -28,17 +28,17 @@ class WrongInput(NamedTuple):
 
 
 class LossWithoutActivation(Rule):
-    """A loss of probabilities or their logarithms is given raw scores.
+    """A loss that expects probabilities or their logarithms gets raw scores.
 
     ## What it does
-    Finds calls of `F.nll_loss` and `nn.NLLLoss` whose input is a softmax, a sigmoid or what a linear layer or
-    convolution gives, and of `F.binary_cross_entropy` and `nn.BCELoss` whose input is what such a layer gives: in the
-    same function, or as an output of a module of the file, on every `return` of its `forward`.
+    Finds calls of `F.nll_loss` and `nn.NLLLoss` whose input comes from a softmax, a sigmoid, a linear layer or a
+    convolution. Also finds calls of `F.binary_cross_entropy` and `nn.BCELoss` whose input comes from such a layer. The
+    source is in the same function, or every `return` of the `forward` of a module in the file has it.
 
     ## Why is this bad?
-    `nll_loss` takes logarithms of probabilities, and returns their negative: of anything else that is no loss. It falls
-    below 0 without bound, and training follows it there. `binary_cross_entropy` takes probabilities: a score below 0 or
-    above 1 raises an error.
+    `nll_loss` expects log-probabilities, and returns their negative. For any other input, the result is not a loss. It
+    falls below 0 without bound, and training follows it. `binary_cross_entropy` expects probabilities. A score below 0
+    or above 1 raises an error.
 
     ## Example
     ```python
@@ -75,8 +75,8 @@ class LossWithoutActivation(Rule):
     ```
 
     ## What verify shows
-    `torchlint verify` looks at what the loss is given: confirmed by values that no activation gives, refuted if it is
-    given nothing else.
+    `torchlint verify` observes the input of the loss. It confirms the finding if the input has values that no
+    activation produces. It refutes the finding if the input never has such values.
 
     ## References
     - [torch.nn.NLLLoss](https://docs.pytorch.org/docs/stable/generated/torch.nn.NLLLoss.html):
@@ -92,7 +92,7 @@ class LossWithoutActivation(Rule):
 
     @classmethod
     def concerns(cls, index: FileIndex) -> bool:
-        """Whether the file calls such a loss, and something that gives scores or probabilities."""
+        """Whether the file calls such a loss and a source of scores or probabilities."""
         words = (b"oftmax", b"igmoid", b"Linear", b"Conv", b"linear", b"conv")
         return any(True for _ in index.mentions(cls.calls)) and index.has_word(words)
 
@@ -113,12 +113,12 @@ class LossWithoutActivation(Rule):
         is_nll = wrong.function == "nll_loss"
         wanted = "log-probabilities" if is_nll else "probabilities"
         given = "probabilities" if wrong.probabilities else "raw scores"
-        then = "it falls below 0 without bound" if is_nll else "scores outside of 0 and 1 raise an error"
+        then = "it falls below 0 without bound" if is_nll else "scores below 0 or above 1 raise an error"
         other = "cross_entropy" if is_nll else "binary_cross_entropy_with_logits"
         instead = f"use `{other}`, or `{_CLASSES[other]}`"
         self.report(
             wrong.loss,
-            f"`{wrong.function}` takes {wanted}, but is given {given}: {then}",
+            f"`{wrong.function}` expects {wanted}, but gets {given}: {then}",
             related=[(wrong.source, f"the {given} are made here")],
-            help="take the logarithm by `log_softmax`" if wrong.probabilities else instead,
+            help="apply `log_softmax`" if wrong.probabilities else instead,
         )

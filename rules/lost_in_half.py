@@ -1,4 +1,4 @@
-"""Numbers that half precision cannot hold, under `torch.autocast`."""
+"""Numbers that half precision cannot represent under `torch.autocast`."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _HALF = "float16"
 _LOGARITHMS = frozenset({operators.LOG, operators.LOG1P})
 _SMALLEST = {_HALF: 2.0**-25, "bfloat16": 0.0}
 _BELOW_ONE = {_HALF: 2.0**-12, "bfloat16": 2.0**-9}
-"""`1 - x` is 1 for a smaller number."""
+"""The bound below which `1 - x` rounds to 1."""
 _FILLS = frozenset({operators.MASKED_FILL, operators.MASKED_FILL_})
 
 
 class Lost(NamedTuple):
-    """The number at `site` gets lost in the type `dtype`, in one of three ways."""
+    """The number at `site` gets lost in the type `dtype`, in one of several ways."""
 
     site: Site
     how: str
@@ -30,15 +30,20 @@ class Lost(NamedTuple):
 
 
 class LostInHalf(Rule):
-    """Under `autocast` half precision cannot hold a number that is written there.
+    """Half precision cannot represent a number in code under `autocast`.
 
     ## What it does
-    Finds, in code that runs in `torch.autocast`, scores that are filled with a number such as -1e9, small numbers such
-    as 1e-8 that are added to a sigmoid, bounds such as `1 - 1e-6`, and `binary_cross_entropy`, which raises there.
+    Finds, in code that runs in `torch.autocast`:
+
+    - scores that are filled with a number such as -1e9
+    - small numbers such as 1e-8 that are added to a sigmoid
+    - bounds such as `1 - 1e-6`
+    - `binary_cross_entropy`, which raises there
 
     ## Why is this bad?
-    float16 ends at 65504: `masked_fill(mask, -1e9)` raises. It has no number between 0 and 6e-8, and neither type has
-    one between 0.9995 and 1: what should protect a logarithm is gone, and the loss or its gradient is infinite.
+    The largest float16 number is 65504, so `masked_fill(mask, -1e9)` raises. float16 has no number between 0 and 6e-8.
+    Neither float16 nor bfloat16 has one between 0.9995 and 1. The number that should protect a logarithm is lost, and
+    the loss or its gradient is infinite.
 
     ## Example
     ```python
@@ -100,7 +105,7 @@ class LostInHalf(Rule):
         return None
 
     def _unprotected(self, operand: values.Value, op: str, dtype: str) -> Lost | None:
-        """A small number in the operand of a logarithm or the denominator of a quotient that is 0 in half precision."""
+        """A small number in a logarithm's operand or a quotient's denominator that is 0 in half precision."""
         operand = values.resolved(operand)
         if not isinstance(operand, values.Tensor) or operand.site is None or not operand.parents:
             return None
@@ -134,12 +139,12 @@ class LostInHalf(Rule):
     def report_Lost(self, found: Lost) -> None:
         messages = {
             "raises": "`binary_cross_entropy` raises under autocast",
-            "large": f"{found.number:g} is beyond {found.dtype}, in which these scores are: the call raises",
-            "small": f"{found.number:g} is 0 in {found.dtype}: it protects nothing under autocast",
-            "below one": f"{found.number:g} is 1 in {found.dtype}: the bound protects nothing under autocast",
+            "large": f"{found.number:g} is out of range for these {found.dtype} scores: the call raises",
+            "small": f"{found.number:g} is 0 in {found.dtype}, so it has no effect under autocast",
+            "below one": f"{found.number:g} is 1 in {found.dtype}, so the bound has no effect under autocast",
         }
         advice = {
-            "raises": "leave the sigmoid out and use `binary_cross_entropy_with_logits`",
+            "raises": "remove the sigmoid and use `binary_cross_entropy_with_logits`",
             "large": 'use `float("-inf")`, or `torch.finfo(scores.dtype).min`',
         }
         self.report(found.site, messages[found.how], help=advice.get(found.how, "compute this part in `.float()`"))

@@ -1,4 +1,4 @@
-"""Masks and weights that come behind the reduction of a loss, where they have no effect."""
+"""Masks and weights that are applied after the reduction of a loss, where they have no effect."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ _REDUCTIONS = frozenset({operators.SUM, operators.MEAN})
 
 
 class TooLate(NamedTuple):
-    """The single number that `reduction` makes is multiplied at `product` by a mask or by weights."""
+    """A mask or weights multiply at `product` the single number that `reduction` computes."""
 
     product: Site
     reduction: Site
     label: str
     cancels: bool
-    """Whether it is divided by the sum of the same mask, too."""
+    """Whether the result is also divided by the sum of the same mask."""
 
 
 class MaskAfterReduction(Rule):
-    """A loss is a single number already where a mask or weights are applied.
+    """A mask or weights apply to a loss that is already a single number.
 
     ## What it does
-    Finds losses and sums over all elements that are multiplied by a mask, or by one weight for each sample, and then
-    summed or averaged: `(F.mse_loss(q, target) * weights).mean()`. In preview: where only its name says that a factor
-    holds one number for each sample.
+    Finds losses and sums over all elements that are multiplied by a mask, or by one weight per sample, and then summed
+    or averaged. Example: `(F.mse_loss(q, target) * weights).mean()`. Preview: only the name of the factor suggests one
+    number per sample.
 
     ## Why is this bad?
-    The loss has been averaged before. Each sample gets the same average: `(loss * mask).sum() / mask.sum()` is `loss`,
-    padding included, and importance weights scale the whole batch by their mean. A sum over the batch that is
-    multiplied by a mask counts once for each position, and grows with the batch.
+    The loss is already averaged, so each sample gets the same value. `(loss * mask).sum() / mask.sum()` equals `loss`,
+    including the padding. Importance weights scale the whole batch by their mean. A sum over the batch times a mask
+    counts once for each position, so it grows with the batch.
 
     ## Example
     ```python
@@ -114,12 +114,12 @@ class MaskAfterReduction(Rule):
                 stack.extend(item.parents)
 
     def _is_summed(self, factor: values.Value) -> bool:
-        """Whether the sum or mean over all elements of a factor is taken: it holds several."""
+        """Whether the code takes the sum or mean of all elements of a factor, so the factor has several elements."""
         users = [user for user in self.model.domain.users(factor) if user.op in _REDUCTIONS]
         return any(user.parents and values.resolved(user.parents[0]) is factor for user in users)
 
     def _is_of_batch(self, factor: values.Value) -> bool:
-        """Whether a factor comes with the samples: a part of a batch, also as a new tensor."""
+        """Whether a factor is part of a batch, directly or as a new tensor."""
         made = masks.adapted(factor)
         copied = self.model.program.observations.copied.get(made, ())
         return any(isinstance(values.resolved(item), values.Element) for item in (made, *copied))
@@ -132,8 +132,8 @@ class MaskAfterReduction(Rule):
         name = f"`{found.label}`" if found.label and len(found.label) < 40 else "the factor"
         self.report(
             found.product,
-            f"{name} comes too late: the loss is a single number already, the same for all elements",
-            related=[(found.reduction, "it becomes a single number here")],
-            help='reduce it afterwards: `reduction="none"`, or `sum` over a dimension',
+            f"{name} comes too late: the loss is already a single number for all elements",
+            related=[(found.reduction, "this reduces it to a single number")],
+            help='reduce the loss after this product: use `reduction="none"`, or `sum` over a dimension',
             confidence=Confidence.HIGH if found.cancels else Confidence.LOW,
         )

@@ -1,4 +1,4 @@
-"""Masks that scores are multiplied by before a softmax, which leaves padding its weight."""
+"""Masks that multiply scores before a softmax, so that padding keeps its weight."""
 
 from __future__ import annotations
 
@@ -15,30 +15,31 @@ from torchlint.pytorch import operators
 from torchlint.syntax.python_ast import Site
 
 _MASKING = frozenset({operators.MUL, operators.MASKED_FILL, operators.MASKED_FILL_, operators.WHERE, operators.DIV})
-"""Operators that may set weights to 0 behind the softmax, or scale them again."""
+"""Operators after the softmax that may set weights to 0 or rescale them."""
 _RANDOM = LazyPattern(r"rand|bernoulli|drop")
 _CARRYING = frozenset("softmax view reshape squeeze unsqueeze float to contiguous dropout clone".split())
 
 
 class MultipliedMask(NamedTuple):
-    """The scores of the softmax at `softmax` are multiplied by a mask at `product`."""
+    """A mask multiplies the scores of the softmax at `softmax` at `product`."""
 
     softmax: Site
     product: Site
     is_padding: bool
-    """Whether the mask surely tells padding: places against lengths, or elements against a number."""
+    """Whether the mask surely marks padding, as positions against lengths or elements against a number."""
 
 
 class MaskBeforeSoftmax(Rule):
     """A score that is multiplied by 0 before a softmax keeps its weight.
 
     ## What it does
-    Finds `softmax(scores * mask)` where the mask holds 0 and 1: comparisons of places with lengths, and of elements
-    with a number by `!=`. Other comparisons are a preview. A mask that is applied again to the weights is none.
+    Finds `softmax(scores * mask)` where the mask holds 0 and 1 and compares positions with lengths, or elements with a
+    number by `!=`. Not reported where the code applies the mask again to the weights. Preview: other comparisons.
 
     ## Why is this bad?
-    The softmax takes `exp(0)`, which is 1, for each position that the mask sets to 0. Padding gets weight, often more
-    than what is real. The weights of a row depend on the longest row of its batch, and the model learns from padding.
+    The softmax computes `exp(0)`, which is 1, for each position that the mask sets to 0. Padding gets weight, often
+    more than real tokens. The weights of a row depend on the longest row of its batch, and the model learns from
+    padding.
 
     ## Example
     ```python
@@ -93,7 +94,7 @@ class MaskBeforeSoftmax(Rule):
                 yield MultipliedMask(site, product.site, is_padding)
 
     def _is_of(self, mask: values.Value, scores: values.Value) -> bool:
-        """Whether a mask compares the scores themselves, as a gate does, or is drawn at random."""
+        """Whether a mask compares the scores themselves, as a gate does, or is random."""
         stack, seen = [mask], set[values.Value]()
         while stack and len(seen) < 32:
             item = values.resolved(stack.pop())
@@ -106,7 +107,7 @@ class MaskBeforeSoftmax(Rule):
         return False
 
     def _is_masked_again(self, softmax: values.Tensor) -> bool:
-        """Whether weights are multiplied, filled or divided behind the softmax by what may be the mask."""
+        """Whether code after the softmax multiplies, fills or divides the weights by a possible mask."""
         stack = [softmax]
         for _ in range(8):
             users = [user for value in stack for user in self.model.domain.users(value)]
@@ -116,12 +117,12 @@ class MaskBeforeSoftmax(Rule):
         return False
 
     def _has_mask(self, user: values.Tensor, weights: list[values.Tensor]) -> bool:
-        """Whether the other operand may be a mask: everything but what a model computes."""
+        """Whether the other operand may be a mask. Excludes values that a model computes."""
         others = [masks.adapted(item) for item in user.parents if values.resolved(item) not in weights]
         return any(self.model.tracking.tracked(item) is not values.Answer.YES for item in others)
 
     def _is_whole_row(self, mask: values.Value, softmax: values.Tensor) -> bool:
-        """Whether a mask has one element for all that the softmax goes over: `mask.unsqueeze(-1)` and `dim=-1`."""
+        """Whether a mask has one element for the whole softmax dimension: `mask.unsqueeze(-1)` and `dim=-1`."""
         known = self.model.program.observations.calls.get(softmax)
         given = known[1].get(0 if known[2] is not None else 1, "dim") if known is not None else None
         dimension = values.resolved(given) if given is not None else None
@@ -148,7 +149,7 @@ class MaskBeforeSoftmax(Rule):
     def report_MultipliedMask(self, found: MultipliedMask) -> None:
         self.report(
             found.softmax,
-            "a score that the mask sets to 0 keeps weight: the softmax takes `exp(0)`, which is 1, for padding",
+            "a score that the mask sets to 0 keeps weight: the softmax computes `exp(0)`, which is 1, for padding",
             related=[(found.product, "the mask is applied here")],
             help='set masked scores to minus infinity: `scores.masked_fill(~mask, float("-inf"))`',
             confidence=Confidence.HIGH if found.is_padding else Confidence.LOW,

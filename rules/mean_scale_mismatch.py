@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class WrongCount(NamedTuple):
-    """At `division` a sum of losses, one a batch or (`by_samples`) one a sample, is divided by the other count."""
+    """The code at `division` divides a sum of losses, per batch or (`by_samples`) per sample, by the other count."""
 
     division: python_ast.Site
     divisor: python_ast.Site
@@ -33,24 +33,28 @@ class WrongCount(NamedTuple):
     by_samples: bool
     fixable: bool
     of_matches: bool
-    """Whether right predictions are counted, and no losses added."""
+    """Whether the sum counts correct predictions instead of adding losses."""
     is_batched: bool
     """Whether the batches are known to hold more than one sample."""
 
 
 class MeanScaleMismatch(Rule):
-    """A sum of losses is divided by the wrong count: batches for samples.
+    """A sum of losses is divided by the wrong count: batches or samples.
 
     ## What it does
-    Finds sums over the batches of a loader that are divided by the wrong number: mean losses by the length of the
-    dataset, or mean losses times the batch size by the number of batches. The losses are those of PyTorch, averaged
-    over the batch. Sums of right predictions and of accuracies count, too. A sum is a variable, an attribute or a slot.
+    Finds sums over the batches of a loader that are divided by the wrong number:
+
+    - sums of mean losses, divided by the length of the dataset
+    - sums of mean losses times the batch size, divided by the number of batches
+
+    The losses are PyTorch losses averaged over the batch. Sums of correct predictions and of accuracies count too. A
+    sum is a variable, an attribute or a slot. By default, torchlint reports mean losses that are divided by the number
+    of samples, where the file shows a loader with a batch size. Preview: all other forms.
 
     ## Why is this bad?
-    The loss that is reported is off by the batch size. It changes with the batch size though the model does not, cannot
-    be compared with that of other code or of the other split, and wrong thresholds stop the training. Mean losses that
-    are divided by the number of samples are found by default where the file shows a loader with a batch size. All other
-    forms are a preview.
+    The reported loss is wrong by a factor of the batch size. It changes with the batch size even when the model does
+    not. It is not comparable with other code or with the other split, and thresholds stop the training at the wrong
+    time.
 
     ## Example
     ```python
@@ -75,9 +79,9 @@ class MeanScaleMismatch(Rule):
     ```
 
     ## Fix safety
-    Dividing by the other count is unsafe: the number that is reported is another one, and not exact where the last
-    batch is smaller or a sampler leaves samples out. There is no fix where the loop may skip a batch or end early: then
-    what has to be counted is what was added.
+    Dividing by the other count is unsafe, because the reported number changes. The new number is not exact where the
+    last batch is smaller or a sampler omits samples. torchlint offers no fix where the loop may skip a batch or end
+    early. There the code must count the losses that it added.
 
     ## References
     - [torch.nn.CrossEntropyLoss](https://docs.pytorch.org/docs/stable/generated/torch.nn.CrossEntropyLoss.html):
@@ -100,7 +104,7 @@ class MeanScaleMismatch(Rule):
 
     @classmethod
     def concerns(cls, index: FileIndex) -> bool:
-        """Whether something may be divided by a length that is written there, or kept in a dictionary."""
+        """Whether code may divide by a length that it states or stores in a dictionary."""
         return bool(re.search(rb"/=?\s*\(?\s*len\s*\(|[=:]\s*len\s*\([^\n]*(loader|dataset|dl|data)", index.code))
 
     def ask(self) -> Iterator[WrongCount]:
@@ -109,7 +113,7 @@ class MeanScaleMismatch(Rule):
                 yield from self._divisions(addition)
 
     def _divisions(self, addition: ast.AugAssign) -> Iterator[WrongCount]:
-        """Where the total of an addition in a loop is divided behind that loop by the wrong length."""
+        """The divisions after a loop of the total from an addition in that loop by the wrong length."""
         scope = self._scope(addition)
         loop, total = self.model.tree.parent(addition), written_sums.name_of(addition.target)
         while isinstance(loop, ast.With):
@@ -142,7 +146,7 @@ class MeanScaleMismatch(Rule):
                     )
 
     def _loader(self, loop: ast.For) -> str:
-        """What a loop goes over, as it is written, also through a name: `batches = tqdm(loader)`."""
+        """The iterable of a loop as the code spells it, also through a name: `batches = tqdm(loader)`."""
         node = loop.iter
         value = names.only_value(node, self.model.definitions) if isinstance(node, ast.Name) else None
         through = written_sums.iterated(value) if isinstance(value, ast.Call) else ""
@@ -150,7 +154,7 @@ class MeanScaleMismatch(Rule):
 
     @cached_property
     def _divisions_of(self) -> dict[tuple[ast.AST, str], list[ast.BinOp | ast.AugAssign]]:
-        """The divisions of each name in each function, and on the level of the module."""
+        """The divisions of each name in each function and at module level."""
         found: dict[tuple[ast.AST, str], list[ast.BinOp | ast.AugAssign]] = defaultdict(list)
         for node in self.model.tree.of_type(ast.BinOp, ast.AugAssign):
             if isinstance(node.op, ast.Div):
@@ -159,7 +163,7 @@ class MeanScaleMismatch(Rule):
 
     @cached_property
     def _stores_of(self) -> dict[tuple[ast.AST, str], list[ast.expr]]:
-        """Where each name or slot is bound or deleted in each function, and on the level of the module."""
+        """The places where each name or slot is bound or deleted, in each function and at module level."""
         found: dict[tuple[ast.AST, str], list[ast.expr]] = defaultdict(list)
         for node in self.model.tree.of_type(ast.Name, ast.Attribute, ast.Subscript):
             if not isinstance(node.ctx, ast.Load):
@@ -171,7 +175,7 @@ class MeanScaleMismatch(Rule):
         return function.node if function is not None else self.model.tree.module
 
     def _is_sum(self, total: str, addition: ast.AugAssign, loop: ast.For, scope: ast.AST) -> bool:
-        """Whether nothing changes a name but the addition, a 0 before the loop, and divisions."""
+        """Whether only the addition, a 0 before the loop, and divisions change a name."""
         for node in self._stores_of.get((scope, total), []):
             statement = self.model.tree.statement(node)
             if statement is addition or written_sums.divides(statement, total):
@@ -191,7 +195,7 @@ class MeanScaleMismatch(Rule):
         return isinstance(value, ast.Call) and python_ast.called_name(value) in ("zeros", "tensor", "float")
 
     def _samples(self, added: ast.expr, loop: ast.For) -> bool | None:
-        """Whether what is added are mean losses of batches (False), or those times the batch size (True); or None."""
+        """Whether the summands are mean losses of batches (False) or those times the batch size (True), or None."""
         if (right := written_sums.matches(added)) is not None:
             return right
         factors = (
@@ -204,7 +208,7 @@ class MeanScaleMismatch(Rule):
         return bool(sizes)
 
     def _is_mean_loss(self, node: ast.expr, loop: ast.For) -> bool:
-        """Whether an expression is a loss, averaged over the batch: a call, or a name for the results of such calls."""
+        """Whether an expression is a mean loss over the batch: a call, or a name bound to results of such calls."""
         if isinstance(node, ast.Call):
             made = self._made_at.get(python_ast.site_of(node), [])
             return bool(made) and all(losses.is_mean(value, self.model.tree) for value in made)
@@ -226,7 +230,7 @@ class MeanScaleMismatch(Rule):
 
     @cached_property
     def _made_at(self) -> dict[python_ast.Site, list[values.Value]]:
-        """What calls give, in all interpretations of them."""
+        """The results of calls, in all interpretations of them."""
         found: dict[python_ast.Site, list[values.Value]] = defaultdict(list)
         for trace in self.model.program.traces:
             for event in trace.of_kinds(events.Compute, events.Call):
@@ -235,12 +239,12 @@ class MeanScaleMismatch(Rule):
         return found
 
     def _is_scaled(self, division: ast.BinOp | ast.AugAssign) -> bool:
-        """Whether a quotient is multiplied or divided again at once."""
+        """Whether the code directly multiplies or divides a quotient again."""
         around = self.model.tree.parent(division)
         return isinstance(around, ast.BinOp) and isinstance(around.op, (ast.Mult, ast.Div))
 
     def _loaders(self, loop: ast.For) -> list[values.Value]:
-        """The loaders that a loop is known to go over."""
+        """The loaders that a loop is known to iterate over."""
         site = python_ast.site_of(loop)
         over = [item.over for trace in self.model.program.traces for item in _loops(trace.items) if item.site == site]
         known = [values.resolved(item) for item in over if item is not None]
@@ -251,11 +255,11 @@ class MeanScaleMismatch(Rule):
         return any(size is None or (isinstance(size, values.Plain) and size.constant in (1, None)) for size in sizes)
 
     def _is_batched(self, loop: ast.For) -> bool:
-        """Whether batches are known to hold more than one sample; `_has_batches_of_one` has asked known loaders."""
+        """Whether batches are known to hold more than one sample. `_has_batches_of_one` has checked known loaders."""
         return bool(self._loaders(loop)) or written_lengths.is_batched(loop.iter, self.model.definitions)
 
     def _is_whole(self, loop: ast.For) -> bool:
-        """Whether a loop goes over a loader, and neither the loader nor the loop is known to leave samples out."""
+        """Whether a loop iterates over a loader and, as far as torchlint knows, covers all samples."""
         if any(isinstance(node, python_ast.LEAVING) for node in python_ast.walk(loop)):
             return False
         loaders = self._loaders(loop)
@@ -268,12 +272,12 @@ class MeanScaleMismatch(Rule):
         count, size = ("the number of batches", "large") if wrong.by_samples else ("the number of samples", "small")
         summed = "losses times the batch size" if wrong.by_samples else "mean losses of batches"
         if wrong.of_matches:
-            summed = "right predictions" if wrong.by_samples else "accuracies of batches"
+            summed = "correct predictions" if wrong.by_samples else "accuracies of batches"
         is_sure = wrong.is_batched and not wrong.by_samples and not wrong.of_matches
         right = f"len({wrong.loader}.dataset)" if wrong.by_samples else f"len({wrong.loader})"
         self.report(
             self._place(wrong.division),
-            f"`{wrong.total}` sums {summed}, and is divided by {count}: too {size} by the batch size",
+            f"`{wrong.total}` sums {summed}, but is divided by {count}: too {size} by a factor of the batch size",
             related=[(wrong.addition, "they are added here")],
             help=f"divide by `{right}`",
             confidence=Confidence.HIGH if is_sure else Confidence.LOW,
@@ -281,7 +285,7 @@ class MeanScaleMismatch(Rule):
         )
 
     def _place(self, site: python_ast.Site) -> python_ast.Site:
-        """A site, or that of its statement: in strings older Pythons do not know where a node is."""
+        """A site, or the site of its statement, because older Pythons do not locate nodes inside strings."""
         node = self.model.tree.node(site)
         in_string = any(isinstance(item, ast.JoinedStr) for item in self.model.tree.ancestors(node))
         return python_ast.site_of(self.model.tree.statement(node)) if in_string else site

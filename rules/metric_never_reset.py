@@ -1,4 +1,4 @@
-"""Metrics and meters that go on from epoch to epoch."""
+"""Metrics and meters that accumulate from epoch to epoch."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _HOOKS = frozenset(
 
 
 class NeverReset(NamedTuple):
-    """The metric `name`, made at `made`, is read at `site` in each epoch, and nothing resets it."""
+    """The metric `name`, made at `made`, is read at `site` in each epoch and never reset."""
 
     site: Site
     made: Site
@@ -29,15 +29,15 @@ class NeverReset(NamedTuple):
 
 
 class MetricNeverReset(Rule):
-    """A metric is read in each epoch and never reset.
+    """A metric is read in each epoch but never reset.
 
     ## What it does
-    Finds metrics of torchmetrics that `compute()` reads in each epoch, by a loop or a hook of Lightning, and that
-    nothing resets. Lightning resets a metric only if the metric itself is logged, and not the result of `compute()`.
+    Finds torchmetrics metrics that a loop or a Lightning hook reads with `compute()` in each epoch, and that nothing
+    resets. Lightning resets a metric only if the program logs the metric itself, not the result of `compute()`.
 
     ## Why is this bad?
-    A metric adds up what it is updated with until `reset()`. From the second epoch on its value is that of all epochs
-    together, of weights that are long gone: it follows the model slowly, and the best epoch is another one.
+    A metric accumulates all updates until `reset()`. From the second epoch on, its value covers all epochs, including
+    predictions of old weights. It follows the model slowly, and the best epoch appears to be another one.
 
     ## Example
     ```python
@@ -86,7 +86,7 @@ class MetricNeverReset(Rule):
                 yield from self._of_hook(read, name)
 
     def _epochs(self, read: ast.Attribute, name: str) -> ast.For | None:
-        """The loop around a value that holds a loop in which the metric is updated."""
+        """The loop around a value that contains a loop in which the metric is updated."""
         for item in self.model.tree.ancestors(read):
             if isinstance(item, python_ast.FUNCTIONS):
                 return None
@@ -96,7 +96,7 @@ class MetricNeverReset(Rule):
         return None
 
     def _of_loop(self, read: ast.Attribute, name: str, loop: ast.For) -> Iterator[NeverReset]:
-        """A metric that is made once before a loop over epochs."""
+        """A metric that is created once before a loop over epochs."""
         scope = self.model.tree.function_around(read) or self.model.tree.module
         stores = _stores(scope, name)
         made = written.assigned(stores[0], self.model.definitions) if len(stores) == 1 else None
@@ -126,7 +126,7 @@ class MetricNeverReset(Rule):
         return any(isinstance(item, str) and item.endswith("LightningModule") for item in info.ancestors())
 
     def _is_metric(self, made: ast.expr) -> bool:
-        """Whether an expression makes a metric."""
+        """Whether an expression creates a metric."""
         while isinstance(made, ast.Call) and isinstance(made.func, ast.Attribute) and made.func.attr == "to":
             made = made.func.value
         qualified = names.imported(made.func, self.model.definitions) if isinstance(made, ast.Call) else ""
@@ -135,14 +135,14 @@ class MetricNeverReset(Rule):
     def report_NeverReset(self, found: NeverReset) -> None:
         self.report(
             found.site,
-            f"nothing resets `{found.name}`: from the second epoch on this is the value of all epochs together",
-            related=[(found.made, "it is made once, here")],
+            f"nothing resets `{found.name}`: from the second epoch on, this value covers all epochs",
+            related=[(found.made, "it is created only once, here")],
             help=f"call `{found.name}.reset()` at the end of each epoch",
         )
 
 
 def _stores(scope: ast.AST, name: str) -> list[ast.Name]:
-    """Where a variable is set."""
+    """The assignments to a variable."""
     nodes = (node for node in python_ast.walk(scope) if isinstance(node, ast.Name) and node.id == name)
     return [node for node in nodes if not isinstance(node.ctx, ast.Load)]
 
@@ -154,7 +154,7 @@ def _is_updated(name: str, loop: ast.AST) -> bool:
 
 
 def _is_handled(name: str, scope: ast.AST) -> bool:
-    """Whether something may reset a metric: by its method, or because a call is given the metric itself."""
+    """Whether code may reset a metric, by its method or in a call that gets the metric itself."""
     for node in ast.walk(scope):
         if isinstance(node, ast.Attribute) and node.attr.startswith("reset") and python_ast.dotted(node.value) == name:
             return True
@@ -164,5 +164,5 @@ def _is_handled(name: str, scope: ast.AST) -> bool:
 
 
 def _counts(loop: ast.For) -> bool:
-    """Whether a loop counts, as one over epochs does."""
+    """Whether a loop counts, as a loop over epochs does."""
     return isinstance(loop.iter, ast.Call) and python_ast.called_name(loop.iter) in ("range", "trange")

@@ -1,4 +1,4 @@
-"""Settings of optimizers and schedules that stand in the place of another."""
+"""Settings of optimizers and schedules passed to the wrong parameter."""
 
 from __future__ import annotations
 
@@ -13,32 +13,34 @@ from torchlint.syntax import python_ast
 
 _NUMBERS = frozenset({"int", "float"})
 _WITH_LINEAR_STAGES = frozenset({"LinearLR", "PolynomialLR"})
-"""Schedules of a warm-up, or of a stage as long as one."""
+"""Schedules of a warm-up, or of a stage of similar length."""
 
 
 class Misplaced(NamedTuple):
-    """The parameter `parameter` of the call at `site` gets `written`, which is something else by its name."""
+    """The parameter `parameter` of the call at `site` receives `written`, whose name means something else."""
 
     site: python_ast.Site
     parameter: str
     written: str
     role: Role | None
-    """What it is; None: a share, where a number of steps belongs."""
+    """The meaning of the argument; None: a fraction, where a number of steps is needed."""
     is_sure: bool
 
 
 class MisplacedSetting(Rule):
-    """An optimizer or schedule gets a setting in the place of another.
+    """An optimizer or schedule receives a setting that belongs elsewhere.
 
     ## What it does
-    Compares the parameters of PyTorch's optimizers and schedules, and of the schedules of transformers, with the names
-    of the variables, attributes and options that they get: `StepLR(optimizer, step_size=args.lr)`,
-    `SGD(params, lr, weight_decay)`, whose third parameter is the momentum. It knows names of learning rates, weight
-    decays, momenta, factors, milestones, warm-ups and lengths. With low confidence: a cosine as long as the warm-up.
+    Compares the parameters of PyTorch's optimizers and schedules, and of transformers schedules, with the names of
+    the arguments: `StepLR(optimizer, step_size=args.lr)`, or `SGD(params, lr, weight_decay)`, whose third parameter
+    is the momentum. torchlint knows names of learning rates, weight decays, momenta, factors, milestones, warm-ups
+    and lengths.
+
+    With low confidence: a cosine schedule as long as the warm-up.
 
     ## Why is this bad?
-    Most of these settings are plain numbers, so nothing raises. The schedule decays in each step or never, or the
-    weight decay becomes a momentum: the model trains, but not as the configuration says.
+    The model trains, but not as the configuration says. Most of these settings are plain numbers, so nothing
+    raises. The schedule decays in every step or never, or the weight decay becomes a momentum.
 
     ## Example
     ```python
@@ -67,7 +69,7 @@ class MisplacedSetting(Rule):
     triggers = ((b"optim", b"schedule_with_warmup"),)
 
     def ask(self) -> Iterator[Misplaced]:
-        """One answer for each call."""
+        """One finding for each call."""
         for call in self.model.tree.of_type(ast.Call) if not self.model.is_test else ():
             order = ORDERS.get(self.model.definitions.named(call.func))
             if order is not None:
@@ -83,13 +85,13 @@ class MisplacedSetting(Rule):
                 yield Misplaced(python_ast.site_of(value), parameter, ast.unparse(value), role, is_sure)
 
     def _given(self, call: ast.Call, order: tuple[str, ...]) -> Iterator[tuple[str, ast.expr]]:
-        """The arguments whose parameters have one meaning."""
+        """The arguments whose parameters have a single meaning."""
         placed = [] if any(isinstance(item, ast.Starred) for item in call.args) else call.args
         pairs = [*zip(order, placed, strict=False), *((item.arg or "", item.value) for item in call.keywords)]
         yield from ((parameter, value) for parameter, value in pairs if parameter in ROLES)
 
     def _role(self, node: ast.expr) -> Role | None:
-        """The meaning of a variable, an attribute or an entry of a configuration, by its name."""
+        """The meaning of a variable, an attribute or a configuration entry, by its name."""
         while isinstance(node, ast.Call) and python_ast.dotted(node.func) in _NUMBERS and len(node.args) == 1:
             node = node.args[0]
         if isinstance(node, ast.Subscript):
@@ -104,14 +106,14 @@ class MisplacedSetting(Rule):
         what = found.role.value if found.role is not None else "less than one step"
         self.report(
             found.site,
-            f"`{found.parameter}` gets `{found.written}`, {what}",
-            help=f"give `{found.parameter}` its own setting, by keyword",
+            f"`{found.parameter}` receives `{found.written}`, {what}",
+            help=f"pass the right setting as the keyword `{found.parameter}`",
             confidence=Confidence.HIGH if found.is_sure else Confidence.LOW,
         )
 
 
 def _is_stage(name: str, role: Role, wanted: Role) -> bool:
-    """Whether a schedule may last as long as a warm-up, or warm up for as long as training takes."""
+    """Whether a schedule may last as long as a warm-up, or warm up for the whole training."""
     if {role, wanted} != {Role.WARM_UP, Role.LENGTH}:
         return False
     return name.rpartition(".")[2] in _WITH_LINEAR_STAGES or wanted is Role.WARM_UP

@@ -1,4 +1,4 @@
-"""Recurrent and attention layers that go over the samples of a batch as if these were time steps."""
+"""Recurrent and attention layers that treat the samples of a batch as time steps."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class BatchAsTime(NamedTuple):
-    """The layer that is made at `layer` takes, at `call`, the batches of `loader` for sequences."""
+    """The layer made at `layer` treats the batches of `loader` as sequences at `call`."""
 
     call: Site
     layer: Site | None
@@ -20,16 +20,16 @@ class BatchAsTime(NamedTuple):
 
 
 class MissingBatchFirst(Rule):
-    """A recurrent or attention layer takes the samples of a batch for time steps.
+    """A recurrent or attention layer treats the samples of a batch as time steps.
 
     ## What it does
     Finds `LSTM`, `GRU`, `RNN`, `TransformerEncoder`, its layers and `MultiheadAttention` without `batch_first=True`,
-    whose input has the samples of a batch in its first dimension, and time steps in its second. The sizes are known
-    where a `DataLoader` goes over a `TensorDataset`, or over a subset of one.
+    whose input has samples in its first dimension and time steps in its second. The sizes are known where a
+    `DataLoader` iterates over a `TensorDataset` or a subset of one.
 
     ## Why is this bad?
-    Without `batch_first=True` the first dimension is time. The layer then carries its state, or attends, from sample
-    to sample, and treats each time step as a sequence of its own. Nothing raises. The model learns nothing of time, and
+    Without `batch_first=True`, the first dimension is time. The layer carries its state, or attends, from sample to
+    sample. It treats each time step as a separate sequence. Nothing raises. The model learns nothing about time, and
     its predictions depend on the other samples of the batch.
 
     ## Example
@@ -75,7 +75,7 @@ class MissingBatchFirst(Rule):
         places = (found.layer, "the layer is made here"), (found.loader, "the loader is made here")
         self.report(
             found.call,
-            "the layer takes the samples of a batch for time steps: it is made without `batch_first=True`",
+            "the layer treats the samples of a batch as time steps, because it lacks `batch_first=True`",
             related=[(site, text) for site, text in places if site is not None],
             help="make the layer with `batch_first=True`, or transpose its input",
         )

@@ -1,4 +1,4 @@
-"""Gradient scalers that not every iteration updates."""
+"""Gradient scalers that some iterations do not update."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from torchlint.model.relations import gradients
 
 
 class MissingScalerUpdate(Rule):
-    """A gradient scaler steps or unscales, and is not updated on every path.
+    """A gradient scaler steps or unscales, but is not updated on every path.
 
     ## What it does
     Finds `scaler.step(optimizer)` and `scaler.unscale_(optimizer)` in a loop where an iteration can end without
-    `scaler.update()`: it stands in a branch that also steps, behind a `continue`, or nowhere.
+    `scaler.update()`. The call is in a branch that also steps, after a `continue`, or missing.
 
     ## Why is this bad?
-    A scaler unscales and steps once between two updates. The iteration after the one without an update raises
+    A scaler may unscale and step only once between two updates. The iteration after one without an update raises
     `unscale_() has already been called on this optimizer since the last update()`, or the same for `step()`. Often
     this happens hours into a run, at the first batch with infinite gradients.
 
@@ -70,6 +70,8 @@ class MissingScalerUpdate(Rule):
         self.report(
             found.event.site,
             f"`{name}` is not updated on every path to the end of the iteration: the next `{call}` raises",
-            related=[(found.update.site, "only some iterations come here")] if found.update is not None else [],
+            related=[(found.update.site, "only some iterations reach this `update`")]
+            if found.update is not None
+            else [],
             help=f"call `{name}.update()` once in each iteration that steps or unscales",
         )

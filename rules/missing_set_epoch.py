@@ -26,41 +26,42 @@ _SETTING = (
     b"set_epoch", b".epoch =", b"accelerat", b"lightning", b"ignite", b"composer", b"fastai", b"catalyst", b"deepspeed",
     b"transformers", b"import ray", b"horovod",
 )  # fmt: skip
-"""Words of programs, and of packages, that tell a sampler the epoch, or may."""
+"""Words in programs, and names of packages, that set the sampler's epoch or may set it."""
 _PLAIN = ("object", "builtins.object", "abc.ABC")
 _FRAMEWORKS = LazyPattern(
     r"(accelerate|lightning\w*|pytorch_lightning|ignite|composer|fastai|catalyst|ray|deepspeed)(\.|$)"
 )
-"""Packages that call `set_epoch`, or may."""
+"""Packages that call `set_epoch` or may call it."""
 
 
 class SameOrder(NamedTuple):
-    """The sampler made at `sampler` serves a loader that `epochs` goes over again and again."""
+    """The sampler made at `sampler` belongs to a loader that `epochs` iterates over repeatedly."""
 
     sampler: Site
     epochs: Site
 
 
 class SameOrderElsewhere(NamedTuple):
-    """The loader of the sampler made at `sampler` is returned to other files, where epochs go over it."""
+    """A function returns the loader of the sampler made at `sampler` to files whose epochs iterate over it."""
 
     sampler: Site
     is_endless: bool
-    """Whether a generator begins the loader anew, again and again."""
+    """Whether a generator restarts the loader repeatedly."""
 
 
 class MissingSetEpoch(Rule):
-    """A distributed sampler is not told the epoch, and shuffles each one alike.
+    """A distributed sampler never gets the epoch and shuffles every epoch alike.
 
     ## What it does
-    Finds a `DistributedSampler` that shuffles, whose loader is gone over in more than one epoch, in a file that never
-    calls `set_epoch` and hands neither of the two to code that could. A loader that a function returns to another file
-    is found if a generator there or here begins it anew without end, and no file of the repository sets an epoch.
+    Finds a shuffling `DistributedSampler` whose loader is used in more than one epoch. The file never calls
+    `set_epoch`, and it passes neither the sampler nor the loader to code that could call it. Also finds a loader that a
+    function returns to another file, if a generator in either file restarts it without end and no file of the
+    repository sets the epoch.
 
     ## Why is this bad?
-    The sampler makes its order from the seed and the epoch. If nobody tells it the epoch, that stays 0: each epoch has
-    the same batches in the same order, and each process sees the same part of the data, so that training generalizes
-    worse than on one GPU.
+    The sampler computes its order from the seed and the epoch. Without `set_epoch`, the epoch stays 0. Each epoch then
+    has the same batches in the same order, and each process always sees the same part of the data. The model
+    generalizes worse than one trained on one GPU.
 
     ## Example
     ```python
@@ -88,11 +89,12 @@ class MissingSetEpoch(Rule):
     ```
 
     ## Fix safety
-    Calling `set_epoch` is unsafe: the order of the batches is another one. It is offered where the epochs are numbers.
+    Calling `set_epoch` is unsafe, because it changes the order of the batches. torchlint offers the fix where the
+    epochs are numbers.
 
     ## What verify shows
-    `torchlint verify` compares the first samples of the epochs: confirmed if two in a row have the same in the same
-    order; refuted if each has another order.
+    `torchlint verify` compares the first samples of the epochs. It confirms the finding if two epochs in a row start
+    with the same samples in the same order. It refutes the finding if each epoch has another order.
 
     ## References
     - [torch.utils.data.distributed.DistributedSampler](https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.distributed.DistributedSampler):
@@ -106,7 +108,7 @@ class MissingSetEpoch(Rule):
 
     @classmethod
     def concerns(cls, index: FileIndex) -> bool:
-        """Whether nothing in a file sets the epoch of a sampler."""
+        """Whether a file contains a sampler whose epoch nothing sets."""
         return b"set_epoch" not in index.code
 
     def ask(self) -> Iterator[SameOrder | SameOrderElsewhere]:
@@ -132,7 +134,7 @@ class MissingSetEpoch(Rule):
             yield from self._made_for_others()
 
     def _made_for_others(self) -> Iterator[SameOrderElsewhere]:
-        """The samplers of loaders that a function returns to files which go over them again and again."""
+        """The samplers of loaders that a function returns to files that iterate over them repeatedly."""
         for trace in self.model.program.traces:
             name = trace.root.name if trace.root is not None else ""
             for loader in _with_inside(list(trace.frame.returns)) if name and not _EVALUATION.search(name) else ():
@@ -150,12 +152,12 @@ class MissingSetEpoch(Rule):
                         return
 
     def _is_told_otherwise(self, sampler: values.Unknown) -> bool:
-        """Whether the program sets the epoch, or the seed, itself: `sampler.epoch = epoch`."""
+        """Whether the program sets the epoch or the seed directly: `sampler.epoch = epoch`."""
         nodes = (node for node in self.model.tree.of_type(ast.Attribute) if isinstance(node.ctx, ast.Store))
         return any(node.attr in ("epoch", "seed") and sampler.label in python_ast.dotted(node.value) for node in nodes)
 
     def _comes_again(self, epochs: events.Loop) -> bool:
-        """Whether a loop is one of epochs: no `range(1)`, and not one that only evaluates."""
+        """Whether a loop iterates over epochs. Excludes `range(1)` and loops that only evaluate."""
         node = self.model.tree.node(epochs.site)
         over = node.iter if isinstance(node, (ast.For, ast.AsyncFor)) else None
         given = over.args if isinstance(over, ast.Call) and python_ast.called_name(over) == "range" else []
@@ -169,13 +171,13 @@ class MissingSetEpoch(Rule):
         return len(switches) < len(inside) or all(item.training is not False for item in switches)
 
     def _evaluates(self, loader: utilities.DataLoader, sampler: values.Unknown) -> bool:
-        """Whether names say that the data are not trained on: then their order does not matter."""
+        """Whether names show that the data are not for training. Their order does not matter then."""
         dataset = loader.part("dataset")
         names = [value.label for value in (loader, sampler, dataset, *sampler.parents) if value is not None]
         return any(_EVALUATION.search(name) for name in names)
 
     def _samplers(self, loader: utilities.DataLoader) -> Iterator[values.Unknown]:
-        """The distributed samplers that a loader may have, also in a sampler of batches."""
+        """The distributed samplers that a loader may have, including one inside a batch sampler."""
         for given in (loader.part("sampler"), loader.part("batch_sampler")):
             for value in values.inputs_of(given) if given is not None else ():
                 held = value.parents if isinstance(value, values.Unknown) else ()
@@ -198,7 +200,7 @@ class MissingSetEpoch(Rule):
 
     @cached_property
     def _leaving(self) -> set[values.Value]:
-        """What is handed to code that is not known, or kept or returned for such."""
+        """Values that the file passes to unknown code, or stores or returns for such code."""
         found = list(self.model.program.observations.stored.values())
         kept: list[tuple[values.Value, values.Value]] = []
         for trace in self.model.program.traces:
@@ -217,7 +219,7 @@ class MissingSetEpoch(Rule):
     def report_SameOrder(self, answer: SameOrder) -> None:
         self.report(
             answer.sampler,
-            "the sampler is never told the epoch: every epoch has the same batches in the same order",
+            "nothing calls `set_epoch` on the sampler: every epoch has the same batches in the same order",
             related=[(answer.epochs, "the epochs are here")],
             help="call `set_epoch(epoch)` at the beginning of each epoch",
             confidence=Confidence.MEDIUM,
@@ -227,13 +229,13 @@ class MissingSetEpoch(Rule):
     def report_SameOrderElsewhere(self, answer: SameOrderElsewhere) -> None:
         self.report(
             answer.sampler,
-            "no file of the repository tells the sampler the epoch: each epoch has the same batches in the same order",
-            help="call `set_epoch(epoch)` each time the loader begins anew",
+            "no file of the repository calls `set_epoch`: each epoch has the same batches in the same order",
+            help="call `set_epoch(epoch)` each time the loader restarts",
             confidence=Confidence.MEDIUM if answer.is_endless else Confidence.LOW,
         )
 
     def _fix(self, answer: SameOrder) -> edits.Change | None:
-        """The call as the first statement of the epoch, where sampler and epoch have names in one function."""
+        """The call as the first statement of the epoch, where one function names both the sampler and the epoch."""
         if answer.sampler.inner is not None or answer.epochs.inner is not None:
             return None
         tree, known = self.model.tree, self.model.definitions
@@ -254,12 +256,12 @@ class MissingSetEpoch(Rule):
         if not isinstance(tree.parent(statement), (ast.Module, *python_ast.FUNCTIONS)):
             return None
         return edits.Change(
-            "tell the sampler the epoch", [edits.InsertBefore(first, f"{name.id}.set_epoch({epoch.id})")]
+            "set the epoch of the sampler", [edits.InsertBefore(first, f"{name.id}.set_epoch({epoch.id})")]
         )
 
 
 def _restarts(*files: definitions.Definitions) -> Iterator[definitions.FunctionInfo]:
-    """The generators that go over a parameter again and again: `while True: yield from loader`."""
+    """The generators that iterate over a parameter without end: `while True: yield from loader`."""
     for info in (info for file in files for info in file.functions.values() if info.is_generator):
         endless = [node for node in ast.walk(info.node) if isinstance(node, ast.While) and _is_true(node.test)]
         for node in (item for loop in endless for item in ast.walk(loop)):
@@ -282,7 +284,7 @@ def _is_called(function: definitions.FunctionInfo, file: definitions.Definitions
 
 
 def _has_epochs(file: definitions.Definitions) -> bool:
-    """Whether a file has a loop of epochs with a loop and a backward pass inside."""
+    """Whether a file has a loop over epochs that contains a loop and a backward pass."""
     for loop in file.tree.of_type(ast.For):
         if "epoch" in ast.unparse(loop.target) and any(isinstance(item, ast.For) for item in loop.body):
             if any(isinstance(item, ast.Attribute) and item.attr == _BACKWARD for item in ast.walk(loop)):
@@ -291,21 +293,21 @@ def _has_epochs(file: definitions.Definitions) -> bool:
 
 
 def _counts(over: ast.expr) -> bool:
-    """Whether what a loop goes over gives numbers: `range(n)`, perhaps behind a progress bar."""
+    """Whether the iterable of a loop gives numbers: `range(n)`, possibly inside a progress bar."""
     if not isinstance(over, ast.Call):
         return False
     return python_ast.called_name(over) in ("range", "trange") or any(map(_counts, over.args[:1]))
 
 
 def _is_of_this_file(owner: values.Value) -> bool:
-    """Whether all that an object does is known: it is made here, of a class that derives from none elsewhere."""
+    """Whether all behavior of an object is known, because the file makes it and its class has no unknown base."""
     if not isinstance(owner, values.Instance):
         return False
     return all(isinstance(item, definitions.ClassInfo) or item in _PLAIN for item in owner.info.ancestors())
 
 
 def _with_inside(found: list[values.Value]) -> set[values.Value]:
-    """These values, those that they may be, and those in containers of them."""
+    """These values, the values that they may alias, and the values in containers of them."""
     stack, seen = found, set[values.Value]()
     while stack:
         value = stack.pop()

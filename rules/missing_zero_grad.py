@@ -17,15 +17,18 @@ class MissingZeroGrad(Rule):
     """Gradients are never cleared between two steps of an optimizer.
 
     ## What it does
-    Follows every path from one `step` of an optimizer to its next. When at least one of them has a `backward`
-    and none of them clears the gradients, the `backward` adds to gradients that were already used.
-    Where only some of what the optimizer holds is cleared, it follows each module and parameter; where conditions such
-    as `(i + 1) % 4 == 0` decide, with numbers that the file says, each iteration.
-    Nothing is said of a loop that is timed on constants and leaves nothing: it trains nothing.
+    Follows every path from one `step` of an optimizer to its next. A finding means that at least one of them has a
+    `backward` and none of them clears the gradients, so the `backward` adds to gradients that were already used.
+
+    Where the code clears only some of the optimizer's parameters, torchlint follows each module and parameter.
+    Where a condition such as `(i + 1) % 4 == 0` decides, with numbers written in the file, it follows each
+    iteration.
+
+    Not reported: timing loops on constants that keep no result, since they train nothing.
 
     ## Why is this bad?
-    `backward` adds to `.grad`. Without a `zero_grad`, each step uses the sum of all gradients since training
-    began: the effective learning rate and the direction are wrong, the loss often still falls, and the run is wasted.
+    The run is wasted. `backward` adds to `.grad`, so without `zero_grad` each step uses the sum of all gradients
+    since training began. The effective learning rate and the direction are wrong, but the loss often still falls.
 
     ## Example
     ```python
@@ -53,25 +56,27 @@ class MissingZeroGrad(Rule):
     ```
 
     ## Fix safety
-    The fix clears the gradients where, on every path, none that a step has used are left and none that a step still
-    needs are lost: before the forward pass, or after the step. A step that an iteration may leave out decides. Where
-    a check of the loss or of the gradients does, such as `if torch.isfinite(norm):`, the fix clears before the forward
-    pass, or one bad batch would spoil all later steps. Where a count does, `if (i + 1) % 4 == 0:`, gradients add up,
-    and the fix clears after the step. There is no fix where both do, where the reason is unknown, or where code reads
-    `.grad` after the step.
+    The fix clears the gradients before the forward pass, or after the step. On every path it removes all used
+    gradients and none that a step still needs. The place depends on why an iteration may skip the step:
 
-    The fix repeats what the function clears with elsewhere, such as `model.zero_grad()`, or calls the optimizer's own
-    `zero_grad`; there is none for an optimizer of an imported class that is not known to have one. It is unsafe: it
-    changes what is trained, which is its purpose.
+    - A check of the loss or gradients, such as `if torch.isfinite(norm):`. The fix clears before the forward pass,
+      because one bad batch would otherwise spoil all later steps.
+    - A count, such as `if (i + 1) % 4 == 0:`. Gradients accumulate, so the fix clears after the step.
+
+    There is no fix where both apply, where the reason is unknown, or where code reads `.grad` after the step.
+
+    The fix repeats the clearing that the function uses elsewhere, such as `model.zero_grad()`, or calls the
+    optimizer's own `zero_grad`. There is no fix for an optimizer of an imported class that may lack this method.
+    The fix is unsafe: it changes training, which is its purpose.
 
     ## What verify shows
-    `torchlint verify` follows each gradient from step to step: confirmed by steps that use gradients which an
-    earlier step has used and nobody has cleared, with the norm of the accumulated against that of the fresh gradient;
-    refuted by steps that never do, and clearings that were seen, however they are written.
+    `torchlint verify` follows each gradient from step to step. Confirmed if steps use gradients that an earlier
+    step used and nothing cleared. The report compares the norms of the accumulated and the new gradient. Refuted if
+    no step does and gradients are cleared, in whatever form.
 
     ## Known limits
-    A clearing by hand of parameters that were listed before the model grew is taken for one of all of them: which there
-    were by then, only a run knows.
+    Clearing by hand a list of parameters that predates the growth of the model counts as clearing all of them. Only
+    a run shows which parameters existed at that time.
 
     ## References
     - [torch.optim.Optimizer.zero_grad](https://docs.pytorch.org/docs/stable/generated/torch.optim.Optimizer.zero_grad.html)
@@ -98,7 +103,7 @@ class MissingZeroGrad(Rule):
             stale.backward.site,
             f"gradients of `{name}` are not cleared with the others: this `backward` adds to those already used",
             related=[(stale.step.site, f"`{used}` has already used the old gradients of `{name}` here")],
-            help=f"call `{following}.zero_grad()`, which clears all that it holds, before the `backward`",
+            help=f"before the `backward`, call `{following}.zero_grad()`, which clears all its parameters",
         )
 
     def report_StaleGradients(self, stale: gradients.StaleGradients) -> None:

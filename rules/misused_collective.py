@@ -1,4 +1,4 @@
-"""Collective calls whose result is not where the program looks for it."""
+"""Collective calls whose result is not where the program expects it."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _GATHERING = {"all_gather": 0, "gather": 1, "all_gather_object": 0}
 
 
 class NoResult(NamedTuple):
-    """The result of the collective call `name` at `site` is used; it is None."""
+    """The code uses the result of the collective call `name` at `site`, which is None."""
 
     site: Site
     name: str
 
 
 class SameTensor(NamedTuple):
-    """The list of `name` holds one tensor several times; `made` is where."""
+    """The list passed to `name`, made at `made`, holds one tensor several times."""
 
     site: Site
     made: Site
@@ -34,15 +34,16 @@ class SameTensor(NamedTuple):
 
 
 class MisusedCollective(Rule):
-    """The result of a collective call is not where the program looks for it.
+    """The result of a collective call is not where the program expects it.
 
     ## What it does
-    Finds the result of `all_reduce`, `reduce`, `broadcast` and `all_gather` of `torch.distributed` that is assigned or
-    computed with, and lists for `all_gather` that hold one tensor several times: `[torch.zeros(n)] * world_size`.
+    Finds results of `all_reduce`, `reduce`, `broadcast` and `all_gather` of `torch.distributed` that the code assigns
+    or computes with. Also finds lists for `all_gather` that hold one tensor several times:
+    `[torch.zeros(n)] * world_size`.
 
     ## Why is this bad?
-    These calls write into the tensors that they are given, and return None. A list that repeats one tensor has one
-    place for what all processes send: each element is what came last.
+    These calls write into their tensor arguments and return None. A list that repeats one tensor has one buffer for the
+    data of all processes, so every element holds the data that arrived last.
 
     ## Example
     ```python
@@ -88,7 +89,7 @@ class MisusedCollective(Rule):
                     yield SameTensor(python_ast.site_of(given), python_ast.site_of(made), name)
 
     def _is_used(self, call: ast.Call) -> bool:
-        """Whether a call that does not run asynchronously is assigned, or computed with."""
+        """Whether the code assigns or computes with the result of a synchronous call."""
         if any(item.arg in ("async_op", None) for item in call.keywords) or len(call.args) > 3:
             return False
         around = self.model.tree.parent(call)
@@ -99,7 +100,7 @@ class MisusedCollective(Rule):
         return isinstance(around, (ast.BinOp, ast.Attribute, ast.Subscript))
 
     def _is_read(self, target: ast.expr) -> bool:
-        """Whether something computes with what is assigned, and does not ask for None or wait for it."""
+        """Whether code computes with the assigned value. Tests for None and calls that wait do not count."""
         name = python_ast.dotted(target)
         reads = [
             node for node in self.model.tree.of_type(ast.Name, ast.Attribute)
@@ -111,7 +112,7 @@ class MisusedCollective(Rule):
         return bool(parents) and not any(isinstance(item, (ast.Compare, ast.If)) for item in parents)
 
     def _repeats_one(self, made: ast.expr) -> bool:
-        """`[tensor] * n`."""
+        """Whether a list repeats one tensor: `[tensor] * n`."""
         if not isinstance(made, ast.BinOp) or not isinstance(made.op, ast.Mult):
             return False
         lists = [item for item in (made.left, made.right) if isinstance(item, ast.List) and len(item.elts) == 1]
@@ -121,13 +122,13 @@ class MisusedCollective(Rule):
         self.report(
             found.site,
             f"`{found.name}` writes into its argument and returns None",
-            help="call it as a statement of its own, and use the tensor that it was given",
+            help="call it as a separate statement, and use the tensor passed to it",
         )
 
     def report_SameTensor(self, found: SameTensor) -> None:
         self.report(
             found.site,
-            f"the list for `{found.name}` holds one tensor several times: each element is what came last",
+            f"the list for `{found.name}` holds one tensor several times: each element is the data that arrived last",
             related=[(found.made, "the list is made here")],
-            help="make one tensor for each process: `[torch.empty_like(x) for _ in range(n)]`",
+            help="create one tensor for each process: `[torch.empty_like(x) for _ in range(n)]`",
         )

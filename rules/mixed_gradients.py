@@ -1,4 +1,4 @@
-"""Steps that use gradients of a pass for another network."""
+"""Steps that use gradients of another network's backward pass."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from torchlint.pytorch import triggers
 
 
 class MixedGradients(Rule):
-    """A step also uses the gradients of a pass that trains another network.
+    """A step also uses gradients from a pass that trains another network.
 
     ## What it does
-    Finds a step between whose clearing and itself two backward passes give gradients, one of them for another network:
-    its loss goes through both, the other network's optimizer is cleared right before it, and this one's is not.
+    Finds a step with two backward passes since its last `zero_grad`, one of them meant for another network. That
+    loss runs through both networks, and the code clears only the other network's optimizer right before it.
 
     ## Why is this bad?
-    The gradients of both losses are added up. In an actor-critic method the critic then learns to rate every action
-    higher, as the actor wants it to; in a GAN the discriminator learns to help the generator.
+    The gradients of both losses add up. In an actor-critic method the critic then learns to rate every action
+    higher, as the actor's loss demands. In a GAN the discriminator learns to help the generator.
 
     ## Example
     ```python
@@ -68,11 +68,11 @@ class MixedGradients(Rule):
         name, other = mixed.step.name, mixed.other.name
         self.report(
             mixed.step.site,
-            f"`{name}` also uses gradients of the `backward` that is meant for `{other}`",
+            f"`{name}` also uses gradients of the `backward` for `{other}`",
             related=[
                 (mixed.own.site, "its own gradients are computed here"),
-                (mixed.foreign.site, f"and those for `{other}` are added here"),
-                (mixed.clear.site, f"only the gradients of `{other}` are cleared for that"),
+                (mixed.foreign.site, f"those for `{other}` are added here"),
+                (mixed.clear.site, f"only the gradients of `{other}` are cleared before it"),
             ],
             help=f"step `{name}` before the `backward` for `{other}`, or clear its gradients in between",
         )

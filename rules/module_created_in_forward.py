@@ -1,4 +1,4 @@
-"""Layers and parameters that `forward` makes anew at every call."""
+"""Layers and parameters that `forward` creates at every call."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 _PARAMETERS = frozenset({"torch.nn.Parameter", "torch.nn.parameter.Parameter"})
 _FUNCTION = LazyPattern(rb"\bdef ")
 _OF_DATA = frozenset("tensor from_numpy as_tensor load from_dlpack frombuffer asarray".split())
-"""Functions that make a tensor of what is there."""
+"""Functions that build a tensor from existing data."""
 _SAME_DATA = frozenset("to cuda cpu half float double bfloat16 view reshape unsqueeze".split())
 _OTHER_TRAINING = frozenset("backward grad step".split())
-"""Calls that say that what is made here is optimized here."""
+"""Calls that show that the new object is optimized here."""
 
 
 def _is_meta(node: ast.expr) -> bool:
@@ -31,7 +31,7 @@ def _is_meta(node: ast.expr) -> bool:
 
 
 class MadeInForward(NamedTuple):
-    """A layer or parameter is made and used in a `forward`; it owns "weights" or "statistics", or is a "parameter"."""
+    """`forward` creates and uses a layer or parameter; it owns "weights" or "statistics", or is a "parameter"."""
 
     site: Site
     name: str
@@ -40,16 +40,19 @@ class MadeInForward(NamedTuple):
 
 
 class ModuleCreatedInForward(Rule):
-    """A layer or parameter is made in `forward`: it is new at every call.
+    """A layer or parameter is created in `forward`: it is new at every call.
 
     ## What it does
-    Finds layers of `torch.nn` with weights or running statistics, and `nn.Parameter`s, that the `forward` of a module
-    (or a method that only `forward` calls) makes and uses, and does not keep. Layers without state (`nn.ReLU`,
-    `nn.Softmax`, losses, pooling, norms without `affine`) may be made anywhere.
+    Finds layers of `torch.nn` with weights or running statistics, and `nn.Parameter`s, that the `forward` of a
+    module, or a method that only `forward` calls, creates, uses and discards.
+
+    Not reported: layers without state, such as `nn.ReLU`, `nn.Softmax`, losses, pooling, and norms without
+    `affine`.
 
     ## Why is this bad?
-    Every call computes with other random weights. The optimizer, made before from `model.parameters()`, does not know
-    them, so that they are never trained; `state_dict` does not save them, and `model.to(device)` does not move them.
+    Every call computes with other random weights. The optimizer was created from `model.parameters()` before and
+    does not hold them, so they are never trained. `state_dict` does not save them, and `model.to(device)` does not
+    move them.
 
     ## Example
     ```python
@@ -79,8 +82,8 @@ class ModuleCreatedInForward(Rule):
     ```
 
     ## What verify shows
-    `torchlint verify` follows what the line makes: confirmed if that is gone and made again, and no optimizer had it;
-    refuted if it stays, and the function runs on without the line.
+    `torchlint verify` tracks the object that the line creates. Confirmed if it disappears and is created again, and
+    no optimizer held it. Refuted if it stays and the function later runs without the line.
 
     ## References
     - [torch.nn.Module](https://docs.pytorch.org/docs/stable/generated/torch.nn.Module.html)
@@ -96,7 +99,7 @@ class ModuleCreatedInForward(Rule):
 
     @classmethod
     def may_fire(cls, code: bytes) -> bool:
-        """Whether a layer is made anywhere but in `__init__`."""
+        """Whether the file creates a layer anywhere except in `__init__`."""
         names = [name.encode() for name in _NAMES if name.encode() in code]
         parts = _FUNCTION.split(code) if names else []
         return any(name in part for part in parts for name in names if not part.startswith(b"__init__"))
@@ -115,11 +118,11 @@ class ModuleCreatedInForward(Rule):
                     yield from self._made(call, name, function)
 
     def _is_of_forward(self, function: FunctionInfo) -> bool:
-        """Whether a function is the `forward` of a module, or a method that only that calls."""
+        """Whether a function is the `forward` of a module, or a method called only by it."""
         if function.owner is None or function.has_decorator("staticmethod") or function.has_decorator("property"):
             return False
         is_of_forward = function.name == "forward" or self._is_only_called_by_forward(function)
-        return is_of_forward and torch_classes.is_module_class(function.owner)  # which may read other files
+        return is_of_forward and torch_classes.is_module_class(function.owner)  # this may read other files
 
     def _is_only_called_by_forward(self, method: FunctionInfo) -> bool:
         callers = self._users.get(method.name, ())
@@ -129,7 +132,7 @@ class ModuleCreatedInForward(Rule):
 
     @cached_property
     def _users(self) -> dict[str, set[FunctionInfo | None]]:
-        """The functions that name each attribute; None for statements outside of all functions."""
+        """The functions that name each attribute; None for statements outside of functions."""
         found: dict[str, set[FunctionInfo | None]] = {}
         for node in self.model.tree.of_type(ast.Attribute):
             found.setdefault(node.attr, set()).add(self.model.definitions.function_around(node))
@@ -142,7 +145,7 @@ class ModuleCreatedInForward(Rule):
                 yield MadeInForward(python_ast.site_of(call), last, "parameter", function.name)
             return
         if any(item.arg == "device" and _is_meta(item.value) for item in call.keywords):
-            return  # it computes a shape
+            return  # this computes a shape
         owned = stateful_modules.owned(last, call)
         whole = self._in_sequential(call)
         if owned and self._is_called(moved_modules.moved(whole, self.model.tree), function):
@@ -152,7 +155,7 @@ class ModuleCreatedInForward(Rule):
     # -- layers ----------------------------------------------------------------------------------------
 
     def _in_sequential(self, call: ast.Call) -> ast.Call:
-        """A layer, or the outermost `Sequential` that it is a part of."""
+        """A layer, or the outermost `Sequential` that contains it."""
         parent = self.model.tree.parent(call)
         if isinstance(parent, ast.Call) and call in parent.args and self._is_sequential(parent):
             return self._in_sequential(parent)
@@ -162,7 +165,7 @@ class ModuleCreatedInForward(Rule):
         return self.model.definitions.named(call.func) == "torch.nn.Sequential"
 
     def _is_called(self, made: ast.expr, function: FunctionInfo) -> bool:
-        """Whether a layer is called, at once or by a local name that is used for nothing else."""
+        """Whether the code calls a layer directly, or through a local name with no other use."""
         parent = self.model.tree.parent(made)
         if isinstance(parent, ast.Call):
             return parent.func is made
@@ -185,7 +188,7 @@ class ModuleCreatedInForward(Rule):
     # -- parameters ------------------------------------------------------------------------------------
 
     def _is_fresh(self, call: ast.Call) -> bool:
-        """Whether a parameter is made of new numbers, and may be trained."""
+        """Whether a parameter is built from new numbers, and may be trained."""
         if len(call.args) != 1 or not all(python_ast.is_literal(item.value, True) for item in call.keywords):
             return False
         node: ast.expr = call.args[0]
@@ -207,7 +210,7 @@ class ModuleCreatedInForward(Rule):
         return False
 
     def _is_operand(self, made: ast.expr, function: FunctionInfo) -> bool:
-        """Whether a parameter is computed with, at once or by a local name that is used for nothing else."""
+        """Whether a parameter is an operand, directly or through a local name with no other use."""
         parent = self.model.tree.parent(made)
         name = _name_bound(parent, made)
         if not name:
@@ -219,7 +222,7 @@ class ModuleCreatedInForward(Rule):
         tree = self.model.tree
         parent, statement = tree.parent(node), tree.statement(node)
         if isinstance(statement, ast.Assign) and any(not isinstance(item, ast.Name) for item in statement.targets):
-            return False  # what is made of it may be kept
+            return False  # the result may be stored
         if isinstance(parent, ast.Attribute):
             call = tree.parent(parent)
             is_call = isinstance(call, ast.Call) and call.func is parent
@@ -234,17 +237,18 @@ class ModuleCreatedInForward(Rule):
         kind = "parameter is" if made.owned == "parameter" else f"{made.owned} are"
         self.report(
             made.site,
-            f"`{made.name}` is made at each call of `{made.method}`: its {kind} new each time, never trained nor saved",
-            help="make it in `__init__`, and keep it on `self`",
+            f"`{made.name}` is created in each call of `{made.method}`: "
+            f"its {kind} new each time, never trained or saved",
+            help="create it in `__init__`, and store it on `self`",
         )
 
 
 _NAMES = stateful_modules.WEIGHTED | stateful_modules.NORMS.keys() | {"Parameter"}
-"""The last names of what owns parameters or statistics."""
+"""The last names of objects that own parameters or statistics."""
 
 
 def _name_bound(statement: ast.AST | None, value: ast.expr) -> str:
-    """The one local name that a statement or expression binds to a value."""
+    """The one local name to which a statement or expression assigns a value."""
     if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
         target: ast.expr = statement.targets[0]
     elif isinstance(statement, (ast.AnnAssign, ast.NamedExpr)) and statement.value is value:
@@ -255,7 +259,7 @@ def _name_bound(statement: ast.AST | None, value: ast.expr) -> str:
 
 
 def _loads(name: str, function: FunctionInfo) -> list[ast.Name]:
-    """Where a function reads a name; none of a name that is not its own."""
+    """The reads of a local name in a function; none for other names."""
     nodes = list(python_ast.walk(function.node))
     if any(isinstance(node, (ast.Global, ast.Nonlocal)) and name in node.names for node in nodes):
         return []
@@ -264,6 +268,6 @@ def _loads(name: str, function: FunctionInfo) -> list[ast.Name]:
 
 
 def _trains(function: FunctionInfo) -> bool:
-    """Whether a function goes backward or steps itself, so that what it makes may be optimized in it."""
+    """Whether a function goes backward or steps, so that it may optimize objects that it creates."""
     calls = (node for node in python_ast.walk(function.node) if isinstance(node, ast.Call))
     return any(python_ast.called_name(call) in _OTHER_TRAINING for call in calls)

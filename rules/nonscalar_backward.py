@@ -1,4 +1,4 @@
-"""Backward passes that start from a loss with one value for each sample."""
+"""Backward passes from a loss with one value per sample."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ if TYPE_CHECKING:
 
 _ELEMENTWISE = frozenset("add sub mul div neg pow scale exp log sqrt abs clamp to float double half cuda cpu".split())
 _PASSING_ERRORS = frozenset("autocast accumulate no_sync no_backward_sync".split())
-"""Context managers under which an error is one."""
+"""Context managers that expect an error."""
 _LOADER = LazyPattern(r"loader|(^|_)dl$|iterator$", re.IGNORECASE)
 _ONE_OF_MANY = frozenset("getitem unsqueeze narrow select index_select squeeze unbind".split())
 
 
 class UnreducedLoss(NamedTuple):
-    """`backward` starts from what a criterion at `criterion` has not reduced."""
+    """`backward` starts from an unreduced result of the criterion at `criterion`."""
 
     backward: events.Backward
     criterion: Site
 
 
 class NonscalarBackward(Rule):
-    """`backward` of a loss that was computed with `reduction="none"`: it raises.
+    """`backward` on a loss computed with `reduction="none"` raises.
 
     ## What it does
-    Finds `backward()` without an argument on the result of a loss function with the literal `reduction="none"`, or on
-    one of a loss module that is made so in this file, with nothing but arithmetic on each element between, for
-    batches of a loader and tensors of more than one row.
+    Finds `backward()` without an argument on the result of a loss function or loss module with the literal
+    `reduction="none"`. Between the two there is only elementwise arithmetic. The loss comes from batches of a
+    loader, or from tensors with more than one row.
 
     ## Why is this bad?
-    `reduction="none"` gives a loss for each sample. `backward` starts from one number, and raises "grad can be
+    `reduction="none"` returns one loss per sample. `backward` needs a single number, and raises "grad can be
     implicitly created only for scalar outputs".
 
     ## Example
@@ -67,10 +67,11 @@ class NonscalarBackward(Rule):
     ```
 
     ## Fix safety
-    The fix adds `.mean()`. It is unsafe: a sum, or weights for the samples, may have been meant.
+    The fix adds `.mean()`. It is unsafe: the author may need a sum, or weights for the samples.
 
     ## What verify shows
-    `torchlint verify` waits for the error: confirmed by it, refuted by backwards from the line that pass.
+    `torchlint verify` watches for the error. The error confirms the finding; backward passes from the line without
+    an error refute it.
 
     ## References
     - [torch.Tensor.backward](https://docs.pytorch.org/docs/stable/generated/torch.Tensor.backward.html)
@@ -94,7 +95,7 @@ class NonscalarBackward(Rule):
                     yield UnreducedLoss(backward, criterion)
 
     def _has_batches_of_one(self) -> bool:
-        """Whether a loader of this file, or an option, may yield samples one by one."""
+        """Whether a loader of this file, or an option, may produce samples one by one."""
         named = [node for node in self.model.tree.of_type(ast.keyword) if self._may_be_size(node)]
         assigned = [
             node
@@ -107,7 +108,7 @@ class NonscalarBackward(Rule):
         return any(_is(node.value, 1) for node in (*named, *assigned))
 
     def _may_be_size(self, node: ast.keyword) -> bool:
-        """Whether an argument is the size of a batch, or the default of an option of that name."""
+        """Whether an argument is the batch size, or the default of an option with that name."""
         option = self.model.tree.parent(node)
         if node.arg != "default" or not isinstance(option, ast.Call):
             return node.arg == "batch_size"
@@ -117,7 +118,7 @@ class NonscalarBackward(Rule):
         return self.model.tree.code(site_of(node))
 
     def _is_bare(self, backward: events.Backward) -> bool:
-        """Whether a backward is told of the loss only, and nobody waits for its error."""
+        """Whether a backward has no argument except the loss, and the code does not expect its error."""
         tree = self.model.tree
         node = tree.node(backward.site)
         if not isinstance(node, ast.Call) or backward.given_gradient is not False:
@@ -125,7 +126,7 @@ class NonscalarBackward(Rule):
         return len(node.args) <= (backward.framework is not None) and not any(map(_waits, tree.ancestors(node)))
 
     def _unreduced(self, loss: values.Value) -> Site | None:
-        """The criterion whose values a loss still has, one for each sample of a batch."""
+        """The criterion that computed a loss which still has one value for each sample of a batch."""
         stack, seen = [values.resolved(loss)], set[values.Value]()
         while stack:
             value = stack.pop()
@@ -139,12 +140,12 @@ class NonscalarBackward(Rule):
         return None
 
     def _is_python_sum(self, value: values.Tensor) -> bool:
-        """`sum(loss)`, which goes through the first dimension."""
+        """`sum(loss)`, which adds along the first dimension."""
         node = self.model.tree.node(value.site)
         return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "sum"
 
     def _keeps_samples(self, value: values.Tensor) -> bool:
-        """Whether a value is made by a loss that is told to reduce nothing."""
+        """Whether a value comes from a loss with no reduction."""
         if value.op in losses.OPERATORS:
             return self._says_none(value.site)
         module = values.resolved(value.parents[0]) if isinstance(value, values.ModuleOutput) else None
@@ -158,7 +159,7 @@ class NonscalarBackward(Rule):
         return any(item.arg == "reduction" and _is(item.value, "none") for item in given)
 
     def _is_of_batch(self, value: values.Value) -> bool:
-        """Whether a value is computed of a batch of several samples, and of all of them."""
+        """Whether a value is computed from all samples of a batch with several samples."""
         made_of = lineage.ancestry([value])
         here = (item for item in made_of if isinstance(item, values.Tensor) or item.loops == value.loops)
         if any(map(self._may_be_one, here)):
@@ -166,7 +167,7 @@ class NonscalarBackward(Rule):
         return any(map(self._has_rows, made_of))
 
     def _may_be_one(self, value: values.Value) -> bool:
-        """Whether a value may be one sample of many, or says that there is only one."""
+        """Whether a value may be one of many samples, or shows that there is only one."""
         node = self.model.tree.node(value.site)
         if isinstance(node, ast.Subscript) and not _is_part(value):
             return not self._keeps_rows(node.slice)
@@ -192,7 +193,7 @@ class NonscalarBackward(Rule):
         return (first, end) in (("0", "1"), ("-1", "")) or end.replace(" ", "") == f"{first.replace(' ', '')}+1"
 
     def _has_rows(self, value: values.Value) -> bool:
-        """Whether a value is what a loader yields, or a new tensor of more than one row."""
+        """Whether a value comes from a loader, or is a new tensor with more than one row."""
         if isinstance(value, values.Iteration) and value.parents:
             source = values.resolved(value.parents[0])
             labels = [item.label for item in (source, *map(values.resolved, source.parents))]
@@ -204,9 +205,9 @@ class NonscalarBackward(Rule):
     def report_UnreducedLoss(self, loss: UnreducedLoss) -> None:
         self.report(
             loss.backward.site,
-            "the loss has a value for each sample: `backward` needs a single one, and raises",
+            "the loss has one value per sample: `backward` needs a scalar, and raises",
             related=[(loss.criterion, '`reduction="none"` here')],
-            help="reduce it first, by `.mean()` or `.sum()`",
+            help="reduce it first with `.mean()` or `.sum()`",
             fix=self._fix(loss.backward),
         )
 
@@ -228,11 +229,11 @@ def _waits(node: ast.AST) -> bool:
 
 
 def _is_part(value: values.Value) -> bool:
-    """Whether a value is a part of what a loop is given: `batch[0]`, the inputs."""
+    """Whether a value is a part of a loop's item: `batch[0]`, the inputs."""
     whole = value.parents[0] if isinstance(value, values.Unknown) and value.parents else None
     return isinstance(whole, values.Iteration)
 
 
 def _is(node: ast.AST, constant: object) -> bool:
-    """Whether a node is a constant, written out."""
+    """Whether a node is a literal constant."""
     return isinstance(node, ast.Constant) and node.value == constant and type(node.value) is type(constant)

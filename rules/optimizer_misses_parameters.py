@@ -1,4 +1,4 @@
-"""Parameters that are trained, as it looks, but that the optimizer does not have."""
+"""Parameters that should be trained, but are missing from the optimizer."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from torchlint.index import FileIndex
 
 _ADDING = LazyPattern(rb"add_param_group|param_groups\.|\[[\"']params[\"']\]\s*=")
-"""What gives an optimizer parameters that it had not."""
+"""Calls that add new parameters to an optimizer."""
 
 
 class LateUnfreezing(NamedTuple):
-    """`module` was frozen when it ran for the loss of `backward`, and is unfrozen at `site`, after that."""
+    """`module` was frozen during its pass for the loss of `backward`, and is unfrozen at `site`, later."""
 
     site: Site
     module: values.Value
@@ -28,17 +28,17 @@ class LateUnfreezing(NamedTuple):
 
 
 class OptimizerMissesParameters(Rule):
-    """The optimizer holds parameters that the trained model no longer has.
+    """The optimizer does not hold all parameters that the model trains.
 
     ## What it does
-    Finds a module or layer that is made anew after its optimizer, under the name of the one that the optimizer got
-    its parameters from, where a `backward` through the new one and a step of that optimizer follow. Also
-    `requires_grad = True` for a frozen module between its forward pass and the backward of the loss.
+    Finds a module or layer that is recreated after its optimizer, under the name from which the optimizer got its
+    parameters. A `backward` through the new module and a step of that optimizer follow. Also finds
+    `requires_grad = True` on a frozen module between its forward pass and the backward of the loss.
 
     ## Why is this bad?
-    The optimizer goes on updating parameters that nothing uses, and the new ones stay as they were initialized.
-    Nothing raises: a new classification head is simply never trained. What is unfrozen after the forward pass gets no
-    gradient from it, since the graph was built without it.
+    The new parameters keep their initial values, for example in a new classification head, and nothing raises. The
+    optimizer still updates the old parameters, which are unused. A module that is unfrozen after the forward pass
+    receives no gradient from it, because the graph was built without it.
 
     ## Example
     ```python
@@ -71,8 +71,8 @@ class OptimizerMissesParameters(Rule):
     ```
 
     ## What verify shows
-    `torchlint verify` follows it: confirmed if parameters that came at the line get gradients, and no optimizer
-    holds them or moves them; refuted if one that steps holds them.
+    `torchlint verify` tracks the parameters created at the line. Confirmed if they receive gradients and no
+    optimizer holds or changes them. Refuted if an optimizer that steps holds them.
 
     ## References
     - [torch.optim](https://docs.pytorch.org/docs/stable/optim.html): "constructing it"
@@ -99,7 +99,7 @@ class OptimizerMissesParameters(Rule):
     # -- unfrozen too late ---------------------------------------------------------------------------------
 
     def _unfrozen(self, trace: program.Trace, step: events.Step, optimizer: values.Value) -> Iterator[LateUnfreezing]:
-        """Modules that are unfrozen between the forward pass and the backward, where that happens once."""
+        """Modules that are unfrozen once between the forward pass and the backward."""
         for backward in provenance.before(trace, step) if not step.loops else ():
             for module in self.model.replacements.called(trace, backward) if not backward.loops else ():
                 passes = [event.order for event in trace.of(events.Compute) if _runs(event, module)]
@@ -108,7 +108,7 @@ class OptimizerMissesParameters(Rule):
                     yield LateUnfreezing(site, module, backward)
 
     def _unfreezing(self, module: values.Value, ran: int, backward: events.Backward) -> Site | None:
-        """Where a frozen module is unfrozen after its last run and before a backward."""
+        """The place that unfreezes a module after its last run and before a backward."""
         if not self.model.frozen.may_be_partly(module):
             return None
         switches = self.model.program.observations.unfrozen
@@ -121,12 +121,12 @@ class OptimizerMissesParameters(Rule):
         assert new.module.site is not None
         related = [(new.step.site, "this step updates the parameters of the old one")]
         if new.optimizer.site is not None:
-            related.insert(0, (new.optimizer.site, "the optimizer got its parameters here"))
+            related.insert(0, (new.optimizer.site, "the optimizer received its parameters here"))
         self.report(
             new.module.site,
-            f"`{new.name}` is made after `{new.step.name}`, which does not have its parameters: they never learn",
+            f"`{new.name}` is created after `{new.step.name}`, which does not hold its parameters: they never learn",
             related=related,
-            help="make the optimizer after it",
+            help="create the optimizer after it",
         )
 
     def report_Reassigned(self, loaded: provenance.Reassigned) -> None:
@@ -135,16 +135,16 @@ class OptimizerMissesParameters(Rule):
             loaded.site,
             f"{what} replaces the parameters that `{loaded.step.name}` holds: the new ones never learn",
             related=[(loaded.step.site, "this step updates the old ones")],
-            help="do it before the optimizer is made" + (", or without `assign=True`" if "assign" in what else ""),
+            help="do it before creating the optimizer" + (", or without `assign=True`" if "assign" in what else ""),
         )
 
     def report_Unheld(self, missed: provenance.Unheld) -> None:
-        related = [(missed.module.site, "it is made here")] if missed.module.site is not None else []
+        related = [(missed.module.site, "it is created here")] if missed.module.site is not None else []
         self.report(
             missed.step.site,
-            f"`{missed.name}` computes this loss, but no optimizer has its parameters: they never learn",
+            f"`{missed.name}` computes this loss, but no optimizer holds its parameters: they never learn",
             related=related,
-            help="give the optimizer its parameters, or freeze it by `requires_grad_(False)`",
+            help="pass its parameters to the optimizer, or freeze it with `requires_grad_(False)`",
             confidence=Confidence.HIGH if missed.is_sure else Confidence.LOW,
         )
 
@@ -152,7 +152,7 @@ class OptimizerMissesParameters(Rule):
         name = late.module.label or "the module"
         self.report(
             late.site,
-            f"`{name}` is unfrozen after it ran for this loss: `backward` gives it no gradients",
+            f"`{name}` is unfrozen after its forward pass: `backward` computes no gradients for it",
             related=[(late.backward.site, "this `backward`")],
             help="unfreeze it before the forward pass",
         )

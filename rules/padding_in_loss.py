@@ -20,11 +20,11 @@ _FUNCTIONS = ("cross_entropy", "nll_loss")
 _IGNORED = -100
 """The class that losses ignore by default."""
 _MASKED = (b"-100", b"DataCollatorFor", b"IGNORE_", b"ignore_index", b"SFTTrainer", b"ignore_id", b"loss_mask")
-"""Words of programs that take padding out of the loss themselves."""
+"""Words in programs that exclude padding from the loss themselves."""
 
 
 class PaddedTarget(NamedTuple):
-    """The targets of the loss at `loss` are padded at `padded`."""
+    """The code at `padded` pads the targets of the loss at `loss`."""
 
     loss: Site
     padded: Site
@@ -34,12 +34,13 @@ class PaddingInLoss(Rule):
     """Padding counts in the loss like any other class.
 
     ## What it does
-    Finds `cross_entropy` without an `ignore_index` for targets that come from `pad_sequence`, and `labels` that are a
-    copy of the `input_ids` of a tokenizer with `padding`. A preview: some programs learn to predict padding on purpose.
+    Finds `cross_entropy` without an `ignore_index` for targets that come from `pad_sequence`. Also finds `labels` that
+    are a copy of the `input_ids` of a tokenizer with `padding`. Preview: some programs learn to predict padding on
+    purpose.
 
     ## Why is this bad?
-    `cross_entropy` and the models of Transformers ignore labels of -100 only. Here most positions of short sequences
-    are padding: the loss is small because padding is easy, and the model learns less of what it is trained for.
+    `cross_entropy` and the models of Transformers ignore only labels of -100. Here most positions of short sequences
+    are padding. The loss is small because padding is easy to predict, and the model learns less about the real tokens.
 
     ## Example
     ```python
@@ -89,16 +90,16 @@ class PaddingInLoss(Rule):
                 yield PaddedTarget(labels, padded)
 
     def _counts(self, padding: Padding, loss: values.Tensor, calls: Calls) -> bool:
-        """Whether the loss surely ignores another class than the padding, or none."""
+        """Whether the loss surely ignores no class, or a class other than the padding."""
         ignored, number = self._ignored(loss, calls), padding.number
         try:
             written = 0 if number is None else ast.literal_eval(number)
-        except ValueError:  # inputs are no -100: an embedding would raise
+        except ValueError:  # inputs are not -100: an embedding would raise
             written = None if self.model.layout.is_fed(losses.operands(loss)[0], padding, calls) else _IGNORED
         return ignored is not None and ignored != written and (written is not None or ignored == _IGNORED)
 
     def _ignored(self, loss: values.Tensor, calls: Calls) -> int | None:
-        """The class that a loss ignores; None: not known, or classes have weights."""
+        """The class that a loss ignores, or None if it is unknown or classes have weights."""
         made = values.resolved(loss.parents[0]) if isinstance(loss, values.ModuleOutput) else loss
         known = self.model.program.observations.calls.get(made)
         if known is None or known[1].starred or "weight" in known[1].keywords:
@@ -115,7 +116,7 @@ class PaddingInLoss(Rule):
     def report_PaddedTarget(self, found: PaddedTarget) -> None:
         self.report(
             found.loss,
-            "padding counts in this loss like any other label: the model learns to predict it",
-            related=[(found.padded, "the sequences are padded here")],
-            help="set the labels of padding to -100, or give the loss the padding's number as `ignore_index`",
+            "padding counts in this loss like any other label: the model learns to predict padding",
+            related=[(found.padded, "this pads the sequences")],
+            help="set the labels of padding to -100, or pass the padding index to the loss as `ignore_index`",
         )

@@ -1,4 +1,4 @@
-"""Parameters that are moved after they are made."""
+"""Parameters that are moved after their creation."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 
 _MOVES = frozenset({"to", "cuda", "double", "half", "bfloat16", "xpu", "npu"})
 _STAYS = LazyPattern(r"cpu|float32|torch\.float$|get_default_dtype")
-"""Where a new tensor is already, or what it is."""
+"""The current device or type of a new tensor."""
 _HANDING_ON = LazyPattern(r"_like$|^(?:as_tensor|asarray|load|from_dlpack)$")
-"""What makes a tensor where another one is, or was."""
+"""Calls that create a tensor on the device of another one."""
 _MADE = LazyPattern(rb"\bParameter\s*\(|\brequires_grad\s*=\s*True")
 _MOVED = LazyPattern(rb"\s*\)?\s*\.\s*(to|cuda|double|half|bfloat16|xpu|npu)\s*\(")
 
 
 class LostParameter(NamedTuple):
-    """`move` makes a copy of the leaf that is made at `made`: the attribute or variable `name` is no leaf."""
+    """`move` copies the leaf created at `made`, so the attribute or variable `name` is not a leaf."""
 
     move: Site
     made: Site
@@ -34,16 +34,17 @@ class LostParameter(NamedTuple):
 
 
 class ParameterLostByMove(Rule):
-    """A parameter is moved after it is made: what is kept is a copy, and no parameter.
+    """A parameter is moved after its creation, so the code stores a copy.
 
     ## What it does
-    Finds `nn.Parameter(...).to(device)`, `.cuda()`, `.double()` and their like that a module keeps as an attribute, and
-    `torch.zeros(..., requires_grad=True).to(device)` that an optimizer is given or whose `.grad` is read.
+    Finds `nn.Parameter(...).to(device)`, `.cuda()`, `.double()` and similar moves that a module stores as an
+    attribute. Also finds `torch.zeros(..., requires_grad=True).to(device)` that an optimizer receives or whose
+    `.grad` is read.
 
     ## Why is this bad?
-    Where the move makes a copy, that is the result of an operator, and no leaf. It is not in `parameters()` and not in
-    the state dict, so the optimizer never trains it, or refuses it, and its `.grad` stays None. On a CPU the move does
-    nothing, and nobody sees the defect until the code runs on a GPU.
+    The optimizer never trains the tensor, or refuses it. Where the move makes a copy, the copy is the result of an
+    operator, not a leaf. It is missing from `parameters()` and the state dict, and its `.grad` stays None. On a CPU
+    the move does nothing, so the bug stays hidden until the code runs on a GPU.
 
     ## Example
     ```python
@@ -68,13 +69,14 @@ class ParameterLostByMove(Rule):
     ```
 
     ## Fix safety
-    Moving the tensor before it becomes a parameter is unsafe: there is one parameter more, also in the state dict.
+    Moving the tensor before it becomes a parameter is unsafe: the module and its state dict then have one more
+    parameter.
 
     ## What verify shows
-    `torchlint verify` looks at what the line has bound: confirmed if it is no leaf, refuted if it is one.
+    `torchlint verify` checks the tensor that the line assigns. Confirmed if it is not a leaf, refuted if it is one.
 
     ## Known limits
-    A parameter that is made of what the method is given, or of variables that are made of themselves, is not reported.
+    Not reported: parameters built from the method's arguments, or from variables that are built from themselves.
 
     ## References
     - [torch.Tensor.is_leaf](https://docs.pytorch.org/docs/stable/generated/torch.Tensor.is_leaf.html): "b was created
@@ -87,7 +89,7 @@ class ParameterLostByMove(Rule):
 
     @classmethod
     def may_fire(cls, code: bytes) -> bool:
-        """Whether brackets in which something requires a gradient close, and a move follows."""
+        """Whether brackets around `requires_grad` or a parameter close, and a move follows."""
         return any(_is_moved(code, match) for match in _MADE.finditer(code))
 
     def ask(self) -> Iterator[LostParameter]:
@@ -102,7 +104,7 @@ class ParameterLostByMove(Rule):
                 yield LostParameter(python_ast.site_of(move), python_ast.site_of(made), targets[0].id, False)
 
     def _stays(self, move: ast.Call, made: ast.Call) -> bool:
-        """Whether a move does nothing: to where the tensor is made, or has been moved to before."""
+        """Whether a move has no effect, because the tensor is already there."""
         if any(_STAYS.search(ast.unparse(item)) for item in python_ast.arguments(move)):
             return True
         inside = [node for item in python_ast.arguments(made) for node in ast.walk(item) if isinstance(node, ast.Call)]
@@ -115,7 +117,7 @@ class ParameterLostByMove(Rule):
         )
 
     def _is_kept_parameter(self, target: ast.expr, made: ast.Call) -> bool:
-        """Whether a parameter becomes an attribute of a module, and nothing else ever does."""
+        """Whether a parameter is the only value of a module's attribute."""
         method = self.model.definitions.method_around(target)
         if self.model.definitions.named(made.func) not in api.PARAMETERS or method is None or method.owner is None:
             return False
@@ -134,7 +136,7 @@ class ParameterLostByMove(Rule):
         )
 
     def _is_made_here(self, data: ast.expr, function: ast.AST, seen: frozenset[str] = frozenset()) -> bool:
-        """Whether a tensor is surely new, on the CPU: one that the function is given may be on the device already."""
+        """Whether a tensor certainly is new and on the CPU; a function argument may already be on the device."""
         if isinstance(data, ast.Name):
             values = self._bound(data.id, function) if data.id not in seen else []
             return bool(values) and all(self._is_made_here(item, function, seen | {data.id}) for item in values)
@@ -150,25 +152,25 @@ class ParameterLostByMove(Rule):
         return self._is_new(data) or (owner is not None and self._is_made_here(owner, function, seen))
 
     def _bound(self, name: str, function: ast.AST) -> list[ast.expr]:
-        """What a function assigns to a variable; nothing if it is not known at each place."""
+        """The values that a function assigns to a variable; nothing if one of them is unknown."""
         bound = [node for node in ast.walk(function) if isinstance(node, ast.Name) and node.id == name]
         made = [self.model.tree.parent(node) for node in bound if not isinstance(node.ctx, ast.Load)]
         values = [item.value for item in made if isinstance(item, ast.Assign) and len(item.targets) == 1]
         return values if len(values) == len(made) else []
 
     def _is_new(self, call: ast.Call) -> bool:
-        """Whether a call makes a tensor of numbers, where no argument says otherwise on the CPU."""
+        """Whether a call creates a tensor from numbers, on the CPU by default."""
         package, _, name = self.model.definitions.named(call.func).rpartition(".")
         return package == "torch" and name in api.CREATORS and not _HANDING_ON.search(name)
 
     def _is_none(self, target: ast.Attribute) -> bool:
-        """Whether None is assigned, as where a layer does without a parameter."""
+        """Whether the value is None, as where a layer has no such parameter."""
         statement = self.model.tree.parent(target)
         value = statement.value if isinstance(statement, (ast.Assign, ast.AnnAssign)) else None
         return value is not None and python_ast.is_literal(value, None)
 
     def _is_on_another_arm(self, node: ast.AST, target: ast.AST) -> bool:
-        """Whether a branch takes one of two ways."""
+        """Whether two nodes are in different branches of one condition."""
         branches = {item: inner for item, inner in self._with_inner(node) if isinstance(item, ast.If)}
         return any(
             item in branches and (inner in item.body) is not (branches[item] in item.body)
@@ -177,7 +179,7 @@ class ParameterLostByMove(Rule):
         )
 
     def _with_inner(self, node: ast.AST) -> Iterator[tuple[ast.AST, ast.AST]]:
-        """What a node stands in, and in which part of that."""
+        """The parents of a node, each with the field that contains it."""
         inner = node
         for item in self.model.tree.ancestors(node):
             yield item, inner
@@ -203,7 +205,7 @@ class ParameterLostByMove(Rule):
         return "grad" in attributes or any(self._is_optimized(item) for item in around if item is not None)
 
     def _is_optimized(self, around: ast.AST) -> bool:
-        """Whether a list is what an optimizer of PyTorch is given."""
+        """Whether a PyTorch optimizer receives a list."""
         call = self.model.tree.parent(around) if isinstance(around, (ast.List, ast.Tuple)) else None
         if not isinstance(call, ast.Call) or around not in call.args[:1]:
             return False
@@ -214,20 +216,20 @@ class ParameterLostByMove(Rule):
 
     def report_LostParameter(self, lost: LostParameter) -> None:
         then = (
-            "it is not in `parameters()`, and never trained"
+            "it is missing from `parameters()` and never trained"
             if lost.is_parameter
-            else "it has no `.grad`, and no optimizer takes it"
+            else "it has no `.grad`, and optimizers refuse it"
         )
         self.report(
             lost.move,
-            f"`{lost.name}` is a copy where the move makes one, and no leaf: {then}",
-            related=[(lost.made, "the leaf is made here")],
-            help="move the data before, or make it on the device",
+            f"`{lost.name}` is a copy, not a leaf, where the move copies: {then}",
+            related=[(lost.made, "the leaf is created here")],
+            help="move the data first, or create it on the device",
             fix=self._fix(lost),
         )
 
     def _fix(self, lost: LostParameter) -> edits.Change | None:
-        """The move inside of the call that makes the parameter."""
+        """The move, inside the call that creates the parameter."""
         made, move = self.model.tree.node(lost.made), self.model.tree.node(lost.move)
         written = self.written(lost.move) if lost.is_parameter else None
         if written is None or not isinstance(made, ast.Call) or not isinstance(move, ast.Call):
@@ -237,7 +239,7 @@ class ParameterLostByMove(Rule):
             return None
         suffix = code(lost.move)[len(code(lost.made)) :]
         content = f"{code(made.func)}({code(data)}{suffix})"
-        return edits.Change("move the data before", [edits.Replace(written, content)])
+        return edits.Change("move the data first", [edits.Replace(written, content)])
 
 
 def _moved(node: ast.expr | None) -> ast.Call | None:
@@ -249,11 +251,11 @@ def _moved(node: ast.expr | None) -> ast.Call | None:
 
 
 def _is_moved(data: bytes, match: re.Match[bytes]) -> bool:
-    """Whether a move follows the brackets that open in a match, or that it stands in."""
+    """Whether a move follows the brackets that open in a match, or that contain it."""
     depth = 1
     for bracket in re.finditer(rb"[()#\"']", data[match.end() :]):
         if bracket[0] in b"#\"'":
-            return True  # brackets may be part of a text
+            return True  # brackets may be part of a string
         depth += 1 if bracket[0] == b"(" else -1
         if not depth:
             return bool(_MOVED.match(data, match.end() + bracket.end()))
@@ -261,7 +263,7 @@ def _is_moved(data: bytes, match: re.Match[bytes]) -> bool:
 
 
 def _data(made: ast.Call) -> ast.expr | None:
-    """What a parameter is made of, if nothing else is said of it than that it is trained."""
+    """The data of a parameter, if its other arguments only say that it is trained."""
     named = [item.value for item in made.keywords if item.arg == "data"]
     others = [item for item in made.keywords if item.arg != "data"]
     given = [*made.args, *named]
@@ -269,5 +271,5 @@ def _data(made: ast.Call) -> ast.expr | None:
 
 
 def _is_trained(keyword: ast.keyword) -> bool:
-    """Whether an argument of a parameter is what it is by default."""
+    """Whether an argument of a parameter has its default value."""
     return keyword.arg == "requires_grad" and python_ast.is_literal(keyword.value, True)

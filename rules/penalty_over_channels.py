@@ -1,4 +1,4 @@
-"""Gradient penalties whose norm is taken over the channels alone."""
+"""Gradient penalties that take the norm over the channels alone."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ _RANDOM = frozenset({"torch.rand", "torch.FloatTensor"})
 
 
 class OverChannels(NamedTuple):
-    """The norm at `site` is over one dimension; the mixture at `mixed` shows that there are four."""
+    """The norm at `site` is over one dimension, and the mixture at `mixed` shows that there are four."""
 
     site: Site
     mixed: Site
 
 
 class PenaltyOverChannels(Rule):
-    """A gradient penalty takes the norm over the channels, and not over a sample.
+    """A gradient penalty takes the norm over the channels of each pixel.
 
     ## What it does
-    Finds `(gradients.norm(2, dim=1) - 1) ** 2` of gradients from `autograd.grad` that nothing flattens, where the
-    numbers that mix real and false images have sizes (n, 1, 1, 1).
+    Finds `(gradients.norm(2, dim=1) - 1) ** 2` of gradients from `autograd.grad` that nothing flattens. The random
+    numbers that mix real and fake images have sizes (n, 1, 1, 1), so the images have four dimensions.
 
     ## Why is this bad?
-    The penalty of WGAN-GP holds for the gradient of a whole image. Over dimension 1 alone each pixel gets a norm of its
-    own, which is drawn to 1: the gradient of an image then has a norm of about the root of the number of pixels. The
-    critic is far from the constraint, and the images of the generator stay noisy.
+    The WGAN-GP penalty applies to the gradient of a whole image. Over dimension 1 alone, each pixel gets a separate
+    norm, which the penalty pulls to 1. The gradient of an image then has a norm near the square root of the number of
+    pixels. The critic is far from the constraint, and the generated images stay noisy.
 
     ## Example
     ```python
@@ -79,7 +79,7 @@ class PenaltyOverChannels(Rule):
                 yield OverChannels(python_ast.site_of(norms[0]), python_ast.site_of(mixed))
 
     def _mixes_images(self, node: ast.AST) -> bool:
-        """`torch.rand(n, 1, 1, 1)`."""
+        """Whether an expression is `torch.rand(n, 1, 1, 1)`."""
         if not isinstance(node, ast.Call) or names.imported(node.func, self.model.definitions) not in _RANDOM:
             return False
         sizes = node.args[0].elts if node.args and isinstance(node.args[0], (ast.Tuple, ast.List)) else node.args
@@ -89,14 +89,14 @@ class PenaltyOverChannels(Rule):
     def report_OverChannels(self, found: OverChannels) -> None:
         self.report(
             found.site,
-            "the norm is over the channels of each pixel, and not over the gradient of a sample",
+            "the norm is over the channels of each pixel instead of the gradient of a sample",
             related=[(found.mixed, "the images have four dimensions")],
             help="flatten the gradients first: `gradients.flatten(1).norm(2, dim=1)`",
         )
 
 
 def _is_norm(node: ast.AST, target: str) -> bool:
-    """`gradients.norm(2, dim=1)`."""
+    """Whether an expression is `gradients.norm(2, dim=1)`."""
     if (
         not isinstance(node, ast.Call)
         or python_ast.called_name(node) != "norm"
@@ -111,6 +111,6 @@ def _is_norm(node: ast.AST, target: str) -> bool:
 
 
 def _is_other(node: ast.AST, target: str, statement: ast.AST) -> bool:
-    """Whether something else is assigned to the gradients: `gradients = gradients.view(n, -1)`."""
+    """Whether code assigns another value to the gradients: `gradients = gradients.view(n, -1)`."""
     is_store = isinstance(node, ast.Name) and node.id == target and not isinstance(node.ctx, ast.Load)
     return is_store and node not in getattr(statement, "targets", ())

@@ -1,4 +1,4 @@
-"""Schedules that wait for a plateau, and look for it in the wrong direction."""
+"""Plateau schedules with the wrong direction."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _OTHER = {"min": "max", "max": "min"}
 
 
 class WrongDirection(NamedTuple):
-    """The schedule made at `made` in a mode is given at `site` a score of the other direction."""
+    """The schedule created at `made` receives at `site` a score of the opposite direction."""
 
     site: Site
     made: Site
@@ -25,16 +25,18 @@ class WrongDirection(NamedTuple):
 
 
 class PlateauInWrongDirection(Rule):
-    """`ReduceLROnPlateau` takes each improvement for a plateau.
+    """`ReduceLROnPlateau` mistakes each improvement for a plateau.
 
     ## What it does
-    Finds `ReduceLROnPlateau(mode="max")` that is stepped with a loss of PyTorch, and `mode="min"`, the default, that is
-    stepped with a share of right answers. It follows what computes the number: `.item()`, means, sums over batches,
-    and divisions by a count. It is silent where something else takes part in the number.
+    Finds `ReduceLROnPlateau(mode="max")` stepped with a PyTorch loss, and the default `mode="min"` stepped with an
+    accuracy. torchlint follows the computation of the number: `.item()`, means, sums over batches, and divisions by
+    a count.
+
+    Not reported where anything else contributes to the number.
 
     ## Why is this bad?
-    The schedule waits for the score to go the other way. Each improvement counts as a bad epoch, so the learning rate
-    falls while the training goes well, and soon nothing is learned any more.
+    The schedule waits for the score to move in the other direction. Each improvement counts as a bad epoch, so the
+    learning rate falls while training goes well. Soon the model learns nothing any more.
 
     ## Example
     ```python
@@ -94,7 +96,7 @@ class PlateauInWrongDirection(Rule):
                     yield WrongDirection(step.site, made, mode)
 
     def _mode(self, made: Site) -> str | None:
-        """The mode of a schedule that waits for a plateau, as it is written where that is made."""
+        """The mode of a plateau schedule, as written at its creation."""
         tree = self.model.tree if made.inner is None else made.inner.tree
         call = tree.own_node(made.written)
         if not isinstance(call, ast.Call) or python_ast.called_name(call) != "ReduceLROnPlateau":
@@ -106,10 +108,12 @@ class PlateauInWrongDirection(Rule):
         return mode if isinstance(mode, str) and mode in _OTHER else None
 
     def report_WrongDirection(self, found: WrongDirection) -> None:
-        score = "a loss, which is better the lower" if found.mode == "max" else "a share of right answers"
+        score = (
+            "a loss, for which lower is better" if found.mode == "max" else "an accuracy, for which higher is better"
+        )
         self.report(
             found.site,
-            f"the schedule in mode `{found.mode}` is given {score}: the rate falls while the score gets better",
-            related=[(found.made, "the schedule is made here")] if found.made.here != found.site.here else [],
-            help=f'make it with `mode="{_OTHER[found.mode]}"`',
+            f"mode `{found.mode}` receives {score}: the rate falls while the score improves",
+            related=[(found.made, "the schedule is created here")] if found.made.here != found.site.here else [],
+            help=f'create it with `mode="{_OTHER[found.mode]}"`',
         )

@@ -21,7 +21,7 @@ _SEEDS = frozenset({"torch.manual_seed", "torch.random.manual_seed"})
 
 
 class OwnOrder(NamedTuple):
-    """The sampler at `site` takes a seed that depends on the rank."""
+    """The sampler at `site` gets a seed that depends on the rank."""
 
     site: Site
 
@@ -34,16 +34,16 @@ class OwnSplit(NamedTuple):
 
 
 class RankDependentSplit(Rule):
-    """Each process of a distributed program has a split, or an order, of its own.
+    """Each distributed process has a different split or order of the data.
 
     ## What it does
-    Finds `DistributedSampler` with a seed that depends on the rank, and `random_split` without a generator in programs
-    that use `DistributedSampler` and seed PyTorch with the rank.
+    Finds `DistributedSampler` with a seed that depends on the rank. Also finds `random_split` without a generator in
+    programs that use `DistributedSampler` and seed PyTorch with the rank.
 
     ## Why is this bad?
-    A distributed sampler gives each process every n-th sample of one common order. With orders of their own processes
-    share samples and leave others out. With splits of their own each process trains on samples that another one
-    validates on, and the gradients of all are averaged.
+    A distributed sampler gives each process every n-th sample of one common order. With different orders, processes
+    share some samples and skip others. With different splits, each process trains on samples that another process
+    validates on. The averaged gradients then mix training and validation data.
 
     ## Example
     ```python
@@ -100,21 +100,21 @@ class RankDependentSplit(Rule):
         return bool(_RANK.search(python_ast.dotted(node)))
 
     def _is_behind(self, split: ast.Call, seed: ast.Call) -> bool:
-        """Whether a split comes behind a seed in one function."""
+        """Whether a split comes after a seed in one function."""
         around = self.model.tree.function_around
         return around(split) is around(seed) and split.lineno > seed.lineno
 
     def report_OwnOrder(self, found: OwnOrder) -> None:
         self.report(
             found.site,
-            "the seed of the sampler depends on the rank: processes share samples and leave others out",
+            "the seed of the sampler depends on the rank: processes share some samples and skip others",
             help="give all processes the same seed",
         )
 
     def report_OwnSplit(self, found: OwnSplit) -> None:
         self.report(
             found.site,
-            "each process draws a split of its own: one trains on samples that another one validates on",
+            "each process draws a different split: one trains on samples that another one validates on",
             related=[(found.seed, "the seed depends on the rank")],
             help="pass `generator=torch.Generator().manual_seed(seed)`",
         )

@@ -1,4 +1,4 @@
-"""Records that no score can beat: the comparison looks in the wrong direction."""
+"""Best scores that no score can beat, because the comparison points in the wrong direction."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MIRRORED: dict[type[ast.cmpop], type[ast.cmpop]] = {ast.Gt: ast.Lt, ast.Lt: ast
 
 
 class NeverBeaten(NamedTuple):
-    """The comparison at `site` is never true: the record `name` starts at `start`."""
+    """The comparison at `site` is never true, because the record `name` starts at `start`."""
 
     site: Site
     start: Site
@@ -31,15 +31,15 @@ class NeverBeaten(NamedTuple):
 
 
 class RecordNeverBeaten(Rule):
-    """The best score starts where no score can beat it.
+    """The best score starts at a value that no score can beat.
 
     ## What it does
-    Finds a record that starts at infinity and that only a greater score replaces, and one that starts at minus infinity
-    and that only a smaller score replaces.
+    Finds a best score that starts at infinity where only a greater score replaces it. Also finds one that starts at
+    minus infinity where only a smaller score replaces it.
 
     ## Why is this bad?
-    The comparison is never true. The best model is never saved, and an earlier file is taken for it; early stopping
-    counts each epoch as one without progress.
+    The comparison is never true. The program never saves the best model, and may later load an older file instead.
+    Early stopping counts every epoch as one without progress.
 
     ## Example
     ```python
@@ -90,7 +90,7 @@ class RecordNeverBeaten(Rule):
                             yield NeverBeaten(*sites, python_ast.dotted(record), code)
 
     def _start(self, record: ast.expr, score: ast.expr, condition: ast.If) -> ast.Assign | None:
-        """Where a record starts at an infinite number, if else only a condition's body sets it, to the score."""
+        """The start of a record at an infinite number, if only an assignment under a condition changes it."""
         name = python_ast.dotted(record)
         if not name or isinstance(score, ast.Constant):
             return None
@@ -109,7 +109,7 @@ class RecordNeverBeaten(Rule):
         return starts[0] if is_replaced and starts and len(infinite) == len(starts) == 1 else None
 
     def _stores(self, name: str, condition: ast.If) -> list[ast.expr]:
-        """Where a variable or attribute is set in the function, or the class, around a condition."""
+        """The assignments to a variable in the function, or to an attribute in the class, around a condition."""
         around = self.model.definitions.method_around(condition)
         if name.startswith("self."):
             owner = around.owner if around is not None else None
@@ -127,14 +127,14 @@ class RecordNeverBeaten(Rule):
     def report_NeverBeaten(self, found: NeverBeaten) -> None:
         self.report(
             found.site,
-            f"no score can beat `{found.name}`, which starts at `{found.start_code}`: this is never true",
+            f"no score can beat `{found.name}`, which starts at `{found.start_code}`: this condition is never true",
             related=[(found.start, "the record starts here")],
-            help="turn the comparison round, or start at the other end",
+            help="reverse the comparison, or start at the opposite infinity",
         )
 
 
 def _is_infinite(node: ast.expr) -> bool | None:
-    """Whether a number is plus infinity (True), or minus infinity (False); None: neither."""
+    """Whether a number is plus infinity (True) or minus infinity (False), or None for any other number."""
     is_negative = isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub)
     code = ast.unparse(node.operand if isinstance(node, ast.UnaryOp) else node)
     if isinstance(node, ast.Call) and code.replace('"', "'") in ("float('-inf')", "float('-infinity')"):

@@ -1,4 +1,4 @@
-"""Running totals that are reduced over the processes in each iteration."""
+"""Running totals that every iteration reduces over the processes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torchlint.syntax.python_ast import Site
 
 
 class ReducedTotal(NamedTuple):
-    """The call at `site` reduces a total that the addition at `addition` goes on with."""
+    """The call at `site` reduces a total that the addition at `addition` continues to increase."""
 
     site: Site
     addition: Site
@@ -24,12 +24,12 @@ class ReducedRunningTotal(Rule):
     """A running total is summed over all processes in each iteration.
 
     ## What it does
-    Finds `all_reduce(total)` in a loop that also adds to `total`, where nothing sets the total back in the loop.
+    Finds `all_reduce(total)` in a loop that also adds to `total`, where nothing in the loop resets the total.
 
     ## Why is this bad?
-    `all_reduce` writes the sum over all processes into the total. In the next iteration each process has that sum
-    already, and the sums are summed again: with two processes the first batch counts twice after the second one, four
-    times after the third. The metric is an average in which early batches count exponentially more.
+    `all_reduce` writes the sum over all processes into the total. In the next iteration, each process already holds
+    that sum, and the sums are summed again. With two processes, the first batch counts twice after the second iteration
+    and four times after the third. The metric is an average with exponentially growing weights for early batches.
 
     ## Example
     ```python
@@ -81,7 +81,7 @@ class ReducedRunningTotal(Rule):
             yield from self._by_helper(assignment)
 
     def _by_helper(self, assignment: ast.Assign) -> Iterator[ReducedTotal]:
-        """`total = reduce(total)` in a loop, where a function of the program sums over the processes."""
+        """Reductions by `total = reduce(total)` in a loop, where a function of the program sums over the processes."""
         call, total = assignment.value, python_ast.dotted(assignment.targets[0])
         if not isinstance(call, ast.Call) or not total or [python_ast.dotted(item) for item in call.args] != [total]:
             return
@@ -105,7 +105,7 @@ class ReducedRunningTotal(Rule):
         return None
 
     def _is_conditional(self, call: ast.Call, loop: ast.For) -> bool:
-        """Whether only some iterations reach a call: the last one perhaps."""
+        """Whether only some iterations reach a call, such as the last one."""
         for item in self.model.tree.ancestors(call):
             if item is loop:
                 return False
@@ -121,7 +121,7 @@ class ReducedRunningTotal(Rule):
         return None
 
     def _is_set(self, total: str, loop: ast.For, addition: ast.AugAssign) -> bool:
-        """Whether a total may begin anew in the loop: by an assignment, `total.zero_()`, or a division."""
+        """Whether the loop may restart a total, by an assignment, `total.zero_()` or a division."""
         for node in python_ast.walk(loop):
             if isinstance(node, (ast.Name, ast.Attribute)) and python_ast.dotted(node) == total:
                 around = self.model.tree.parent(node)
@@ -134,14 +134,14 @@ class ReducedRunningTotal(Rule):
     def report_ReducedTotal(self, found: ReducedTotal) -> None:
         self.report(
             found.site,
-            f"`{found.total}` is summed over the processes in each iteration: earlier batches are counted again",
-            related=[(found.addition, "the loop goes on adding here")],
-            help="call `all_reduce` once behind the loop, or reduce only what this iteration adds",
+            f"`{found.total}` is summed over the processes in each iteration, so earlier batches count again",
+            related=[(found.addition, "the loop continues to add here")],
+            help="call `all_reduce` once after the loop, or reduce only the value that this iteration adds",
         )
 
 
 def names_only_options(test: ast.expr, loop: ast.For) -> bool:
-    """Whether a condition reads nothing that the loop sets: `if distributed:`."""
+    """Whether a condition uses no variable that the loop sets: `if distributed:`."""
     stored = {
         node.id for node in python_ast.walk(loop) if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)
     }

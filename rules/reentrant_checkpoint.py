@@ -1,4 +1,4 @@
-"""Activation checkpointing that is not told which of its forms to take."""
+"""Activation checkpointing without an explicit variant."""
 
 from __future__ import annotations
 
@@ -24,41 +24,46 @@ _OPTION = "use_reentrant"
 _KNOWN_SINCE, _WARNS_SINCE = (1, 11), (2, 1)
 """The first releases that take the option, and that warn where it is left out."""
 _HOOKS = (b"require_grads", b"inputs_require_grad", b"register_forward_hook", b"register_forward_pre_hook")
-"""Words of what makes inputs require grad from outside."""
+"""Words in code that makes inputs require grad from outside."""
 _OWN_OPTIONS = frozenset(
     {_OPTION, "function", "functions", "segments", "input", "preserve_rng_state", "determinism_check"}
 )
-"""What the reentrant form takes by keyword; `context_fn`, `debug` and arguments of the block it does not."""
+"""Keywords of the reentrant variant; it does not accept `context_fn`, `debug` and arguments of the block."""
 
 
 class Reentrant(NamedTuple):
-    """A call takes the reentrant form, for it is told so, or not told which."""
+    """A call uses the reentrant variant, explicitly or by default."""
 
     call: Site
     name: str
     inputs: str
-    """An input, if surely none of them requires grad."""
+    """An input, if certainly none of them requires grad."""
     keyword: str
     """A keyword argument for the block, if there is one."""
     is_sure: bool = False
-    """Whether no input has a graph whatever is frozen, and the block has weights that nothing freezes."""
+    """Whether no input can have a graph in any case, and the block has weights that nothing freezes."""
 
 
 class ReentrantCheckpoint(Rule):
-    """Checkpointing without `use_reentrant` takes the reentrant form.
+    """Checkpointing without `use_reentrant` uses the reentrant variant.
 
     ## What it does
-    Finds calls of `torch.utils.checkpoint.checkpoint` and `checkpoint_sequential` without the argument
-    `use_reentrant`, unless the project asks for a PyTorch before 2.1, which does not warn. With it, or before 2.1, it
-    finds the reentrant form where no input of the block can require grad, also in files that this one imports, and
-    where the block is given a keyword argument, which raises. Before 1.11 there is no such argument, and nothing is
-    found. With low confidence, unless `use_reentrant=True` is written, no input has a graph whatever is frozen, and
-    the block has weights that nothing freezes.
+    Finds calls of `torch.utils.checkpoint.checkpoint` and `checkpoint_sequential` that omit `use_reentrant`, unless
+    the project requires a PyTorch before 2.1, which does not warn. Also finds the reentrant variant, written or by
+    default, where:
+
+    - no input of the block can require grad, also in files that this one imports;
+    - the block receives a keyword argument, which raises.
+
+    Nothing is reported for PyTorch before 1.11, which has no such argument.
+
+    The confidence is low unless all of these hold: `use_reentrant=True` is written, no input has a graph in any
+    case, and the block has weights that nothing freezes.
 
     ## Why is this bad?
-    Without the argument PyTorch warns and takes the reentrant form, and it has announced another default. The reentrant
-    form gives the weights of the block no gradient if no input requires one, as in the first block of a network; it
-    does not work with `torch.autograd.grad`, keyword arguments, or tensors in nested structures.
+    Without the argument PyTorch warns, uses the reentrant variant, and has announced a new default. The reentrant
+    variant computes no gradient for the block's weights if no input requires one, as in the first block of a
+    network. It does not work with `torch.autograd.grad`, keyword arguments, or tensors in nested structures.
 
     ## Example
     ```python
@@ -77,7 +82,7 @@ class ReentrantCheckpoint(Rule):
     ```
 
     ## Fix safety
-    `use_reentrant=False` is unsafe: weights may get gradients that had none, and the block runs in another way.
+    `use_reentrant=False` is unsafe: weights without gradients may receive them, and the block runs differently.
 
     ## References
     - [torch.utils.checkpoint](https://docs.pytorch.org/docs/stable/checkpoint.html): "If `use_reentrant` is not passed
@@ -114,7 +119,7 @@ class ReentrantCheckpoint(Rule):
         yield from self._elsewhere()
 
     def _elsewhere(self) -> Iterator[Reentrant]:
-        """Calls in files that this one imports, which gives their inputs."""
+        """Calls in files that this one imports, with their inputs."""
         for site, untracked in self._untracked.items():
             call = self.model.tree.node(site) if site.inner is not None and untracked else None
             if isinstance(call, ast.Call) and any(
@@ -126,13 +131,13 @@ class ReentrantCheckpoint(Rule):
                 yield Reentrant(where, python_ast.called_name(call), untracked, "", site in self._without_graph)
 
     def _made(self, name: str) -> Site | None:
-        """Where this file makes an object of a class."""
+        """The places where this file creates an object of a class."""
         calls = (item for item in self.model.tree.of_type(ast.Call) if python_ast.called_name(item) == name)
         return next(map(python_ast.site_of, calls), None)
 
     @cached_property
     def _without_graph(self) -> set[Site]:
-        """Calls that surely keep their block from learning."""
+        """Calls that certainly prevent their block from learning."""
         found: set[Site] = set()
         for result in self.model.program.observations.checkpoints:
             block, inputs = values.resolved(result.parents[0]), result.parents[1:]
@@ -145,7 +150,7 @@ class ReentrantCheckpoint(Rule):
 
     @cached_property
     def _untracked(self) -> dict[Site, str]:
-        """Calls all inputs of which are surely without a graph, each with how one of them is written."""
+        """Calls whose inputs certainly have no graph, each with the code of one input."""
         self._read_modules_elsewhere()
         found: dict[Site, str] = {}
         for result in self.model.program.observations.checkpoints:
@@ -155,7 +160,7 @@ class ReentrantCheckpoint(Rule):
         return found
 
     def _read_modules_elsewhere(self) -> None:
-        """Let the interpreter read the `forward` of modules in files that this one imports."""
+        """Let the interpreter analyze the `forward` of modules in files that this one imports."""
         for tree, definitions in self.model.program.files.items():
             if tree is not self.model.tree and _IMPORT.search(tree.source.code) is not None:
                 for info in definitions.classes.values():
@@ -163,7 +168,7 @@ class ReentrantCheckpoint(Rule):
                         self.model.program.returned_by(info)
 
     def _first_untracked(self, call: ast.AST, result: values.Unknown) -> str:
-        """An input of a call, if none of its inputs can have a graph, and gradients are on."""
+        """An input of a call, if none of its inputs can have a graph and gradients are on."""
         assert isinstance(call, ast.Call)
         if result.mode is not api.GradMode.ON or any(isinstance(item, ast.Starred) for item in call.args):
             return ""
@@ -177,7 +182,7 @@ class ReentrantCheckpoint(Rule):
         return self.model.tree.code(untracked[0]) if untracked and len(untracked) == len(inputs) else ""
 
     def _is_untracked(self, value: values.Value) -> bool:
-        """Whether a tensor has no graph, where a loop begins with it at least."""
+        """Whether a tensor has no graph, at least at the start of a loop."""
         while isinstance(value, values.Phi) and value.is_loop:
             value = values.resolved(value.parents[0])
         if not isinstance(value, values.Tensor) or value.leaf:
@@ -185,7 +190,7 @@ class ReentrantCheckpoint(Rule):
         return self.model.tracking.tracked(value) is values.Answer.NO or self._is_of_frozen_embedding(value)
 
     def _is_of_frozen_embedding(self, value: values.Tensor) -> bool:
-        """Whether a frozen embedding computes a value, of numbers of rows; and no hook says otherwise."""
+        """Whether a frozen embedding computes a value from indices, and no hook changes that."""
         module = values.resolved(value.parents[0]) if isinstance(value, values.ModuleOutput) else None
         if not isinstance(module, values.Module) or module.name != "torch.nn.Embedding":
             return False
@@ -200,9 +205,9 @@ class ReentrantCheckpoint(Rule):
     def report_Reentrant(self, reentrant: Reentrant) -> None:
         name, given = reentrant.name, reentrant.inputs
         if reentrant.keyword:
-            message = f"a reentrant `{name}` takes no `{reentrant.keyword}`: the call raises"
+            message = f"a reentrant `{name}` accepts no `{reentrant.keyword}`: the call raises"
         elif given:
-            message = f"`{given}` requires no grad, so that a reentrant `{name}` gives the block's weights no gradient"
+            message = f"`{given}` requires no grad: a reentrant `{name}` gives the block's weights no gradient"
         else:
             message = f"`{name}` without `{_OPTION}` is reentrant: the block learns only if an input requires grad"
         self.report(
@@ -214,7 +219,7 @@ class ReentrantCheckpoint(Rule):
         )
 
     def _fix(self, call: ast.AST | None) -> edits.Change | None:
-        """The argument behind all others, or in the place of the one that says otherwise."""
+        """The argument after all others, or in place of the wrong one."""
         if not isinstance(call, ast.Call):
             return None
         told = next((item.value for item in call.keywords if item.arg == _OPTION), None)

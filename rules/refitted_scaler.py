@@ -1,4 +1,4 @@
-"""Scalers of data that are fitted again on the test set."""
+"""Data scalers that are fitted again on the test set."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _HELD_OUT = LazyPattern(r"(?i)(?:^|_|\.)(?:val|valid|validation|test|dev)(?:_|$|
 
 
 class Refitted(NamedTuple):
-    """The scaler that is fitted at `first` is fitted anew at `site`."""
+    """The scaler fitted at `first` is fitted again at `site`."""
 
     site: Site
     first: Site
@@ -27,15 +27,15 @@ class Refitted(NamedTuple):
 
 
 class RefittedScaler(Rule):
-    """A scaler of data is fitted once more on the test set.
+    """A data scaler is fitted again on the test set.
 
     ## What it does
-    Finds a scaler or encoder of scikit-learn on which `fit_transform` is called for training data, and then for data
-    that are named for validation or test.
+    Finds a scikit-learn scaler or encoder whose `fit_transform` gets training data, and then data whose name says
+    validation or test.
 
     ## Why is this bad?
-    The test data are scaled by their own mean and deviation, and not by those that the model was trained with. The same
-    input gets another value: a shift between the two sets disappears, and the score is not that of the model in use.
+    The test data are scaled by their own mean and deviation instead of those of the training data. The same input then
+    gets another value. A shift between the two sets disappears, and the score does not describe the deployed model.
 
     ## Example
     ```python
@@ -84,31 +84,31 @@ class RefittedScaler(Rule):
                     yield Refitted(python_ast.site_of(call), python_ast.site_of(calls[0]), name)
 
     def _is_scaler(self, node: ast.expr) -> bool:
-        """Whether a variable holds one object of scikit-learn."""
+        """Whether a variable holds a single scikit-learn object."""
         made = written.value_of(node, self.model.definitions)
         qualified = names.imported(made.func, self.model.definitions) if isinstance(made, ast.Call) else ""
         return qualified.startswith("sklearn.preprocessing.") and made is not node
 
     def _data(self, call: ast.Call) -> str:
-        """The name of what a scaler is fitted to."""
+        """The name of the data that a scaler is fitted to."""
         found = [
             python_ast.dotted(item) for item in ast.walk(call.args[0]) if isinstance(item, (ast.Name, ast.Attribute))
         ]
         return max(found, key=len, default="")
 
     def _is_apart(self, first: ast.Call, second: ast.Call) -> bool:
-        """Whether only one of two calls runs: in two branches of a condition."""
+        """Whether only one of two calls runs, because they are in two branches of a condition."""
         return self._arms(first) != self._arms(second)
 
     def _arms(self, call: ast.Call) -> list[tuple[ast.If, bool]]:
-        """The conditions around a call, and whether it stands where each holds."""
+        """The conditions around a call, each with whether the call is in the branch where it holds."""
         around = [item for item in self.model.tree.ancestors(call) if isinstance(item, ast.If)]
         return [(item, call.lineno <= (item.body[-1].end_lineno or 0)) for item in around]
 
     def report_Refitted(self, found: Refitted) -> None:
         self.report(
             found.site,
-            f"`{found.name}` is fitted anew: these data are scaled in another way than the training data",
+            f"`{found.name}` is fitted again: these data are scaled differently from the training data",
             related=[(found.first, "it is fitted to the training data here")],
             help=f"call `{found.name}.transform`",
         )

@@ -1,4 +1,4 @@
-"""Uses of what PyTorch no longer has."""
+"""Uses of removed PyTorch functions, modules and arguments."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _MASKING = frozenset({"masked_fill", "masked_fill_", "masked_select"})
 
 
 class ElementOfNumber(NamedTuple):
-    """`site` asks a tensor without dimensions for an element."""
+    """The code at `site` indexes a tensor without dimensions."""
 
     site: Site
 
 
 class MaskOfBytes(NamedTuple):
-    """The operation at `site` is given the mask of bytes that is made at `mask`."""
+    """The operation at `site` gets the byte mask made at `mask`."""
 
     site: Site
     mask: Site
@@ -36,21 +36,25 @@ class MaskOfBytes(NamedTuple):
 
 
 class RemovedApi(Rule):
-    """Something is used that PyTorch has removed: it raises, or does nothing.
+    """The code uses a removed PyTorch API that raises or does nothing.
 
     ## What it does
-    Finds functions, modules and arguments that the newest PyTorch no longer has: `torch.symeig` and its kin,
-    `torch.rfft`, `torch._six`, `verbose=` of learning rate schedulers, `torch.stft` without `return_complex`,
-    `loss.data[0]` of a tensor that is a single number, masks of bytes for `masked_fill` and for `x[mask] = 0`, and
-    `Variable(x, volatile=True)`.
+    Finds functions, modules and arguments that the newest PyTorch no longer has:
 
-    A project that asks for older releases, in its pyproject.toml, setup.cfg, setup.py, requirements.txt or
-    environment.yml, is told of those only. Code that asks for a version, or catches `AttributeError` or
-    `ImportError`, is left alone.
+    - `torch.symeig` and related functions, `torch.rfft`, `torch._six`
+    - `verbose=` of learning rate schedulers
+    - `torch.stft` without `return_complex`
+    - `loss.data[0]` of a tensor that is a single number
+    - byte masks for `masked_fill` and for `x[mask] = 0`
+    - `Variable(x, volatile=True)`
+
+    If a project requires older releases, in its pyproject.toml, setup.cfg, setup.py, requirements.txt or
+    environment.yml, torchlint reports only what these releases lack. Code that checks for a version, or catches
+    `AttributeError` or `ImportError`, is not reported.
 
     ## Why is this bad?
-    The line raises when it is reached: often after the first epoch, where the loss is printed. `volatile=True` is
-    worse, for it does nothing any more: the evaluation builds graphs and runs out of memory.
+    The line raises when it runs, often after the first epoch, where the program prints the loss. `volatile=True` is
+    worse, because it has no effect. The evaluation builds graphs and runs out of memory.
 
     ## Example
     ```python
@@ -79,9 +83,9 @@ class RemovedApi(Rule):
     ```
 
     ## Fix safety
-    Dropping `verbose` is safe, and so is `math.inf` for that of `torch._six`. `item()` and functions under another name
-    are unsafe: a line that raised runs, and so does what comes after it. Where arguments have changed places there is
-    no fix.
+    Removing `verbose` is safe, and so is replacing `torch._six.inf` with `math.inf`. `item()` and functions under
+    another name are unsafe, because a line that raised now runs, and so does the code after it. torchlint offers no fix
+    where the order of arguments has changed.
 
     ## References
     - [PyTorch 0.4.0 Migration Guide](https://pytorch.org/blog/pytorch-0_4_0-migration-guide/): "loss.data[0]"
@@ -116,14 +120,14 @@ class RemovedApi(Rule):
                     yield MaskOfBytes(access.site, access.mask, "storing a number in elements")
 
     def _is_in_vain(self, volatile: ast.keyword | None) -> bool:
-        """Whether `volatile` is False, also as a parameter that is never given, or gradients are off around it."""
+        """Whether `volatile` is False, possibly as an unused parameter, or gradients are off around it."""
         if volatile is None:
             return False
         is_false = is_literal(volatile.value, False) or self._is_never_given(volatile.value)
         return is_false or gradient_users.stands_without_gradients(volatile, self.model.tree)
 
     def _is_never_given(self, value: ast.expr) -> bool:
-        """Whether a value is a parameter that is False by default, and that no call names with another value."""
+        """Whether a value is a parameter that is False by default and that no call sets to another value."""
         around = self.model.definitions.function_around(value) if isinstance(value, ast.Name) else None
         if around is None or not isinstance(value, ast.Name):
             return False
@@ -147,7 +151,7 @@ class RemovedApi(Rule):
                     yield ElementOfNumber(site)
 
     def _begin_backward(self) -> Iterator[values.Value]:
-        """The tensors that backward passes begin at without a gradient of theirs, as only single numbers can."""
+        """The tensors whose `backward` gets no gradient argument, which only single numbers allow."""
         for trace in self.model.program.traces:
             for event in trace.of(events.Backward):
                 if event.given_gradient is False:
@@ -190,7 +194,7 @@ class RemovedApi(Rule):
         name = self.model.tree.code(owner)
         self.report(
             answer.site,
-            f"`{name}` is a single number, which has no element: this raises an `IndexError`",
+            f"`{name}` is a single number and cannot be indexed: this raises an `IndexError`",
             help=f"write `{name}.item()`" if "\n" not in name else "write `.item()`",
             fix=self._item(answer.site, name),
         )
@@ -202,9 +206,9 @@ class RemovedApi(Rule):
     def report_MaskOfBytes(self, answer: MaskOfBytes) -> None:
         self.report(
             answer.site,
-            f"{answer.operation} takes a mask of booleans, and this one has bytes: it raises an error",
+            f"{answer.operation} needs a boolean mask, but this is a byte mask: it raises an error",
             related=[(answer.mask, "the mask is made here")],
-            help="make it with `.bool()`, or leave the result of the comparison as it is",
+            help="create it with `.bool()`, or use the result of the comparison directly",
         )
 
 
@@ -244,7 +248,7 @@ def _masked(event: events.Event) -> tuple[str, values.Value | None]:
 
 
 def _without_wrapping(node: ast.expr) -> ast.expr:
-    """`loss` of `loss.data`, `loss.data.cpu().numpy()`, `loss.detach().cpu().numpy()`."""
+    """The wrapped expression: `loss` of `loss.data`, `loss.data.cpu().numpy()`, `loss.detach().cpu().numpy()`."""
     while True:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and not node.args:
             if node.func.attr not in ("cpu", "numpy", "detach"):

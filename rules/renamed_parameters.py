@@ -1,4 +1,4 @@
-"""Parameters that are looked up by names which a wrapper has changed."""
+"""Parameters looked up by names that a wrapper has changed."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
 
 _RENAMING = ("replace(", "removeprefix(", "_orig_mod", ".module.", "startswith(", "[7:]")
-"""Words of classes that take a prefix away."""
+"""Words in names of classes that remove a prefix."""
 
 
 class OtherNames(NamedTuple):
-    """The network at `site` has no parameters with the prefix that those saved at `saved` have."""
+    """The network at `site` lacks the parameter prefix of the weights saved at `saved`."""
 
     site: Site
     name: str
@@ -28,7 +28,7 @@ class OtherNames(NamedTuple):
 
 
 class UnknownNames(NamedTuple):
-    """`keeper` knows parameters by the names that they had at `made`, and looks those of a wrapper up at `site`."""
+    """`keeper` stores the parameter names of `made`, but looks up those of a wrapper at `site`."""
 
     site: Site
     keeper: str
@@ -41,12 +41,12 @@ class RenamedParameters(Rule):
 
     ## What it does
     Finds weights that are saved with the names of a wrapper, `module.` of `DataParallel` or `_orig_mod.` of
-    `torch.compile`, and loaded from the same path into a network without it. Also an average of weights that is made
-    of the plain network, by its `named_parameters()`, and updated with the wrapped one.
+    `torch.compile`, and loaded from the same path into a network without the wrapper. Also finds a weight average
+    that is built from the plain network's `named_parameters()` and updated with the wrapped one.
 
     ## Why is this bad?
-    No name fits. `load_state_dict` raises an error for every key; an average that skips what it does not know never
-    moves, and the weights of the start are evaluated.
+    No name matches. `load_state_dict` raises an error for every key. An average that skips unknown names never
+    changes, so the evaluation uses the initial weights.
 
     ## Example
     ```python
@@ -95,7 +95,7 @@ class RenamedParameters(Rule):
                 yield from self._unknown_names(call, method)
 
     def _other_names(self, load: ast.Call, network: ast.expr) -> Iterator[OtherNames]:
-        """Where the names of a wrapper are loaded into a network without it."""
+        """The places that load a wrapper's names into a network without it."""
         files = self.model.provenance.files
         given, key = load.args[0], ""
         if isinstance(given, ast.Subscript) and isinstance(given.slice, ast.Constant):
@@ -116,7 +116,7 @@ class RenamedParameters(Rule):
                         yield OtherNames(place, self.model.tree.code(network), prefix, python_ast.site_of(call))
 
     def _unknown_names(self, call: ast.Call, method: ast.Attribute) -> Iterator[UnknownNames]:
-        """Where an object that knows the names of a network is given a wrapper of it."""
+        """The places that pass a wrapper to an object with the names of the plain network."""
         wrapper = self.model.provenance.files.wrapper(call.args[0]) if isinstance(call.args[0], ast.Name) else None
         made = self.model.provenance.created(method.value) if wrapper is not None else None
         info = self.model.definitions.class_named(python_ast.dotted(made.func)) if isinstance(made, ast.Call) else None
@@ -134,7 +134,7 @@ class RenamedParameters(Rule):
             )
 
     def _goes_by_names(self, info: definitions.ClassInfo, updates: definitions.FunctionInfo) -> bool:
-        """Whether a class keeps parameters by their names, and a method looks those up that it is given."""
+        """Whether a class stores parameters by name, and a method looks up the names of its argument."""
         tree = info.definitions.tree
         if any(word in tree.code(info.node) for word in _RENAMING):
             return False
@@ -150,7 +150,7 @@ class RenamedParameters(Rule):
     def report_OtherNames(self, other: OtherNames) -> None:
         self.report(
             other.site,
-            f"`{other.name}` has no parameters with the prefix `{other.prefix}` that those of the checkpoint have",
+            f"`{other.name}` has no parameters with the prefix `{other.prefix}` of the checkpoint",
             related=[(other.saved, "a wrapper is saved here")],
             help="save the state of the module inside the wrapper: `model.module.state_dict()`",
         )
@@ -158,14 +158,14 @@ class RenamedParameters(Rule):
     def report_UnknownNames(self, unknown: UnknownNames) -> None:
         self.report(
             unknown.site,
-            f"`{unknown.keeper}` knows no parameter with the prefix `{unknown.prefix}` of the wrapper that it is given",
-            related=[(unknown.made, "it is made of the plain network")],
-            help="give it the plain network, or make it of the wrapped one",
+            f"`{unknown.keeper}` knows no parameter with the prefix `{unknown.prefix}` of this wrapper",
+            related=[(unknown.made, "it is built from the plain network")],
+            help="pass it the plain network, or build it from the wrapped one",
         )
 
 
 def _named_loops(function: ast.AST) -> Iterator[str]:
-    """The variables that take the names of `named_parameters()`."""
+    """The variables that hold the names of `named_parameters()`."""
     for node in python_ast.walk(function):
         over = node.iter if isinstance(node, (ast.For, ast.comprehension)) else None
         target = node.target if isinstance(node, (ast.For, ast.comprehension)) else None

@@ -1,4 +1,4 @@
-"""One layer that a model holds several times."""
+"""One layer that a model contains several times."""
 
 from __future__ import annotations
 
@@ -16,22 +16,27 @@ if TYPE_CHECKING:
 _SHARED = LazyPattern(
     r"(?i)shar(e|ing)|\btie|tied|tying|universal|recur|reus|albert|siamese|same[ _](weight|layer|param)"
 )
-"""Words of who means the layers to be one."""
+"""Words that show that sharing is intended."""
 _REGISTERING = frozenset({"add_module", "register_module", "setattr", "append"})
 _CONTAINERS = frozenset({"ModuleList", "Sequential", "ModuleDict"})
 
 
 class RepeatedLayer(Rule):
-    """A model holds one layer several times: all its layers share their weights.
+    """A model contains one layer several times: the copies share their weights.
 
     ## What it does
-    Finds one layer with parameters that a `ModuleList`, `Sequential` or `ModuleDict` gets several times:
-    `[nn.Linear(8, 8)] * n`, `[layer for _ in range(n)]`, `layers.append(layer)` in a loop that does not make the layer,
-    or one variable in two places of a `Sequential`. Names, comments and docstrings that speak of sharing silence it.
+    Finds one layer with parameters that a `ModuleList`, `Sequential` or `ModuleDict` receives several times:
+
+    - `[nn.Linear(8, 8)] * n`;
+    - `[layer for _ in range(n)]`;
+    - `layers.append(layer)` in a loop that does not create the layer;
+    - one variable in two places of a `Sequential`.
+
+    Not reported where names, comments or docstrings mention sharing.
 
     ## Why is this bad?
-    A network of twelve layers has the parameters of one. Nothing raises, the shapes fit, and the model trains, but it
-    is much smaller than its author believes, and the checkpoint holds the same tensor twelve times.
+    A network of twelve layers has the parameters of one. Nothing raises, the shapes match, and the model trains,
+    but it is much smaller than intended. The checkpoint contains the same tensor twelve times.
 
     ## Example
     ```python
@@ -70,7 +75,7 @@ class RepeatedLayer(Rule):
                 yield Repeated(python_ast.site_of(place), name, python_ast.site_of(made))
 
     def _repeated(self) -> Iterator[tuple[ast.expr, ast.expr]]:
-        """A layer that one expression puts into a model several times, and that expression."""
+        """A layer that one expression puts into a model several times, with that expression."""
         for node in self.model.tree.of_type(ast.BinOp):
             if isinstance(node.op, ast.Mult) and isinstance(node.left, ast.List) and not _is_one(node.right):
                 yield from ((item, node) for item in node.left.elts if self._is_registered(node))
@@ -88,7 +93,7 @@ class RepeatedLayer(Rule):
                 yield from ((item, call) for item in {each.id: each for each in twice}.values())
 
     def _is_registered(self, made: ast.expr) -> bool:
-        """Whether a list goes to a container of modules: at once, or by a variable that nothing fills anew."""
+        """Whether a list goes to a module container, directly or through a variable that nothing refills."""
         tree, node = self.model.tree, made
         while isinstance(parent := tree.parent(node), (ast.Starred, ast.List, ast.Tuple, ast.BinOp, ast.Call)):
             if isinstance(parent, ast.Call):
@@ -98,7 +103,7 @@ class RepeatedLayer(Rule):
         return isinstance(target, ast.Name) and self._goes_to_container(target)
 
     def _goes_to_container(self, name: ast.Name) -> bool:
-        """Whether a list with a name is given to a container of modules, and no element of it is replaced."""
+        """Whether a named list goes to a module container, and none of its elements is replaced."""
         tree, scope = self.model.tree, self.model.tree.function_around(name) or self.model.tree.module
         uses = [node for node in python_ast.walk(scope) if isinstance(node, ast.Name) and node.id == name.id]
         around = [(node, tree.parent(node)) for node in uses]
@@ -108,7 +113,7 @@ class RepeatedLayer(Rule):
         return any(isinstance(item, ast.Call) and python_ast.called_name(item) in _CONTAINERS for _, item in given)
 
     def _is_repeated(self, call: ast.Call, layer: ast.Name) -> bool:
-        """Whether a loop registers in each iteration a layer that it does not make."""
+        """Whether a loop registers, in each iteration, a layer that it does not create."""
         name, receiver = python_ast.called_name(call), getattr(call.func, "value", None)
         loop = next((item for item in self.model.tree.ancestors(call) if isinstance(item, python_ast.LOOPS)), None)
         if loop is None or self.model.tree.function_around(loop) is not self.model.tree.function_around(call):
@@ -122,7 +127,7 @@ class RepeatedLayer(Rule):
         return is_list or (isinstance(receiver, ast.Name) and self._goes_to_container(receiver))
 
     def _is_shared(self, layer: ast.expr, place: ast.expr) -> bool:
-        """Whether words around say that the layers are meant to be one."""
+        """Whether nearby words say that the layers share their weights on purpose."""
         tree = self.model.tree
         around = [item for item in tree.ancestors(place) if isinstance(item, (*python_ast.FUNCTIONS, ast.ClassDef))]
         first = python_ast.site_of(tree.statement(place)).line
@@ -133,13 +138,13 @@ class RepeatedLayer(Rule):
         self.report(
             found.site,
             f"`{found.name}` is one layer, registered several times: all of them share their weights",
-            related=[(found.made, "it is made once, here")],
-            help="make a layer for each place, or copy it by `copy.deepcopy`",
+            related=[(found.made, "it is created once, here")],
+            help="create a layer for each place, or copy it with `copy.deepcopy`",
         )
 
 
 class Repeated(NamedTuple):
-    """One layer, made at `made`, is put into a model several times at `site`."""
+    """One layer, created at `made`, enters a model several times at `site`."""
 
     site: Site
     name: str

@@ -1,4 +1,4 @@
-"""`require_grad`, which is `requires_grad`."""
+"""The misspelling `require_grad` of `requires_grad`."""
 
 from __future__ import annotations
 
@@ -18,35 +18,35 @@ if TYPE_CHECKING:
 _TYPO, _MEANT = "require_grad", "requires_grad"
 _WORD = LazyPattern(rb"\brequire_grad\b")
 _TAKING = frozenset({"torch.nn.Parameter", "torch.nn.parameter.Parameter", "torch.autograd.Variable"})
-"""What takes `requires_grad`, beside the functions that make tensors."""
+"""Callables that accept `requires_grad`, besides the functions that create tensors."""
 
 
 class Assigned(NamedTuple):
-    """An attribute of this name is assigned at `site` to what is written `owner`."""
+    """The code at `site` assigns an attribute of this name to the expression `owner`."""
 
     site: Site
     owner: str
     is_flag: bool
-    """Whether `requires_grad` is what was meant: a tensor that is not computed of others has it, a module does not."""
+    """Whether `requires_grad` can replace it. A leaf tensor accepts the assignment, a module ignores it."""
 
 
 class Passed(NamedTuple):
-    """The call at `site` of `name` is given an argument of this name."""
+    """The call of `name` at `site` passes an argument of this name."""
 
     site: Site
     name: str
 
 
 class RequireGradTypo(Rule):
-    """`require_grad` is written for `requires_grad`: it freezes nothing.
+    """`require_grad` is a misspelling of `requires_grad` and freezes nothing.
 
     ## What it does
-    Finds `x.require_grad = ...` of tensors and modules, in a file that never reads such an attribute, and the keyword
-    argument `require_grad` of `nn.Parameter`, `Variable` and functions of PyTorch that make tensors.
+    Finds `x.require_grad = ...` of tensors and modules in a file that never reads such an attribute. Also finds the
+    keyword argument `require_grad` of `nn.Parameter`, `Variable` and PyTorch functions that create tensors.
 
     ## Why is this bad?
-    Python takes the assignment as a new attribute of the tensor, without a word. Parameters that were to be frozen are
-    trained, and an input that was to get a gradient gets none. The keyword raises a `TypeError`.
+    Python silently creates a new attribute on the tensor. Parameters that should be frozen are trained, and an input
+    that should get a gradient gets none. The keyword raises a `TypeError`.
 
     ## Example
     ```python
@@ -67,9 +67,9 @@ class RequireGradTypo(Rule):
     ```
 
     ## Fix safety
-    The fix is unsafe: with the right name other parameters are trained than before. There is none for a module, whose
-    `requires_grad` nothing reads either (`requires_grad_` is what freezes it), nor for a tensor that is computed of
-    others: it cannot be set there.
+    The fix is unsafe, because the correct name changes which parameters are trained. torchlint offers no fix for a
+    module, which also ignores `requires_grad` (`requires_grad_` freezes it). It offers none for a computed tensor,
+    which does not accept the assignment.
 
     ## References
     - [torch.Tensor.requires_grad](https://docs.pytorch.org/docs/stable/generated/torch.Tensor.requires_grad.html)
@@ -101,13 +101,13 @@ class RequireGradTypo(Rule):
                 yield Passed(python_ast.site_of(call), name)
 
     def _is_so_anyway(self, node: ast.Attribute, owner: values.Value) -> bool:
-        """Whether it is False that is assigned, to a tensor that requires no gradient."""
+        """Whether the code assigns False to a tensor that requires no gradient."""
         statement = self.model.tree.parent(node)
         is_false = isinstance(statement, ast.Assign) and python_ast.is_literal(statement.value, False)
         return is_false and self.model.tracking.tracked(owner) is values.Answer.NO
 
     def _is_flag(self, owner: values.Value) -> bool:
-        """Whether `requires_grad` may be set: not that of a tensor with a graph, which raises; a module has none."""
+        """Whether `requires_grad` accepts an assignment. A tensor with a graph raises, a module has no such flag."""
         return isinstance(owner, values.Tensor) and (owner.leaf or not self._has_graph(owner))
 
     def _has_graph(self, owner: values.Tensor) -> bool:
@@ -120,7 +120,7 @@ class RequireGradTypo(Rule):
     def report_Assigned(self, answer: Assigned) -> None:
         self.report(
             answer.site,
-            f"`{answer.owner}.{_TYPO}` is a new attribute that nothing reads: `{_MEANT}` stays as it is",
+            f"`{answer.owner}.{_TYPO}` creates a new attribute that nothing reads: `{_MEANT}` does not change",
             help=f"write `{_MEANT}`",
             fix=self._renamed(answer.site, f"{answer.owner}.{_MEANT}") if answer.is_flag else None,
         )
@@ -130,7 +130,7 @@ class RequireGradTypo(Rule):
         assert isinstance(call, ast.Call)
         self.report(
             answer.site,
-            f"`{answer.name.rpartition('.')[2]}` takes no `{_TYPO}`: this raises a `TypeError`",
+            f"`{answer.name.rpartition('.')[2]}` has no parameter `{_TYPO}`: this raises a `TypeError`",
             help=f"write `{_MEANT}`",
             fix=self._with_keyword(call),
         )

@@ -1,4 +1,4 @@
-"""Generators of random numbers that are seeded anew, with the same seed, in each iteration of training."""
+"""Random generators that every iteration of training seeds with the same number."""
 
 from __future__ import annotations
 
@@ -18,24 +18,29 @@ _SEEDED = frozenset({"torch.manual_seed", "torch.random.manual_seed", "numpy.ran
 
 
 class Reseeded(NamedTuple):
-    """The call at `site` seeds with a fixed number in each iteration of `loop`, and `draw` draws from the generator."""
+    """The call at `site` sets a fixed seed in each iteration of `loop`, and `draw` uses the generator."""
 
     site: Site
     draw: Site | None
-    """None where another file draws."""
+    """The first draw, or None where another file draws."""
     loop: Site
     called: str
     is_step: bool
-    """Whether each iteration of the loop makes a step itself, and no loop inside of it."""
+    """Whether each iteration of the loop itself makes a training step, outside any inner loop."""
 
 
 class ReseededInLoop(Rule):
-    """Each step of training seeds the generator anew and draws the same numbers.
+    """Each training step resets the seed and draws the same numbers.
 
     ## What it does
-    Finds a call such as `torch.manual_seed(0)` with a fixed seed that each step of a training loop makes, in the loop
-    or in a function that it calls, where random numbers are drawn behind it. It is silent under conditions and in
-    `fork_rng`. In preview: a seed in each epoch.
+    Finds a call with a fixed seed, such as `torch.manual_seed(0)`, that each step of a training loop makes. The call
+    may be in the loop or in a function that the loop calls, and code after it draws random numbers. Preview: a seed
+    that is set in each epoch.
+
+    Not reported when:
+
+    - The call is under a condition.
+    - The call is in `fork_rng`.
 
     ## Why is this bad?
     All batches get the same noise, masks and time steps. The model fits this one draw, and dropout drops the same units
@@ -70,8 +75,9 @@ class ReseededInLoop(Rule):
     ```
 
     ## What verify shows
-    `torchlint verify` looks at the seeds of PyTorch's generator: confirmed if the line seeds with the same one at
-    six steps in a row, and other code draws after it; refuted if the seeds differ, or the state is put back.
+    `torchlint verify` observes the seeds of PyTorch's generator. It confirms the finding if the line sets the same seed
+    at six steps in a row and other code draws after it. It refutes the finding if the seeds differ or if the program
+    restores the state.
 
     ## References
     - [torch.manual_seed](https://docs.pytorch.org/docs/stable/generated/torch.manual_seed.html)
@@ -91,7 +97,7 @@ class ReseededInLoop(Rule):
         yield from self._of_imported()
 
     def _of_seeding(self, call: ast.Call, name: str) -> Iterator[Reseeded]:
-        """The loops that make a seeding call, in themselves or by calling the function around it."""
+        """The loops whose iterations make a seeding call, directly or by calling the function around it."""
         function = self.model.definitions.function_around(call)
         draw = self._draw_behind(call, name, function.node if function is not None else self.model.tree.module)
         loop = self._loop_around(call)
@@ -109,7 +115,7 @@ class ReseededInLoop(Rule):
             yield found
 
     def _of_imported(self) -> Iterator[Reseeded]:
-        """Calls in training loops of functions that another file defines, and that seed: reported at the call."""
+        """Calls in training loops of imported functions that set a seed. The report is at the call."""
         for call in self.model.tree.of_type(ast.Call):
             if self._loop_around(call) is None or not isinstance(call.func, ast.Name):
                 continue
@@ -134,7 +140,7 @@ class ReseededInLoop(Rule):
     def _of_call(
         self, call: ast.Call, seeding: ast.Call, draw: ast.Call, function: definitions.FunctionInfo
     ) -> Reseeded | None:
-        """A call of a function that seeds; its seed may be the default of a parameter that the call leaves out."""
+        """A call of a function that sets a seed, which may be the default of a parameter that the call omits."""
         loop = self._loop_around(call)
         seed = python_ast.arguments(seeding)[0]
         given = function.parameters[1 if function.is_method else 0 :]
@@ -182,7 +188,7 @@ class ReseededInLoop(Rule):
     def _draw_behind(
         self, call: ast.Call, name: str, scope: ast.AST, known: definitions.Definitions | None = None
     ) -> ast.Call | None:
-        """The first draw behind a seeding, in the same function, from the generator that it seeds."""
+        """The first draw after a seeding, in the same function, from the generator that it seeds."""
         return next(
             (
                 node
@@ -205,7 +211,7 @@ class ReseededInLoop(Rule):
         return name in randomness.DRAWING_FROM_TORCH or python_ast.called_name(node) in randomness.DRAWING_IN_PLACE
 
     def _trains_in(self, loop: ast.AST) -> bool | None:
-        """Whether iterations of a loop are steps of one training (True), or its epochs (False)."""
+        """Whether the iterations of a loop are training steps (True) or epochs (False)."""
         site = python_ast.site_of(loop)
         found: bool | None = None
         for trace in self.model.program.traces:
@@ -221,19 +227,19 @@ class ReseededInLoop(Rule):
     # -- report ---------------------------------------------------------------------------------------
 
     def report_Reseeded(self, reseeded: Reseeded) -> None:
-        places = [(reseeded.draw, "they are drawn here"), (reseeded.loop, "the loop is here")]
+        places = [(reseeded.draw, "the numbers are drawn here"), (reseeded.loop, "the loop is here")]
         every = "step" if reseeded.is_step else "epoch"
         self.report(
             reseeded.site,
-            f"`{reseeded.called}` runs in each {every} of training: each draws the same random numbers",
+            f"`{reseeded.called}` runs in each {every} of training: each one draws the same random numbers",
             related=[(site, text) for site, text in places if site is not None],
-            help="seed once, before the loop, or draw from a generator of its own",
+            help="seed once before the loop, or draw from a separate generator",
             confidence=Confidence.MEDIUM if reseeded.is_step else Confidence.LOW,
         )
 
 
 def _is_plain_place(call: ast.Call, function: definitions.FunctionInfo) -> bool:
-    """Whether each call of a function gets to a place in it."""
+    """Whether each call of a function reaches a place in it."""
     for item in function.definitions.tree.ancestors(call):
         if item is function.node:
             return True
@@ -243,7 +249,7 @@ def _is_plain_place(call: ast.Call, function: definitions.FunctionInfo) -> bool:
 
 
 def _stays(seed: ast.expr, function: definitions.FunctionInfo) -> bool:
-    """Whether a seed is a number, or a name or attribute that its file binds in `__init__` or at its top only."""
+    """Whether a seed is a number, or a name or attribute that its file binds only in `__init__` or at top level."""
     if isinstance(seed, ast.Constant):
         return isinstance(seed.value, int)
     name = python_ast.dotted(seed).rpartition(".")[2]

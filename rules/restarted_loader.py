@@ -1,4 +1,4 @@
-"""Loaders that begin anew in each step of training."""
+"""Loaders that restart in each training step."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _EVALUATION = LazyPattern(r"val|test|eval|dev(_|$)")
 
 
 class Restart(NamedTuple):
-    """The loader begins anew at `site`, in each step."""
+    """The loader restarts at `site` in each step."""
 
     site: Site
     name: str
@@ -28,15 +28,15 @@ class Restart(NamedTuple):
 
 
 class RestartedLoader(Rule):
-    """`next(iter(loader))` in a training loop begins the loader anew in each step.
+    """`next(iter(loader))` in a training loop restarts the loader in each step.
 
     ## What it does
-    Finds `next(iter(loader))` in a loop that goes backward, also in a function that the loop calls. A preview: the
-    dataset may be an endless stream, or the loader may have a single batch.
+    Finds `next(iter(loader))` in a loop with a backward pass, directly or in a function that the loop calls. Preview:
+    the dataset may be an endless stream, or the loader may have a single batch.
 
     ## Why is this bad?
-    A new iterator begins with the first batch. Without `shuffle=True` each step trains on the same batch. With it, each
-    step starts all workers again and loads several batches to use one, and some samples are rarely seen.
+    A new iterator starts with the first batch. Without `shuffle=True`, each step trains on the same batch. With it,
+    each step starts all workers again and loads several batches to use one of them. Some samples are rarely used.
 
     ## Example
     ```python
@@ -90,7 +90,7 @@ class RestartedLoader(Rule):
                     yield from self._restart(call, name)
 
     def _restart(self, call: ast.Call, name: str) -> Iterator[Restart]:
-        """The iterable that begins anew, if it is a loader of several batches."""
+        """The iterable that restarts, if it is a loader of several batches."""
         label = name.rpartition(".")[2]
         known = [item for item in self.model.program.observations.loaders if item.label == label]
         tree, around = self.model.tree, self.model.tree.function_around(call)
@@ -105,7 +105,7 @@ class RestartedLoader(Rule):
         yield Restart(python_ast.site_of(call), name, answers.pop() if len(answers) == 1 else values.Answer.UNKNOWN)
 
     def _restarted(self, call: ast.Call) -> ast.expr | None:
-        """The loader of `next(iter(loader))`, or of a function that does so."""
+        """The loader of `next(iter(loader))`, or of a function that contains this call."""
         if (inner := _drawn(call)) is not None:
             return inner
         function = names.function(call.func, self.model.definitions)
@@ -120,7 +120,7 @@ class RestartedLoader(Rule):
         return given or (call.args[index] if index < len(call.args) else None)
 
     def _is_whole(self, loader: utilities.DataLoader) -> bool:
-        """Whether a batch is the whole dataset: its size is a `len`."""
+        """Whether a batch is the whole dataset, because its size is a `len`."""
         size = loader.part("batch_size")
         return size is not None and "len" in self.model.program.observations.numbers.get(values.resolved(size), ())
 
@@ -128,14 +128,14 @@ class RestartedLoader(Rule):
         does = "trains on its first batch" if found.shuffles is values.Answer.NO else "starts its workers for one batch"
         self.report(
             found.site,
-            f"`{found.name}` begins anew here: each step {does}",
-            help="iterate over the loader, or make the iterator before the loop and renew it when it ends",
+            f"`{found.name}` restarts here: each step {does}",
+            help="iterate over the loader, or create the iterator before the loop and renew it when it ends",
             confidence=Confidence.LOW,
         )
 
 
 def _own_calls(loop: ast.For | ast.While) -> Iterator[ast.Call]:
-    """The calls that each iteration of a loop makes, without those of loops and conditions inside."""
+    """The calls that each iteration of a loop makes, outside inner loops and conditions."""
     nested = (*python_ast.LOOPS, *python_ast.SCOPES, ast.If, ast.Try, ast.IfExp)
     own = (part for part in loop.body if not isinstance(part, nested))
     nodes = (node for part in own for node in python_ast.walk_outside(part, nested))
@@ -143,7 +143,7 @@ def _own_calls(loop: ast.For | ast.While) -> Iterator[ast.Call]:
 
 
 def _drawn(call: ast.Call) -> ast.expr | None:
-    """`loader` of `next(iter(loader))`."""
+    """The loader of the expression `next(iter(loader))`."""
     inner = call.args[0] if call.args and python_ast.dotted(call.func) == "next" else None
     is_iter = isinstance(inner, ast.Call) and python_ast.dotted(inner.func) == "iter" and len(inner.args) == 1
     return inner.args[0] if is_iter and isinstance(inner, ast.Call) else None

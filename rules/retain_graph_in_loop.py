@@ -19,18 +19,24 @@ class RetainGraphInLoop(Rule):
     """A backward in a loop retains a graph that no later backward uses.
 
     ## What it does
-    Finds `retain_graph=True` where no later pass of the same iteration goes through any part of the graph, and
-    no part of the graph is older than the iteration. One hidden state that is never detached is one finding, also
-    where the next `backward` raises, since the optimizer has changed weights that the old graph needs.
-    Nothing is said of a loop that always ends in `break`: nothing repeats. Nor of a graph that only the local variables
-    of a function hold, which the loop calls: it is gone when that returns. Nor of one that no name holds, as in
-    `loss_of(x).backward(retain_graph=True)`: it goes with the statement, and the argument is idle.
+    Finds `retain_graph=True` where no later pass of the same iteration uses any part of the graph, and no part of
+    the graph is older than the iteration. Also finds a hidden state that is never detached, even where the next
+    `backward` raises because the optimizer changed weights that the old graph needs. Each hidden state is one
+    finding.
+
+    Not reported:
+
+    - a loop that always ends in `break`, so nothing repeats;
+    - a graph held only by local variables of a function that the loop calls, because it is freed when the function
+      returns;
+    - a graph that no name holds, as in `loss_of(x).backward(retain_graph=True)`, because it is freed after the
+      statement.
 
     ## Why is this bad?
-    The activations of the iteration live until the loss is rebound, so the peak holds two iterations. Often the
-    argument was added to silence "Trying to backward through the graph a second time", and hides a hidden
-    state that was never detached: then each backward goes through all earlier iterations, and time and memory
-    grow without end.
+    The activations stay in memory until the loss is reassigned, so the peak contains two iterations. Often the
+    argument was added to silence "Trying to backward through the graph a second time", and hides a hidden state
+    that is never detached. Then each backward runs through all earlier iterations, and time and memory grow without
+    end.
 
     ## Example
     ```python
@@ -59,12 +65,12 @@ class RetainGraphInLoop(Rule):
     ```
 
     ## Fix safety
-    The fix drops the argument. It is unsafe: where the graph is used again after all, by code that the rule does not
-    see, that `backward` raises. A hidden state that is never detached has to be detached first, and is left alone.
+    The fix drops the argument. It is unsafe: if code that torchlint does not see uses the graph again, its
+    `backward` raises. There is no fix for a hidden state that is never detached, which must be detached first.
 
     ## What verify shows
-    `torchlint verify` marks the nodes of retained graphs: confirmed if no later backward meets them, or if the
-    graph grows from iteration to iteration; refuted if a later backward does.
+    `torchlint verify` marks the nodes of retained graphs. Confirmed if no later backward reaches them, or if the
+    graph grows from iteration to iteration. Refuted if a later backward reaches them.
 
     ## References
     - [torch.Tensor.backward](https://docs.pytorch.org/docs/stable/generated/torch.Tensor.backward.html)
@@ -96,13 +102,13 @@ class RetainGraphInLoop(Rule):
         )
 
     def _report_hidden_state(self, backward: Backward, name: str, related: list[tuple[Site, str]]) -> None:
-        outcome = "each backward meets all earlier ones"
+        outcome = "each backward runs through all earlier iterations"
         if (step := self.model.parameter_updates.step_across(backward)) is not None:
-            outcome = "the next backward needs weights as they were, and raises"
+            outcome = "the next backward needs the old weights, and raises"
             related = [*related, (step.site, f"`{step.name}` changes them here")]
         self.report(
             backward.site,
-            f"`retain_graph=True`, since `{name}` is never detached: {outcome}",
+            f"`retain_graph=True` because `{name}` is never detached: {outcome}",
             related=related,
             help=f"detach `{name}` between iterations and drop `retain_graph=True`",
         )

@@ -1,4 +1,4 @@
-"""Square roots of what may be 0, protected too late or not at all."""
+"""Square roots of operands that may be 0, protected too late or not at all."""
 
 from __future__ import annotations
 
@@ -18,27 +18,29 @@ if TYPE_CHECKING:
 _BOUNDS = frozenset({"clamp", "clamp_min"})
 _RESHAPING = frozenset({"unsqueeze", "view", "reshape", "expand", "squeeze"})
 _BEHIND = 4
-"""Operators between a root and what is added to it."""
+"""Operators between a root and the number added to it."""
 
 
 class UnsafeRoot(NamedTuple):
-    """The root at `site` has an infinite gradient at 0; `late` is where a bound is added behind it."""
+    """The root at `site` has an infinite gradient at 0; `late` is where a bound is added after it."""
 
     site: Site
     late: Site | None
 
 
 class RootOfZero(Rule):
-    """The gradient of a square root of 0 is NaN, and nothing prevents that.
+    """The gradient of a square root is NaN where its operand is 0.
 
     ## What it does
-    Finds square roots in the graph of a loss whose operand may be 0: a sum of squares, an absolute value or a variance,
-    where a small number is added to the root, or the root is clamped; and the distances of each row of a tensor to each
-    row of the same tensor, of which the diagonal is 0.
+    Finds square roots in the graph of a loss whose operand may be 0:
+
+    - The operand is a sum of squares, an absolute value or a variance, and the code adds a small number to the root or
+      clamps the root.
+    - The operand holds the distances between all rows of one tensor, so its diagonal is 0.
 
     ## Why is this bad?
-    The gradient of `sqrt` at 0 is infinite. Times the gradient of its operand, which is 0, it is NaN. A single row
-    that is 0 destroys all weights in that step. A bound behind the root protects a division, and no gradient.
+    The gradient of `sqrt` at 0 is infinite, and the gradient of its operand is 0. Their product is NaN. A single zero
+    row turns all weights into NaN in that step. A bound after the root protects a division, but not the gradient.
 
     ## Example
     ```python
@@ -90,7 +92,7 @@ class RootOfZero(Rule):
                             yield unsafe
 
     def _roots(self, value: values.Tensor) -> Iterator[values.Tensor]:
-        """A root with a graph, and those that the `forward` of a criterion takes of what has a graph in this call."""
+        """A root that has a graph, and the roots in a criterion's `forward` whose operand has a graph in this call."""
         if domain.is_root(value) and self.model.tracking.tracked(value) is values.Answer.YES:
             yield value
         if isinstance(value, values.ModuleOutput) and value.body is not None:
@@ -106,7 +108,7 @@ class RootOfZero(Rule):
                 yield UnsafeRoot(site, late)
 
     def _late_bound(self, root: values.Tensor) -> Site | None:
-        """Where a small number is added to a root, or bounds it from below."""
+        """The place where a small number is added to a root or bounds it from below."""
         value = root
         for _ in range(_BEHIND):
             users = self.model.domain.users(value)
@@ -123,10 +125,10 @@ class RootOfZero(Rule):
         return None
 
     def report_UnsafeRoot(self, unsafe: UnsafeRoot) -> None:
-        where = "the small number is added behind the root" if unsafe.late else "the operand is 0 on the diagonal"
+        where = "the small number is added after the root" if unsafe.late else "the operand is 0 on the diagonal"
         self.report(
             unsafe.site,
             f"the gradient of this square root is NaN where its operand is 0: {where}",
             related=[(unsafe.late, "too late for the gradient")] if unsafe.late is not None else (),
-            help="add the small number, such as `1e-12`, before the root is taken",
+            help="add the small number, such as `1e-12`, before the root",
         )

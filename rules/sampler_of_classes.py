@@ -1,4 +1,4 @@
-"""Samplers that get one weight for each class, and not for each sample."""
+"""Samplers that get one weight per class instead of one per sample."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ _MOST = 20
 
 
 class WeightsOfClasses(NamedTuple):
-    """The sampler at `sampler` gets as many weights as the counts at `counts` have classes."""
+    """The sampler at `sampler` gets one weight for each class in the counts at `counts`."""
 
     sampler: python_ast.Site
     counts: python_ast.Site
     is_sure: bool
-    """Whether it is to draw as many samples as the dataset of its loader has."""
+    """Whether the sampler draws as many samples as the dataset of its loader has."""
 
 
 class SamplerOfClasses(Rule):
-    """A sampler gets one weight for each class, and draws only the first samples.
+    """A sampler gets one weight per class and draws only the first samples.
 
     ## What it does
-    Finds a `WeightedRandomSampler` of a loader whose weights are computed from `bincount` element by element, with no
-    index of labels in between.
+    Finds a `WeightedRandomSampler` whose weights are computed element by element from `bincount`, without indexing by
+    the labels.
 
     ## Why is this bad?
-    The sampler draws the index of a weight, and the loader takes the sample of that index. With ten weights it draws
-    the first ten samples only, over and over. Nothing raises, and the model learns those by heart.
+    The sampler draws the index of a weight, and the loader loads the sample at that index. With ten weights, it draws
+    only the first ten samples, over and over. Nothing raises, and the model memorizes those samples.
 
     ## Example
     ```python
@@ -109,7 +109,7 @@ class SamplerOfClasses(Rule):
         return self._counts(node.func.value, steps - 1) if is_method and isinstance(node.func, ast.Attribute) else None
 
     def _is_length_of(self, count: ast.expr, node: ast.expr | None) -> bool:
-        """`len(x)`, written there or under a name."""
+        """Whether an expression is `len(x)`, directly or through a name."""
         value = written_lengths.value_of(count, self.model.definitions) or count
         is_length = isinstance(value, ast.Call) and python_ast.called_name(value) == "len" and len(value.args) == 1
         return (
@@ -122,8 +122,8 @@ class SamplerOfClasses(Rule):
     def report_WeightsOfClasses(self, found: WeightsOfClasses) -> None:
         self.report(
             found.sampler,
-            "the sampler gets one weight for each class: only the first samples are ever drawn",
-            related=[(found.counts, "one number for each class")],
+            "the sampler gets one weight per class, so it only ever draws the first samples",
+            related=[(found.counts, "this has one number per class")],
             help="give each sample the weight of its class: `weights[labels]`",
             confidence=Confidence.HIGH if found.is_sure else Confidence.LOW,
         )

@@ -1,4 +1,4 @@
-"""Schedules that are made after the state of their optimizer was loaded."""
+"""Schedules created after their optimizer's state was loaded."""
 
 from __future__ import annotations
 
@@ -15,15 +15,17 @@ if TYPE_CHECKING:
 
 _PACKAGE = "torch.optim.lr_scheduler."
 _FOR_EVER = {"LinearLR": 4, "ConstantLR": 3}
-"""Schedules that multiply the rate when they are made, and compute each rate from the one before; each with the place
-of its parameter `last_epoch`."""
+"""Schedules that multiply the rate at construction, and compute each rate from the previous one.
+
+Each comes with the position of its parameter `last_epoch`.
+"""
 _ONCE = {"LambdaLR": 2, "OneCycleLR": 12, "CyclicLR": 12, "CosineAnnealingWarmRestarts": 4}
-"""Schedules that compute each rate from the count: only the first one after a resume is wrong."""
+"""Schedules that compute each rate from the count: only the first rate after a resume is wrong."""
 _EPOCH = LazyPattern(r"(?i)epoch|(^|\W)ep?($|\W)")
 
 
 class Late(NamedTuple):
-    """The schedule `name`, made at `site`, sets back the rate of `optimizer`, whose state `load` has restored."""
+    """The schedule `name`, created at `site`, resets the rate of `optimizer`, whose state `load` restored."""
 
     site: Site
     name: str
@@ -34,18 +36,21 @@ class Late(NamedTuple):
 
 
 class ScheduleAfterLoading(Rule):
-    """A schedule that is made after the optimizer was loaded sets its rate back.
+    """A schedule created after loading its optimizer resets the learning rate.
 
     ## What it does
-    Finds a `LambdaLR`, `LinearLR`, `ConstantLR`, `OneCycleLR`, `CyclicLR` or `CosineAnnealingWarmRestarts` that is made
-    for an optimizer whose state was loaded before, without `last_epoch`, and that then goes on from the checkpoint: by
-    `load_state_dict`, or by an assignment to its `last_epoch`. With low confidence where only the first step after a
-    resume has the wrong rate. Other schedules leave the rate alone when they are made.
+    Finds a `LambdaLR`, `LinearLR`, `ConstantLR`, `OneCycleLR`, `CyclicLR` or `CosineAnnealingWarmRestarts` created
+    without `last_epoch` for an optimizer whose state is already loaded. The schedule then resumes from the
+    checkpoint by `load_state_dict`, or by an assignment to its `last_epoch`.
+
+    With low confidence where only the first step after a resume has the wrong rate. Other schedules do not change
+    the rate at construction.
 
     ## Why is this bad?
-    The constructor of these schedules sets the learning rate to that of the first epoch. Loading the state of the
-    schedule restores its count, and not the rate. `LinearLR` and `ConstantLR` multiply the current rate, so that all
-    rates after a resume are wrong; the others train one epoch with the first rate.
+    The resumed run trains with the wrong learning rate. The constructor of these schedules sets the rate to that of
+    the first epoch. Loading the schedule's state restores its count, not the rate. `LinearLR` and `ConstantLR`
+    multiply the current rate, so all rates after a resume are wrong. The others train one epoch with the first
+    rate.
 
     ## Example
     ```python
@@ -102,13 +107,13 @@ class ScheduleAfterLoading(Rule):
                 )
 
     def _name(self, call: ast.Call) -> str:
-        """The name under which a schedule is kept."""
+        """The name that stores a schedule."""
         statement = self.model.tree.parent(call)
         is_plain = isinstance(statement, ast.Assign) and len(statement.targets) == 1
         return python_ast.dotted(statement.targets[0]) if isinstance(statement, ast.Assign) and is_plain else ""
 
     def _resumed(self, call: ast.Call, name: str) -> ast.AST | None:
-        """Where a schedule goes on from a checkpoint, after it is made."""
+        """The place where a schedule resumes from a checkpoint, after its creation."""
         for node in self._scope(call):
             is_later = getattr(node, "lineno", 0) > call.lineno
             if is_later and isinstance(node, ast.Call) and python_ast.dotted(node.func) == f"{name}.load_state_dict":
@@ -119,7 +124,7 @@ class ScheduleAfterLoading(Rule):
         return None
 
     def _is_replayed(self, call: ast.Call, name: str) -> bool:
-        """Whether something sets the rates: `step(epoch)`, a loop of nothing but steps, or by hand."""
+        """Whether the code sets the rates: `step(epoch)`, a loop that only steps, or a manual assignment."""
         for node in self._scope(call):
             if isinstance(node, ast.Attribute) and node.attr == "param_groups" and not self._reads_only(node):
                 return True
@@ -155,8 +160,8 @@ class ScheduleAfterLoading(Rule):
     def report_Late(self, found: Late) -> None:
         self.report(
             found.site,
-            f"`{found.name}` is made after the state of `{found.optimizer}` was loaded: it sets the learning rate back",
-            related=[(found.load, "the state is loaded here"), (found.resumed, "the schedule goes on from here")],
-            help="make the schedule first, then load both states",
+            f"`{found.name}` is created after the state of `{found.optimizer}` was loaded: it resets the learning rate",
+            related=[(found.load, "the state is loaded here"), (found.resumed, "the schedule resumes here")],
+            help="create the schedule first, then load both states",
             confidence=Confidence.HIGH if found.is_sure else Confidence.LOW,
         )

@@ -1,4 +1,4 @@
-"""Learning-rate schedules whose length counts something else than their steps do."""
+"""Learning-rate schedules whose length and steps use different units."""
 
 from __future__ import annotations
 
@@ -12,20 +12,25 @@ from torchlint.syntax import python_ast
 
 
 class ScheduleInWrongUnit(Rule):
-    """A schedule is stepped once a batch, but its length is in epochs, or the reverse.
+    """A schedule steps once a batch but is measured in epochs, or the reverse.
 
     ## What it does
-    Compares the length of a learning-rate schedule, as it is written (`T_max=epochs`,
-    `num_training_steps=len(loader) * epochs`), with the loop in which `scheduler.step()` stands: over epochs, over
-    batches, or over micro-batches of which several make one optimizer step. In Lightning it compares the length with
-    the `interval` that `configure_optimizers` returns, which is an epoch by default. It is silent where the unit of
-    the length is not known. In preview: a schedule that steps with each micro-batch, of unknown length; a schedule in
-    batches that steps with the optimizer, where the number of micro-batches is not known.
+    Compares the written length of a learning-rate schedule (`T_max=epochs`, `num_training_steps=len(loader) * epochs`)
+    with the loop that contains `scheduler.step()`: over epochs, over batches, or over micro-batches of which several
+    make one optimizer step. In Lightning it compares the length with the `interval` that `configure_optimizers`
+    returns, an epoch by default.
+
+    Not reported where the unit of the length is unknown.
+
+    Preview:
+
+    - a schedule of unknown length that steps with each micro-batch;
+    - a schedule in batches that steps with the optimizer, where the number of micro-batches is unknown.
 
     ## Why is this bad?
-    A schedule in epochs that steps once a batch is over within the first epochs: the rate is close to zero, or
-    goes up and down, for the rest of the training. A schedule in batches that steps once an epoch hardly begins: the
-    rate stays in its warm-up, or never decays.
+    The learning rate is wrong for most of the training. A schedule in epochs that steps once a batch ends within
+    the first epochs: the rate then stays near zero or oscillates. A schedule in batches that steps once an epoch
+    hardly starts: the rate stays in its warm-up, or never decays.
 
     ## Example
     ```python
@@ -80,7 +85,7 @@ class ScheduleInWrongUnit(Rule):
         self.report(
             found.site,
             f"{name} steps {found.pace.value}, but {counts}",
-            related=[(found.made, "the schedule is made here")] if found.made != found.site else (),
+            related=[(found.made, "the schedule is created here")] if found.made != found.site else (),
             help=self._advice(found),
             confidence=Confidence.HIGH if found.is_sure else Confidence.LOW,
         )
@@ -92,7 +97,7 @@ class ScheduleInWrongUnit(Rule):
         if found.unit is cadence.Unit.EPOCHS:
             return "step it once an epoch, or multiply its length by the number of batches"
         if found.pace is cadence.Pace.EPOCH:
-            return "step it behind the step of the optimizer, or give its length in epochs"
+            return "step it after the optimizer's step, or give its length in epochs"
         if found.pace is cadence.Pace.MICRO_BATCH:
             return "step it where the optimizer steps"
-        return "divide its length by the number of micro-batches of a step"
+        return "divide its length by the number of micro-batches per step"

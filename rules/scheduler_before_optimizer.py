@@ -1,4 +1,4 @@
-"""Learning-rate schedulers that step before their optimizer does."""
+"""Learning-rate schedulers that step before their optimizer."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
 
 _THIS_WAY_SINCE = (1, 1)
-"""The first release that wants the optimizer to step first."""
+"""The first release in which the optimizer should step first."""
 NOT_YET, IN_ORDER = "not yet", "in order"
 State: TypeAlias = "events.ScheduleStep | str"
-"""Neither has stepped; or the optimizer has, first; or the scheduler has, and the optimizer not yet."""
+"""Neither has stepped; or the optimizer has, first; or the scheduler has, but not the optimizer."""
 
 
 class EarlySchedule(NamedTuple):
-    """`schedule` is the scheduler's first step, and comes before `step`, the first of its optimizer, on every path."""
+    """`schedule`, the scheduler's first step, comes before `step`, its optimizer's first, on every path."""
 
     schedule: events.ScheduleStep
     step: events.Step
@@ -33,14 +33,16 @@ class SchedulerBeforeOptimizer(Rule):
     """A learning-rate scheduler steps before its optimizer: the first rate is skipped.
 
     ## What it does
-    Finds `scheduler.step()` in a loop, where the scheduler is one of `torch.optim.lr_scheduler` and, on every path, the
-    first step of its optimizer comes later. `scheduler.step(epoch)` and `ReduceLROnPlateau` are left alone.
+    Finds `scheduler.step()` in a loop, for a scheduler of `torch.optim.lr_scheduler`, where the first step of its
+    optimizer comes later on every path.
+
+    Not reported: `scheduler.step(epoch)`, `ReduceLROnPlateau`, and projects that require a PyTorch before 1.1,
+    where this order was right.
 
     ## Why is this bad?
-    The scheduler sets the first rate when it is made, and the next one with each step. If it steps first, the first
-    rate is never used and the whole schedule is early by one: an epoch, where it steps once an epoch. PyTorch itself
-    warns when this happens. (Before PyTorch 1.1 this order was the right one: a project that asks for such a release is
-    told nothing.)
+    Training never uses the first rate, and the whole schedule is early by one step, which may be an epoch. The
+    scheduler sets the first rate at construction and the next one with each step. PyTorch itself warns when this
+    happens.
 
     ## Example
     ```python
@@ -76,8 +78,8 @@ class SchedulerBeforeOptimizer(Rule):
     Moving the call is unsafe: it changes the learning rates.
 
     ## What verify shows
-    `torchlint verify` confirms it if the line moves the schedule before its optimizer has made a step, and refutes it
-    if it does so after one.
+    `torchlint verify` confirms the finding if the line advances the schedule before the first step of its
+    optimizer, and refutes it if the line does so after one.
 
     ## References
     - [torch.optim: how to adjust learning rate](https://docs.pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate)
@@ -119,27 +121,27 @@ class SchedulerBeforeOptimizer(Rule):
                 yield from (EarlySchedule(item, step) for item in early if _repeat_together(item, step, trace))
 
     def _may_step(self, event: events.Event, optimizer: values.Value) -> bool:
-        """Whether something that is not followed may step an optimizer; other methods of its own do not."""
+        """Whether code that torchlint does not follow may step an optimizer; its other own methods do not."""
         if isinstance(optimizer, values.Optimizer) and event.order < optimizer.order:
-            return False  # it is not made yet
+            return False  # it does not exist yet
         if not isinstance(event, events.MayClear):
             return isinstance(event, events.Yield)
         is_method = event.receiver is not None and values.resolved(event.receiver) is optimizer
         return not is_method and self.model.ownership.is_handed(event, optimizer)
 
     def _is_of(self, step: events.Step, optimizer: values.Value) -> values.Answer:
-        """Whether a step is one of an optimizer."""
+        """Whether a step belongs to an optimizer."""
         inner = values.resolved(step.optimizer).part("optimizer")  # an engine's
         stepped = {item for value in (step.optimizer, inner) if value is not None for item in values.inputs_of(value)}
         if not stepped.isdisjoint(values.inputs_of(optimizer)):
             return values.Answer.YES
         if self._is_of_torch(optimizer) and all(map(self._is_of_torch, stepped)):
-            return values.Answer.NO  # each was made by itself, and steps for itself
+            return values.Answer.NO  # each was created separately, and steps separately
         other = self.model.ownership.clears(step.optimizer, optimizer) is values.Answer.NO
         return values.Answer.NO if other else values.Answer.UNKNOWN
 
     def _is_of_torch(self, optimizer: values.Value) -> bool:
-        """Whether an optimizer is made here as one of PyTorch's, which wraps no other."""
+        """Whether this file creates an optimizer of a PyTorch class, which wraps no other one."""
         made = self.model.tree.node(optimizer.site) if isinstance(optimizer, values.Optimizer) else None
         return isinstance(made, ast.Call) and self.model.definitions.named(made.func).startswith("torch.optim.")
 
@@ -151,14 +153,14 @@ class SchedulerBeforeOptimizer(Rule):
         name = written or early.schedule.scheduler.label or "the scheduler"
         self.report(
             early.schedule.site,
-            f"`{name}` steps before `{early.step.name}` does: the schedule is one step ahead from the start",
+            f"`{name}` steps before `{early.step.name}`: the schedule is one step ahead from the start",
             related=[(early.step.site, "the optimizer steps here")],
             help="step the scheduler after the optimizer",
             fix=self._fix(early.schedule.site, early.step.site),
         )
 
     def _fix(self, schedule: Site, step: Site) -> edits.Change | None:
-        """The scheduler's step moved behind that of the optimizer, where both are statements of one block."""
+        """The scheduler's step moved after the optimizer's, where both are statements of one block."""
         tree, code = self.model.tree, self.model.tree.code(schedule)
         nodes = [tree.node(site) for site in (schedule, step)]
         block = tree.block(nodes[0])
@@ -168,11 +170,11 @@ class SchedulerBeforeOptimizer(Rule):
         new = self.written(step)
         if old is None or new is None:
             return None
-        return edits.Change("move the call behind the step", [edits.Delete(old), edits.InsertAfter(new, code)])
+        return edits.Change("move the call after the step", [edits.Delete(old), edits.InsertAfter(new, code)])
 
 
 def _repeat_together(schedule: events.ScheduleStep, step: events.Step, trace: program.Trace) -> bool:
-    """Whether both stand in one loop, or in a function that is called again and again."""
+    """Whether both are in one loop, or in a function that is called repeatedly."""
     if events.repeating(schedule.loops) or events.repeating(step.loops):
         return not set(events.repeating(schedule.loops)).isdisjoint(step.loops)
     return trace.root is not None

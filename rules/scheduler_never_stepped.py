@@ -28,18 +28,21 @@ if TYPE_CHECKING:
     from torchlint.syntax.python_tree import PythonTree
 
 _SHOWN = frozenset("defaults param_groups state_dict".split())
-"""What is read of an optimizer to show it."""
+"""Parts of an optimizer that code reads for display."""
 _READ = frozenset(
     "state_dict load_state_dict get_last_lr get_lr print_lr last_epoch base_lrs _last_lr T_max total_steps".split()
 )
-"""Attributes of a scheduler whose use moves nothing."""
+"""Scheduler attributes whose use does not advance the schedule."""
 _ALL_NAMES = frozenset({"locals", "globals", "vars"})
-"""Functions that, without an argument, get hold of a variable without naming it."""
+"""Functions that, without an argument, access a variable without naming it."""
 
 
 class NeverStepped(NamedTuple):
-    """The scheduler that is made at `made` and held by the variable `name`; `step` is one of its optimizer, and `other`
-    the name of another scheduler of that. `watches` says whether it steps by a metric."""
+    """The scheduler is created at `made` and stored in the variable `name`.
+
+    `step` is a step of its optimizer, `other` the name of another scheduler of that optimizer. `watches` says whether
+    it steps by a metric.
+    """
 
     made: Site
     name: str
@@ -49,19 +52,21 @@ class NeverStepped(NamedTuple):
 
 
 class SchedulerNeverStepped(Rule):
-    """A learning-rate scheduler is made, and nothing ever steps it.
+    """A learning-rate scheduler is created, but nothing ever steps it.
 
     ## What it does
-    Finds variables that hold a scheduler of `torch.optim.lr_scheduler` (or one that `transformers` makes), where all
-    that happens to them is that they are printed, saved, loaded, or handed through `accelerator.prepare`; also where a
-    function makes the scheduler and hands it over with an optimizer that is stepped. It is silent where the step is
-    commented out (`# scheduler.step()`): somebody did that on purpose; words about it in a comment do not count. It is
-    also silent where the optimizer is only shown. In preview: schedulers of optimizers that have another one, most of
-    them left over.
+    Finds variables with a scheduler of `torch.optim.lr_scheduler` or `transformers` that the code only prints,
+    saves, loads, or passes through `accelerator.prepare`. Also finds a function that returns a new scheduler
+    together with an optimizer that is stepped.
+
+    Not reported where the step is commented out (`# scheduler.step()`), which is deliberate, or where the code only
+    displays the optimizer. Other comments about the step do not count.
+
+    Preview: a second scheduler of the same optimizer, which is usually a leftover.
 
     ## Why is this bad?
-    A scheduler changes the learning rate in its `step`, and only there. Without it the rate stays what it was at the
-    start: no decay, and of a warm-up only the first, smallest rate. Training works, only worse than it was planned to.
+    Training works, but worse than planned. Only `step` changes the learning rate, so the rate keeps its initial
+    value: no decay, and of a warm-up only the first, smallest rate.
 
     ## Example
     ```python
@@ -93,8 +98,8 @@ class SchedulerNeverStepped(Rule):
     ```
 
     ## What verify shows
-    `torchlint verify` confirms it if the schedule stands still until the program ends, and refutes it once it moves.
-    Let the program run to its end: `--max-steps 0`.
+    `torchlint verify` confirms the finding if the schedule does not advance before the program ends, and refutes it
+    once it does. Let the program run to its end with `--max-steps 0`.
 
     ## References
     - [torch.optim: how to adjust learning rate](https://docs.pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate)
@@ -127,8 +132,10 @@ class SchedulerNeverStepped(Rule):
                         yield NeverStepped(site_of(statement.value), variable.id, step, any(map(_watches, calls)))
 
     def _handed_over(self, statement: ast.Assign) -> Iterator[tuple[ast.Name, list[ast.Call]]]:
-        """The variables that get a scheduler from a function that makes it for nobody else: `_, scheduler = make()`,
-        with the calls that make it."""
+        """The variables for a scheduler that a function creates only for them: `_, scheduler = make()`.
+
+        Each comes with the calls that create it.
+        """
         target, call = statement.targets[0], statement.value
         if len(statement.targets) > 1 or not isinstance(target, ast.Tuple) or not isinstance(call, ast.Call):
             return
@@ -143,8 +150,10 @@ class SchedulerNeverStepped(Rule):
                     yield variable, calls
 
     def _step_beside(self, statement: ast.Assign) -> events.Step | None:
-        """A step of an optimizer that a function hands over with a scheduler: in the one that gets both, or in what
-        gets the optimizer from there."""
+        """A step of an optimizer that a function returns with a scheduler.
+
+        The step is in the function that receives both, or in code that receives the optimizer from there.
+        """
         target, around = statement.targets[0], self.model.definitions.function_around(statement)
         names = {dotted(item) for item in target.elts} if isinstance(target, ast.Tuple) else set()
         for trace in self.model.program.traces if around is not None else ():
@@ -157,16 +166,16 @@ class SchedulerNeverStepped(Rule):
         return None
 
     def _trains_with(self, names: set[str], node: ast.AST) -> bool:
-        """Whether a call is given one of these names again and again: for an epoch each time."""
+        """Whether a call receives one of these names repeatedly, such as once per epoch."""
         given = {dotted(item) for item in arguments(node)} if isinstance(node, ast.Call) else set()
         return not names.isdisjoint(given) and any(isinstance(item, LOOPS) for item in self._around(node))
 
     def _around(self, node: ast.AST) -> Iterator[ast.AST]:
-        """What stands around a node in its function."""
+        """The nodes around a node in its function."""
         return takewhile(lambda item: not isinstance(item, FUNCTIONS), self.model.tree.ancestors(node))
 
     def _only_makes(self, function: definitions.FunctionInfo, value: ast.expr) -> list[ast.Call]:
-        """The calls that make the scheduler that a function returns; empty if it does anything else with it."""
+        """The calls that create the scheduler returned by a function; empty if it does anything else with it."""
         named = [node for node in walk(function.node) if isinstance(node, ast.Name) and node.id == dotted(value)]
         made = [self.model.tree.parent(node) for node in named if isinstance(node.ctx, ast.Store)]
         values = [item.value for item in made if isinstance(item, ast.Assign)] if named else [value]
@@ -176,32 +185,32 @@ class SchedulerNeverStepped(Rule):
         return calls if is_made else []
 
     def _sets_rates_by_hand(self) -> bool:
-        """Whether the file sets a learning rate itself: `group["lr"] = rate` for each of the groups of an optimizer."""
+        """Whether the file sets a learning rate itself: `group["lr"] = rate` for an optimizer's groups."""
         stored = (item for item in self.model.tree.of_type(ast.Subscript) if isinstance(item.ctx, ast.Store))
         rates = (item for item in stored if isinstance(item.slice, ast.Constant) and item.slice.value == "lr")
         return any(self._is_group(item.value) for item in rates)
 
     def _is_group(self, node: ast.expr) -> bool:
-        """`optimizer.param_groups[0]`, or a name that a loop over them binds."""
+        """`optimizer.param_groups[0]`, or the variable of a loop over them."""
         if "param_groups" in self.model.tree.code(site_of(node)):
             return True
         loops = (item for item in self.model.tree.ancestors(node) if isinstance(item, ast.For))
         return any("param_groups" in self.model.tree.code(site_of(loop.iter)) for loop in loops)
 
     def _is_switched_off(self, name: str) -> bool:
-        """Whether code in a comment steps a scheduler, or hands it on: somebody knows that nothing does."""
+        """Whether commented-out code steps a scheduler or passes it on: the omission is deliberate."""
         calls = commented_code.calls_in_comments(self.model.tree.source.text, name)
         return any(dotted(call.func) == f"{name}.step" or name in map(dotted, arguments(call)) for call in calls)
 
     def _is_local(self, name: ast.Name) -> bool:
-        """Whether a name is that of a function's own variable."""
+        """Whether a name is a function's own variable."""
         return self.model.definitions.scopes.binding(name.id, name) is not None
 
     def _makes_scheduler(self, call: ast.Call) -> bool:
         return api.makes_scheduler(self.model.definitions.named(call.func))
 
     def _is_for_training(self, call: ast.Call) -> bool:
-        """Whether a scheduler changes a rate, and something is done with its optimizer but to show it."""
+        """Whether a scheduler changes a rate, and its optimizer is used for more than display."""
         optimizer = _optimizer_of(call)
         if any(map(_is_constant, arguments(call)[1:])) or self._is_made_again(call):
             return False
@@ -212,8 +221,7 @@ class SchedulerNeverStepped(Rule):
         return any(isinstance(name.ctx, ast.Load) and not self._is_looked_at(name) for name in same)
 
     def _is_made_again(self, call: ast.Call) -> bool:
-        """Whether a loop makes a scheduler in each iteration, of an optimizer that it does not make: that sets the
-        rate anew."""
+        """Whether a loop creates a scheduler in each iteration for an existing optimizer, which resets its rate."""
         loops = (item for item in self.model.tree.ancestors(call) if isinstance(item, LOOPS))
         loop = next(loops, None)
         optimizer = dotted(_optimizer_of(call))
@@ -223,14 +231,14 @@ class SchedulerNeverStepped(Rule):
         return optimizer not in {dotted(item) for target in targets for item in (target, *getattr(target, "elts", ()))}
 
     def _is_looked_at(self, name: ast.Name) -> bool:
-        """Whether an optimizer is only read, printed, or given to a scheduler."""
+        """Whether an optimizer is only read, printed, or passed to a scheduler."""
         parent = self.model.tree.parent(name)
         if isinstance(parent, ast.Attribute):
             return parent.attr in _SHOWN
         return isinstance(parent, ast.Call) and (called_name(parent) == "print" or self._makes_scheduler(parent))
 
     def _is_for_here(self, statement: ast.AST) -> bool:
-        """Whether nobody else can step a scheduler: it is a local variable, or the file trains by itself."""
+        """Whether no other code can step a scheduler: it is a local variable, or the file trains by itself."""
         program = self.model.program
         if program.is_test:
             return False
@@ -238,7 +246,7 @@ class SchedulerNeverStepped(Rule):
         return is_local or any(trace.of(events.Backward) and trace.of(events.Step) for trace in program.traces)
 
     def _other_schedule(self, call: ast.Call, variable: ast.Name) -> str:
-        """Another variable that has a scheduler of the same optimizer, which is stepped; empty: there is none."""
+        """Another variable with a stepped scheduler of the same optimizer; empty: none."""
         optimizer = dotted(_optimizer_of(call))
         around = self.model.definitions.function_around(variable)
         for statement in self.model.tree.of_type(ast.Assign):
@@ -251,7 +259,7 @@ class SchedulerNeverStepped(Rule):
         return ""
 
     def _step_of(self, call: ast.Call, statement: ast.AST) -> events.Step | None:
-        """A step of the optimizer that a scheduler is for, as far as its name says."""
+        """A step of the scheduler's optimizer, identified by name."""
         optimizer = dotted(_optimizer_of(call))
         around = self.model.definitions.function_around(statement)
         for trace in self.model.program.traces:
@@ -262,13 +270,13 @@ class SchedulerNeverStepped(Rule):
         return None
 
     def report_NeverStepped(self, found: NeverStepped) -> None:
-        cost = "the learning rate stays what it is at the start"
-        advice = f"call `{found.name}.step()` after the optimizer's step, once a batch or once an epoch"
+        cost = "the learning rate keeps its initial value"
+        advice = f"call `{found.name}.step()` after the optimizer's step, once per batch or once per epoch"
         if found.watches:
-            advice = f"call `{found.name}.step(metric)` once an epoch, with the validation loss or what else it watches"
+            advice = f"call `{found.name}.step(metric)` once per epoch, with a metric such as the validation loss"
         if found.other:
             cost = f"its optimizer has another schedule, `{found.other}`"
-            advice = "make it for the optimizer that it is meant for, or leave it out"
+            advice = "create it for the right optimizer, or remove it"
         self.report(
             found.made,
             f"`{found.name}` is never stepped: {cost}",
@@ -279,16 +287,16 @@ class SchedulerNeverStepped(Rule):
 
 
 class _Variables:
-    """Asks what is done with variables: those of functions, and those of the module."""
+    """Answers about uses of variables: those of functions, and those of the module."""
 
     def __init__(self, tree: PythonTree, is_local: Callable[[ast.Name], bool]) -> None:
-        """`is_local` tells of a name whether it is that of a function's own variable."""
+        """`is_local` says whether a name is a function's own variable."""
         self._tree = tree
         self._is_local = is_local
         self._by_name: dict[str, list[ast.Name]] = {}
 
     def are_left_alone(self, variable: ast.Name) -> bool:
-        """Whether nothing else that is done with a variable steps what it holds, or hands that on."""
+        """Whether no other use of a variable steps its object or passes it on."""
         scope = next((item for item in self._tree.ancestors(variable) if isinstance(item, SCOPES)), None)
         if scope is None:
             names = (name for name in self._named(variable.id) if name is not variable)
@@ -305,7 +313,7 @@ class _Variables:
         return self._by_name.get(name, [])
 
     def _leaves_alone(self, name: ast.Name) -> bool:
-        """Whether a use of a variable neither steps what it holds, nor hands it on, nor makes it something else."""
+        """Whether a use of a variable neither steps its object, nor passes it on, nor reassigns it."""
         parent = self._tree.parent(name)
         around = self._tree.parent(parent) if parent is not None else None
         if isinstance(parent, ast.Tuple) and isinstance(name.ctx, ast.Store):
@@ -324,7 +332,7 @@ class _Variables:
 
 
 def _reaches_out(node: ast.AST, name: str) -> bool:
-    """Whether a node makes a variable one of an outer scope, or gets hold of it without naming it."""
+    """Whether a node declares a variable of an outer scope, or accesses it without naming it."""
     if isinstance(node, (ast.Global, ast.Nonlocal)):
         return name in node.names
     return isinstance(node, ast.Call) and called_name(node) in _ALL_NAMES and not node.args
@@ -336,7 +344,7 @@ def _watches(call: ast.Call) -> bool:
 
 
 def _optimizer_of(call: ast.Call) -> ast.expr | None:
-    """The optimizer that a scheduler is made for."""
+    """The optimizer for which a scheduler is created."""
     named = (item.value for item in call.keywords if item.arg == "optimizer")
     return call.args[0] if call.args else next(named, None)
 
@@ -348,19 +356,19 @@ def _variable(statement: ast.Assign | ast.AnnAssign) -> ast.Name | None:
 
 
 def _scheduler_calls(value: ast.expr | None) -> list[ast.Call]:
-    """The calls of which a value is the result of one, under a condition perhaps."""
+    """The calls whose result a value may be, possibly under a condition."""
     if isinstance(value, ast.IfExp):
         return [*_scheduler_calls(value.body), *_scheduler_calls(value.orelse)]
     return [value] if isinstance(value, ast.Call) else []
 
 
 def _is_none_or_scheduler(value: ast.expr | None) -> bool:
-    """Whether a value is None, or a call that is asked for itself where it stands: it may make a scheduler."""
+    """Whether a value is None, or a call that other code checks and that may create a scheduler."""
     return value is None or isinstance(value, (ast.Call, ast.IfExp)) or is_literal(value, None)
 
 
 def _is_prepared(statement: ast.AST | None, name: str) -> bool:
-    """Whether a statement hands a variable through `prepare`, and gets it back under its name."""
+    """Whether a statement passes a variable through `prepare`, and assigns the result to the same name."""
     if not isinstance(statement, ast.Assign) or not isinstance(statement.value, ast.Call):
         return False
     returned = [item for target in statement.targets for item in walk(target) if isinstance(item, ast.Name)]
@@ -370,7 +378,7 @@ def _is_prepared(statement: ast.AST | None, name: str) -> bool:
 
 
 def _is_constant(factor: ast.expr) -> bool:
-    """Whether the factor of a rate never changes: `lambda step: 1.0`, or several such."""
+    """Whether the factor of a rate never changes: `lambda step: 1.0`, or several of these."""
     if isinstance(factor, (ast.List, ast.Tuple)):
         return bool(factor.elts) and all(map(_is_constant, factor.elts))
     return isinstance(factor, ast.Lambda) and isinstance(factor.body, ast.Constant)

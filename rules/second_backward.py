@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from torchlint.index import FileIndex
 
 _TAKING = frozenset({"pop", "popleft", "next", "get"})
-"""What takes another element each time."""
+"""Calls that return a different element each time."""
 
 
 class FreedGraph(NamedTuple):
-    """`second` goes through `shared`, a part of the graph that `first` has freed."""
+    """`second` runs through `shared`, a part of the graph that `first` freed."""
 
     first: events.Backward
     second: events.Backward
@@ -30,7 +30,7 @@ class FreedGraph(NamedTuple):
 
 
 class RepeatedBackward(NamedTuple):
-    """`backward` goes in each iteration of `loop` through `shared`, which was made before it."""
+    """Each iteration of `loop` runs `backward` through `shared`, which was built before the loop."""
 
     backward: events.Backward
     loop: events.Loop
@@ -38,18 +38,19 @@ class RepeatedBackward(NamedTuple):
 
 
 class SecondBackward(Rule):
-    """A backward goes through a graph that an earlier one has freed: it raises.
+    """A backward runs through a graph that an earlier one has freed: it raises.
 
     ## What it does
-    Finds a second `backward` of the same loss, or of one that comes from the same call of a module, and a `backward` in
-    a loop of a loss that was computed before it, where the first pass does not retain the graph. The module is one
-    that an optimizer of the file holds: others may be frozen, and keep nothing. Where an iteration ends in a step, the
-    same loss twice is enough, whatever computes it.
+    Finds a second `backward` of the same loss, or of another loss from the same call of a module. Also finds a
+    `backward` in a loop on a loss computed before the loop. In both cases the first pass does not retain the graph.
+
+    The module must belong to an optimizer of the file, because a frozen one may save nothing. Where an iteration
+    ends in a step, the same loss twice is enough.
 
     ## Why is this bad?
-    A backward pass frees what the operators have saved for it. The second one raises "Trying to backward through the
-    graph a second time". To answer that with `retain_graph=True` costs memory, and in a loop goes backward through a
-    loss that no longer belongs to the weights.
+    A backward pass frees the saved tensors. The second one raises "Trying to backward through the graph a second
+    time". Adding `retain_graph=True` costs memory. In a loop it also differentiates a loss that no longer belongs
+    to the current weights.
 
     ## Example
     ```python
@@ -82,11 +83,12 @@ class SecondBackward(Rule):
     ```
 
     ## Fix safety
-    The fix goes backward once, through the sum of two losses that stand in neighbouring lines. It is unsafe: hooks and
-    logs see one pass where there would have been two.
+    The fix calls `backward` once, on the sum of two losses from adjacent lines. It is unsafe: hooks and logs see
+    one pass instead of two.
 
     ## What verify shows
-    `torchlint verify` waits for the error: confirmed by it, refuted by backwards from the line that pass.
+    `torchlint verify` watches for the error. The error confirms the finding; backward passes from the line without
+    an error refute it.
 
     ## References
     - [torch.Tensor.backward](https://docs.pytorch.org/docs/stable/generated/torch.Tensor.backward.html): `retain_graph`
@@ -109,7 +111,7 @@ class SecondBackward(Rule):
                     yield found
 
     def _is_special(self, backward: events.Backward) -> bool:
-        """Whether an object goes backward that may do so in its own way, or somebody waits for the error."""
+        """Whether an object may define its own `backward`, or the code expects the error."""
         tree = self.model.tree
         node = tree.node(backward.site)
         given = isinstance(node, ast.Call) and bool(node.args) and dotted(node.func) != "torch.autograd.backward"
@@ -119,7 +121,7 @@ class SecondBackward(Rule):
     def _freed(
         self, trace: program.Trace, second: events.Backward, earlier: list[events.Backward]
     ) -> FreedGraph | None:
-        """A backward that always comes after one which frees a part of its graph."""
+        """A backward that always follows one that frees a part of its graph."""
         for first in earlier:
             always = first.path == second.path[: len(first.path)] and not events.apart(first, second)
             if always and first.loops == second.loops and _frees(first):
@@ -134,21 +136,23 @@ class SecondBackward(Rule):
         return None
 
     def _repeated(self, backward: events.Backward) -> RepeatedBackward | None:
-        """A backward in each iteration of a loop, of what was made before that."""
+        """A backward in each iteration of a loop, on a value computed before the loop."""
         loop = backward.loops[-1] if backward.loops else None
         if loop is None or not self._is_statement(loop) or not _frees(backward) or not _comes_again(loop, backward):
             return None
         drawn_from = lineage.ancestry([loop.over]) if loop.over is not None else set()
         if not drawn_from.isdisjoint(self.model.sure_graphs.of(backward.loss)):
-            return None  # each iteration goes backward from another one
+            return None  # each iteration has its own loss
         if self._is_another(backward, loop):
             return None
         older = [item for item in self._savers(backward.loss) if loop not in item.loops and _is_one(item, backward)]
         return RepeatedBackward(backward, loop, max(older, key=lambda item: item.order)) if older else None
 
     def _is_another(self, backward: events.Backward, loop: events.Loop) -> bool:
-        """Whether what goes backward may be another in the next iteration: what it is made of is bound again behind it,
-        by another method, or taken out of something."""
+        """Whether the next iteration may go backward from another loss.
+
+        Its inputs are reassigned later, changed by another method, or taken from a container.
+        """
         tree, body = self.model.tree, self.model.tree.node(loop.site)
         statement = tree.node(backward.site)
         if body is None or statement is None:
@@ -170,21 +174,21 @@ class SecondBackward(Rule):
 
     @cached_property
     def _assigned(self) -> dict[ast.AST, dict[str, list[ast.Assign]]]:
-        """What each loop assigns to names."""
+        """The assignments of each loop to names."""
         return {}
 
     @cached_property
     def _stored(self) -> set[str]:
-        """The attributes that the program assigns to."""
+        """The attributes that the program assigns."""
         nodes = self.model.program.nodes(ast.Attribute)
         return {dotted(node) for node in nodes if isinstance(node.ctx, ast.Store)}
 
     def _is_statement(self, loop: events.Loop) -> bool:
-        """Whether a loop is written as one: a comprehension goes backward from what it goes over."""
+        """Whether a loop is a statement; a comprehension goes backward from its own items."""
         return not loop.implicit and isinstance(self.model.tree.node(loop.site), (ast.For, ast.AsyncFor, ast.While))
 
     def _savers(self, loss: values.Value) -> set[values.Value]:
-        """The parts of a graph that surely keep what a backward pass frees: trained modules, and PyTorch's losses."""
+        """The parts of a graph whose saved tensors a backward certainly frees: trained modules, PyTorch's losses."""
         graphs = self.model.sure_graphs
         return {item for item in graphs.of(loss) if graphs.is_trained_call(item) or losses.loss_function(item)}
 
@@ -195,28 +199,28 @@ class SecondBackward(Rule):
         through = "the same graph" if same else "a part of the graph"
         related = [(freed.first.site, "the first one frees it")]
         if not same and freed.shared.site is not None:
-            related.append((freed.shared.site, "both losses come from this"))
+            related.append((freed.shared.site, "both losses are computed from this"))
         self.report(
             freed.second.site,
-            f"this `backward` goes through {through} that an earlier one has freed: it raises",
+            f"this `backward` runs through {through} that an earlier one freed: it raises",
             related=related,
-            help="add the losses up and go backward once",
+            help="add the losses and call `backward` once",
             fix=None if same else self._fix(freed),
         )
 
     def report_RepeatedBackward(self, repeated: RepeatedBackward) -> None:
         related = [(repeated.loop.site, "in this loop")]
         if repeated.shared.site is not None:
-            related.insert(0, (repeated.shared.site, "the graph is made here, once"))
+            related.insert(0, (repeated.shared.site, "the graph is built here, once"))
         self.report(
             repeated.backward.site,
-            "the loss was computed before the loop: the second iteration's `backward` raises",
+            "the loss is computed before the loop: the second iteration's `backward` raises",
             related=related,
-            help="compute the loss in the loop, with the weights as they are then",
+            help="compute the loss in the loop, with the current weights",
         )
 
     def _fix(self, freed: FreedGraph) -> edits.Change | None:
-        """One backward of the sum, where two losses with names go backward in neighbouring lines."""
+        """One backward of the sum, where two named losses go backward in adjacent lines."""
         tree = self.model.tree
         nodes = [tree.node(item.site) for item in (freed.first, freed.second)]
         names = [_loss_name(node) for node in nodes]
@@ -230,7 +234,7 @@ class SecondBackward(Rule):
         if written[0] is None or written[1] is None:
             return None
         code = f"({names[0]} + {names[1]}).backward()"
-        return edits.Change("go backward once", [edits.Delete(written[0]), edits.Replace(written[1], code)])
+        return edits.Change("call `backward` once", [edits.Delete(written[0]), edits.Replace(written[1], code)])
 
 
 def _assigned_in(body: ast.AST) -> dict[str, list[ast.Assign]]:
@@ -243,7 +247,7 @@ def _assigned_in(body: ast.AST) -> dict[str, list[ast.Assign]]:
 
 
 def _is_one(made: values.Value, backward: events.Backward) -> bool:
-    """Whether something is made once for a backward pass, not once for each of a list: `[net(x) for x in batches]`."""
+    """Whether a value is built once per backward, not once per list element: `[net(x) for x in batches]`."""
     return made.loops == backward.loops[: len(made.loops)]
 
 
@@ -252,7 +256,7 @@ def _frees(backward: events.Backward) -> bool:
 
 
 def _comes_again(loop: events.Loop, backward: events.Backward) -> bool:
-    """Whether each iteration of a loop goes backward, and more than one comes."""
+    """Whether each iteration of a loop goes backward, and there is more than one."""
     return not loop.always_leaves and backward.path == loop.path and not backward.passed
 
 

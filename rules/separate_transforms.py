@@ -1,4 +1,4 @@
-"""Images and masks that are flipped, rotated or cropped at random, each on its own."""
+"""Images and masks whose random flips, rotations or crops differ."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SEEDING = LazyPattern(r"seed|rng_state|get_params|setstate|getstate")
 
 
 class Separate(NamedTuple):
-    """The transform at `random` is applied to an image at `first`, and to its mask at `second`."""
+    """The code applies the transform at `random` to an image at `first` and to its mask at `second`."""
 
     site: Site
     random: Site
@@ -31,15 +31,15 @@ class Separate(NamedTuple):
 
 
 class SeparateTransforms(Rule):
-    """An image and its mask are transformed at random, each on its own.
+    """An image and its mask get different random transforms.
 
     ## What it does
     Finds datasets that call the same random transform for an image and for its mask, `self.transform(image)` and
-    `self.transform(mask)`, where the transform flips, rotates or crops, and nothing seeds in between.
+    `self.transform(mask)`. The transform flips, rotates or crops, and nothing sets the seed between the two calls.
 
     ## Why is this bad?
-    Each call draws numbers of its own. The image is flipped and its mask is not: in half of the samples the target does
-    not belong to the image. The loss goes down a little, and stays there.
+    Each call draws new random numbers. The image may be flipped while its mask is not. In half of the samples, the
+    target does not match the image. The loss falls a little and then stays there.
 
     ## Example
     ```python
@@ -98,7 +98,7 @@ class SeparateTransforms(Rule):
                     yield from self._of_object(made, owner)
 
     def _of_object(self, made: ast.Call, info: ClassInfo) -> Iterator[Separate]:
-        """Where a class applies a transform that its constructor is given at a call."""
+        """The calls where a class applies a transform that its constructor receives."""
         for attribute, mask, call in self._pairs(info):
             given = self._given(made, attribute, info)
             if given is not None:
@@ -125,7 +125,7 @@ class SeparateTransforms(Rule):
                 yield attribute, masks[index][0], found[index]
 
     def _names(self, call: ast.Call, info: ClassInfo) -> list[str]:
-        """The names of what a call transforms, and of what its result is assigned to."""
+        """The names that a call transforms, and the names that its result is assigned to."""
         statement = info.definitions.tree.parent(call)
         targets = statement.targets if isinstance(statement, ast.Assign) else []
         nodes = [*targets, *ast.walk(call.args[0])]
@@ -134,7 +134,7 @@ class SeparateTransforms(Rule):
         ]
 
     def _given(self, made: ast.Call, attribute: str, info: ClassInfo) -> ast.expr | None:
-        """The argument that a class keeps as an attribute."""
+        """The constructor argument that a class stores as an attribute."""
         init = info.methods.get("__init__")
         stores = list(written.stores_of(attribute, info))
         value = written.assigned(stores[0], info.definitions) if len(stores) == 1 else None
@@ -151,7 +151,7 @@ class SeparateTransforms(Rule):
     def report_Separate(self, found: Separate) -> None:
         self.report(
             found.site,
-            f"`{found.name}` draws anew for `{found.mask}`: image and mask do not fit together",
+            f"`{found.name}` draws new random numbers for `{found.mask}`: image and mask no longer match",
             related=[(found.random, "this transform is random")],
-            help="transform both in one call, as `torchvision.transforms.v2` does",
+            help="transform both in one call, for example with `torchvision.transforms.v2`",
         )

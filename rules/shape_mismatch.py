@@ -1,4 +1,4 @@
-"""Layers and operations that are given tensors of a size that they do not take."""
+"""Layers and operations that receive a tensor of a size that they do not accept."""
 
 from __future__ import annotations
 
@@ -14,18 +14,23 @@ if TYPE_CHECKING:
 
 
 class ShapeMismatch(Rule):
-    """A layer or operation is given a tensor of a size that it does not take.
+    """A layer or operation receives a tensor size that it does not accept.
 
     ## What it does
-    Follows the sizes that are written out through layers, `view`, `flatten`, `transpose`, `cat`, `matmul` and
-    arithmetic, in functions, in the `forward` of modules and in `Sequential`. Finds what must raise, whatever the
-    sizes are that nobody knows: `Linear`, `Conv2d`, `BatchNorm2d`, `LSTM` and their like with another number of
-    features or channels than they are given, layers of a `Sequential` that do not fit each other, products of matrices
-    that do not fit, `cat` and `stack` of other sizes, `view` to another number of elements, operands that cannot be
-    broadcast, dimensions that are not there.
+    Tracks literal sizes through layers, `view`, `flatten`, `transpose`, `cat`, `matmul` and arithmetic, in
+    functions, in the `forward` of modules and in `Sequential`. Finds lines that raise for any value of the unknown
+    sizes:
+
+    - `Linear`, `Conv2d`, `BatchNorm2d`, `LSTM` and similar layers that receive the wrong number of features or channels
+    - layers of a `Sequential` that do not fit each other
+    - matrix products of incompatible sizes
+    - `cat` and `stack` of tensors with different sizes
+    - `view` to another number of elements
+    - operands that cannot be broadcast
+    - dimensions that do not exist
 
     ## Why is this bad?
-    The line raises as soon as it runs. In a branch that is seldom taken, or after hours of loading data, that is late.
+    The line raises as soon as it runs. In a rarely used branch, or after hours of loading data, this wastes a long run.
 
     ## Example
     ```python
@@ -58,8 +63,12 @@ class ShapeMismatch(Rule):
     ```
 
     ## Known limits
-    Only files are read in which a layer takes a size that no layer before it gives or takes, in the order of the file,
-    or in which tensors of literal sizes are made. Layers of other files, and sizes from data, are not known.
+    torchlint analyzes only files that contain one of these:
+
+    - a layer that takes a size that no earlier layer in the file gives or takes
+    - tensors with literal sizes
+
+    Layers of other files, and sizes that come from data, are unknown.
 
     ## References
     - [torch.nn.Linear](https://docs.pytorch.org/docs/stable/generated/torch.nn.Linear.html)

@@ -1,4 +1,4 @@
-"""Gradient norms of FSDP modules that each process takes of its own shard."""
+"""Gradient norms of FSDP modules computed from a single shard."""
 
 from __future__ import annotations
 
@@ -20,17 +20,18 @@ class ShardedClip(NamedTuple):
 
 
 class ShardedNorm(Rule):
-    """Gradients that FSDP shards are clipped by the norm of one shard.
+    """FSDP gradients are clipped by the norm of a single shard.
 
     ## What it does
-    Finds `torch.nn.utils.clip_grad_norm_` of parameters of a module that `FullyShardedDataParallel` wraps. Nothing is
-    said with `ShardingStrategy.NO_SHARD` or where a variable decides on the strategy, nor of `fully_shard`, whose
-    tensors know their shards.
+    Finds `torch.nn.utils.clip_grad_norm_` on parameters of a module wrapped in `FullyShardedDataParallel`.
+
+    Not reported: `ShardingStrategy.NO_SHARD`, a strategy set by a variable, and `fully_shard`, whose tensors know
+    their shards.
 
     ## Why is this bad?
-    Each process holds a shard of every gradient, and the function takes the norm of that shard only. The processes
-    scale by different factors, and by less than the bound asks for. The step uses gradients of a wrong direction, and
-    training changes with the number of processes.
+    The step goes in a wrong direction, and training depends on the number of processes. Each process holds a shard
+    of every gradient, and the function computes the norm of that shard only. The processes scale by different
+    factors, and by less than the bound requires.
 
     ## Example
     ```python
@@ -81,7 +82,7 @@ class ShardedNorm(Rule):
                     yield ShardedClip(clip, modules[0])
 
     def _is_of_one_process(self, clip: events.Clip) -> bool:
-        """Whether a clipping to a bound is PyTorch's own function, which knows no other processes."""
+        """Whether a clipping with a bound uses PyTorch's own function, which ignores other processes."""
         program, call = self.model.program, self.model.tree.node(clip.site)
         if not isinstance(call, ast.Call) or clipping.is_unbounded(clip, self.model.tree):
             return False
@@ -92,6 +93,6 @@ class ShardedNorm(Rule):
         name = found.module.label or "the module"
         self.report(
             found.clip.site,
-            f"FSDP shards the gradients of `{name}`, and each process clips its shard by a norm of its own",
-            help="call `clip_grad_norm_` of the FSDP module, which takes the norm of all shards",
+            f"FSDP shards the gradients of `{name}`, so each process clips by the norm of its shard",
+            help="call the FSDP module's own `clip_grad_norm_`, which uses the norm of all shards",
         )

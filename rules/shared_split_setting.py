@@ -1,4 +1,4 @@
-"""Attributes of a dataset that are set through one part of a split and hold for all."""
+"""Attributes of a dataset that are set through one part of a split and apply to all parts."""
 
 from __future__ import annotations
 
@@ -11,31 +11,36 @@ from torchlint.syntax import python_ast
 from torchlint.syntax.python_ast import Site
 
 _LAZY = frozenset("DataLoader len print Subset random_split range list arange int repr str".split())
-"""Callables that take no sample of a dataset that they are given."""
+"""Callables that take no sample from a dataset passed to them."""
 
 
 class SharedSetting(NamedTuple):
-    """The assignment at `site` changes the attribute for all parts of the dataset; `before` has set it."""
+    """The assignment at `site` changes the attribute for all parts of the dataset; `before` set it first."""
 
     site: Site
     before: Site
     target: str
     owner: str
-    """The dataset or subset for which that was meant."""
+    """The dataset or subset that the earlier assignment was for."""
     name: str
 
 
 class SharedSplitSetting(Rule):
-    """A transform that is set on one part of a split holds for the other, too.
+    """A transform set on one part of a split applies to the other part too.
 
     ## What it does
-    Finds an attribute of a dataset that is set twice with different values, at least once through a part of a split:
-    `train_set.dataset.transform = ...`, then `val_set.dataset.transform = ...`. The first may also be an argument of
-    the dataset's class. It is silent where samples may be taken in between, or where a part has a dataset of its own.
+    Finds an attribute of a dataset that is set twice with different values, at least once through a part of a split.
+    Example: `train_set.dataset.transform = ...`, then `val_set.dataset.transform = ...`. The first value may also be an
+    argument of the dataset's class.
+
+    Not reported when:
+
+    - The code may take samples between the two assignments.
+    - A part has a separate dataset.
 
     ## Why is this bad?
-    `random_split` and `Subset` make indices into one dataset, so that the last assignment holds for all parts. Training
-    runs without its augmentations, or the validation with them.
+    The parts from `random_split` and `Subset` are indices into one shared dataset, so the last assignment applies to
+    all parts. Training runs without its augmentations, or validation runs with them.
 
     ## Example
     ```python
@@ -80,7 +85,7 @@ class SharedSplitSetting(Rule):
                 )
 
     def _is_lost(self, before: ast.AST, target: ast.Attribute) -> bool:
-        """Whether an assignment replaces another value, and nothing has taken samples since the one before."""
+        """Whether an assignment replaces another value before the code takes any sample."""
         tree = self.model.tree
         first, second = tree.statement(before), tree.statement(target)
         one, other = _value(before, target.attr, first), _value(target, target.attr, second)
@@ -94,7 +99,7 @@ class SharedSplitSetting(Rule):
         return is_simple and not self._takes_samples(between, _roots([before, *_targets(first), target]))
 
     def _takes_samples(self, statements: list[ast.AST], names: set[str]) -> bool:
-        """Whether one of these may take samples of what has one of these names, or is made of it."""
+        """Whether an expression may take samples from an object with one of these names, or from one built from it."""
         for statement in statements:
             for call in ast.walk(statement):
                 if isinstance(call, ast.Call) and python_ast.called_name(call) not in _LAZY:
@@ -109,12 +114,12 @@ class SharedSplitSetting(Rule):
     # -- report ---------------------------------------------------------------------------------------
 
     def report_SharedSetting(self, shared: SharedSetting) -> None:
-        before = f"that of `{shared.owner}`" if shared.owner else "the one before"
+        before = f"that of `{shared.owner}`" if shared.owner else "the earlier one"
         self.report(
             shared.site,
-            f"`{shared.target}` is the dataset of all parts: this `{shared.name}` replaces {before}",
+            f"all parts share the dataset `{shared.target}`: this `{shared.name}` replaces {before}",
             related=[(shared.before, f"`{shared.name}` is set here for the same dataset")],
-            help="make a dataset for each part, for example by `copy.copy`",
+            help="create a dataset for each part, for example with `copy.copy`",
         )
 
 
@@ -131,6 +136,6 @@ def _targets(statement: ast.AST) -> list[ast.AST]:
 
 
 def _roots(nodes: Iterable[ast.AST]) -> set[str]:
-    """The names in an expression; of attributes of an object also these: `self.train_set`."""
+    """The names in an expression, including attributes of an object such as `self.train_set`."""
     found = {name for node in nodes for item in ast.walk(node) if (name := python_ast.dotted(item))}
     return found - {"self"}

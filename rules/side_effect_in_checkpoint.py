@@ -1,4 +1,4 @@
-"""Changes of lists and counters in functions that run a second time in the backward pass."""
+"""Changes of lists and counters in functions that run again in the backward pass."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _GROWING = frozenset({"append", "appendleft", "extend", "insert"})
 
 
 class RepeatedEffect(NamedTuple):
-    """A change at `site` of something called `name`, in a function that the call at `checkpoint` runs twice."""
+    """A change of `name` at `site`, in a function that the call at `checkpoint` runs twice."""
 
     site: python_ast.Site
     name: str
     grows: bool
-    """Whether something is put into a list, rather than added to a number or tensor."""
+    """Whether a list receives an element, rather than a number or tensor a summand."""
     checkpoint: python_ast.Site
 
 
@@ -29,14 +29,15 @@ class SideEffectInCheckpoint(Rule):
     """A function under checkpoint changes a list or a counter, and runs twice.
 
     ## What it does
-    Looks at the functions of the file that are handed to `torch.utils.checkpoint.checkpoint`, and at those that they
-    call. Finds what they put into lists that outlive the call, and what they add to attributes and outer names.
-    Random numbers are none of its business: `checkpoint` replays them.
+    Analyzes the functions of the file that `torch.utils.checkpoint.checkpoint` runs, and the functions that they
+    call. Finds appends to lists that outlive the call, and additions to attributes and outer names.
+
+    Not reported: random numbers, because `checkpoint` replays them.
 
     ## Why is this bad?
-    A checkpoint keeps no activations, and runs the function again in the backward pass instead. So each batch is
-    counted twice, and a list of auxiliary losses or of attention maps has every entry twice, the second one of
-    a graph that nobody goes backward through.
+    A checkpoint stores no activations and runs the function again in the backward pass. Each batch is counted
+    twice. A list of auxiliary losses or attention maps contains every entry twice, and no backward uses the second
+    entry's graph.
 
     ## Example
     ```python
@@ -89,7 +90,7 @@ class SideEffectInCheckpoint(Rule):
                     yield from self._effects(function, python_ast.site_of(call))
 
     def _functions(self, given: ast.expr) -> Iterator[definitions.FunctionInfo]:
-        """The function that a checkpoint is given, and those of the file that it calls."""
+        """The function that a checkpoint runs, and functions of the file that it calls."""
         found: set[definitions.FunctionInfo] = set()
         first = names.function(given, self.model.definitions)
         stack = [first] if first is not None else []
@@ -112,7 +113,7 @@ class SideEffectInCheckpoint(Rule):
                 yield RepeatedEffect(python_ast.site_of(node), self.model.tree.code(target), grows, checkpoint)
 
     def _outlives(self, target: ast.expr, function: definitions.FunctionInfo, *, grows: bool) -> bool:
-        """Whether what is changed is an attribute of the object, or belongs to what is around the function."""
+        """Whether the changed object is an attribute, or belongs to a scope outside the function."""
         node: ast.expr = target
         while isinstance(node, (ast.Attribute, ast.Subscript)):
             node = node.value
@@ -124,7 +125,7 @@ class SideEffectInCheckpoint(Rule):
         return node.id in _outer_names(function) if is_rebound else node.id not in _bound_names(function)
 
     def _tells_runs_apart(self, node: ast.AST, function: definitions.FunctionInfo) -> bool:
-        """Whether a condition on a change tells the first run from the second."""
+        """Whether a condition on a change distinguishes the first run from the second."""
         tests: list[ast.expr] = []
         for item in self.model.tree.ancestors(node):
             if item is function.node:
@@ -135,17 +136,17 @@ class SideEffectInCheckpoint(Rule):
         return any(naming.TELLS_RECOMPUTATION.search(name) for name in names)
 
     def report_RepeatedEffect(self, effect: RepeatedEffect) -> None:
-        what = "gets everything twice" if effect.grows else "is changed twice"
+        what = "receives everything twice" if effect.grows else "is changed twice"
         self.report(
             effect.site,
-            f"`{effect.name}` {what}: the function is under a checkpoint, and runs again in the backward pass",
+            f"`{effect.name}` {what}: the function is checkpointed, and runs again in the backward pass",
             related=[(effect.checkpoint, "the checkpoint is here")],
-            help="return it from the function, and change it after the checkpoint",
+            help="return the value from the function, and store it after the checkpoint",
         )
 
 
 def _changed(node: ast.AST) -> tuple[bool, ast.expr | None]:
-    """Whether a statement puts something into a list or adds to a value, and what that is; None: neither."""
+    """The name of the object that a statement appends or adds to, and whether it is a list; None: neither."""
     if isinstance(node, ast.AugAssign):
         return False, node.target
     method = node.value.func if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) else None
@@ -154,13 +155,13 @@ def _changed(node: ast.AST) -> tuple[bool, ast.expr | None]:
 
 
 def _outer_names(function: definitions.FunctionInfo) -> set[str]:
-    """The names that a function says to be those of somebody else."""
+    """The names that a function declares as belonging to an outer scope."""
     nodes = (node for node in names.own_nodes(function.node) if isinstance(node, (ast.Global, ast.Nonlocal)))
     return {name for node in nodes for name in node.names}
 
 
 def _bound_names(function: definitions.FunctionInfo) -> set[str]:
-    """The names that are a function's own: its parameters, and what it binds."""
+    """A function's own names: its parameters, and the names that it assigns."""
     nodes = (node for node in names.own_nodes(function.node) if isinstance(node, ast.Name))
     stored = {node.id for node in nodes if isinstance(node.ctx, ast.Store)}
     rest = (function.node.args.vararg, function.node.args.kwarg)

@@ -1,4 +1,4 @@
-"""Probabilities where binary cross-entropy wants logits."""
+"""Probabilities as input of a binary cross-entropy that expects logits."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ from ._doubled_activation import DoubledActivation
 
 
 class SigmoidBeforeBceWithLogits(DoubledActivation):
-    """Binary cross-entropy with logits is given a sigmoid, though it applies one.
+    """Binary cross-entropy with logits receives a sigmoid and applies another one.
 
     ## What it does
     Finds calls of `F.binary_cross_entropy_with_logits` and `nn.BCEWithLogitsLoss` whose input is the result of a
-    sigmoid: in the same function, or as an output of a module of the file, on every `return` of its `forward`.
+    sigmoid. The sigmoid is in the same function, or every `return` of the `forward` of a module in the file applies it.
 
     ## Why is this bad?
-    The loss takes logits, of any size. Probabilities are between 0 and 1, of which its own sigmoid makes 0.5 to 0.73:
-    a perfect negative still costs 0.69, a perfect positive 0.31. Gradients are small, and no prediction is confident.
+    The loss expects logits of any size. Probabilities are between 0 and 1, and the loss's own sigmoid maps them to
+    values between 0.5 and 0.73. A perfect negative still costs 0.69, and a perfect positive 0.31. Gradients are small,
+    and no prediction is confident.
 
     ## Example
     ```python
@@ -38,11 +39,12 @@ class SigmoidBeforeBceWithLogits(DoubledActivation):
     ```
 
     ## Fix safety
-    Removing the sigmoid is unsafe: it changes the loss. It is offered where nothing else reads the sigmoid.
+    Removing the sigmoid is unsafe, because it changes the loss. torchlint offers the fix where no other code uses the
+    sigmoid.
 
     ## What verify shows
-    `torchlint verify` looks at what the loss is given: confirmed if all values are in [0, 1], at each call; refuted if
-    there are others, at each call.
+    `torchlint verify` observes the input of the loss. It confirms the finding if all values are in [0, 1] at every
+    call. It refutes the finding if other values occur at every call.
 
     ## References
     - [torch.nn.BCEWithLogitsLoss](https://docs.pytorch.org/docs/stable/generated/torch.nn.BCEWithLogitsLoss.html):

@@ -20,25 +20,25 @@ _SOFTMAXES = frozenset({"softmax", "log_softmax"})
 
 
 class Constant(NamedTuple):
-    """What is computed at `site` is a constant, for its operand has one class."""
+    """The result at `site` is a constant, because its operand has one class."""
 
     site: Site
     is_loss: bool
     computed: Site | None
-    """Where a module of the program's own computes the loss that it is called for."""
+    """The place inside the program's own loss module that computes the loss."""
     is_argmax: bool = False
 
 
 class SingleClass(Rule):
-    """A softmax, argmax or cross-entropy over one class: 1 or 0, whatever the input.
+    """A softmax, argmax or cross-entropy over one class is constant.
 
     ## What it does
-    Finds `cross_entropy` of logits with one class, and softmaxes and argmaxes over a dimension of size 1, if sizes are
-    written out: `nn.Linear(d, 1)`, `nn.Conv2d(d, 1, 1)`, also through modules.
+    Finds `cross_entropy` of logits with one class, and softmaxes and argmaxes over a dimension of size 1. The sizes
+    must be literal, as in `nn.Linear(d, 1)` and `nn.Conv2d(d, 1, 1)`, also through modules.
 
     ## Why is this bad?
-    A softmax over one number is 1. The cross-entropy is 0 with a gradient of 0, so nothing is learned from it.
-    Attention weights are all 1 if the softmax is over the last dimension of `nn.Linear(d, 1)`, and not over positions.
+    A softmax over one number is 1. The cross-entropy is 0, and so is its gradient, so the model learns nothing from it.
+    Attention weights are all 1 if the softmax is over the last dimension of `nn.Linear(d, 1)` instead of the positions.
 
     ## Example
     ```python
@@ -78,7 +78,7 @@ class SingleClass(Rule):
         for event, loss in self.model.endings.losses("cross_entropy"):
             given = values.resolved(losses.operands(loss)[0])
             if isinstance(given, values.Parameter) and isinstance(event.value, values.ModuleOutput):
-                given = event.value.given.get(given.label, given)  # the `forward` of a loss of the program's own
+                given = event.value.given.get(given.label, given)  # the `forward` of the program's own loss
             if self._has_one(given, None):
                 yield Constant(event.site, is_loss=True, computed=loss.site if loss is not event.value else None)
         for trace in self.model.program.traces:
@@ -95,15 +95,15 @@ class SingleClass(Rule):
                     yield Constant(value.site, is_loss=False, computed=None, is_argmax=True)
 
     def _has_one(self, value: values.Value, dimension: int | None) -> bool:
-        """Whether a dimension of a tensor surely has one element; None: the dimension of classes."""
+        """Whether a dimension of a tensor surely has one element. None means the dimension of classes."""
         types = self.model.shapes.types_of(value)
         ranks = [item.rank for item in types if item.rank is not None]
-        if dimension is None and len(ranks) == len(types) > 1:  # a convolution may get one image without a batch
+        if dimension is None and len(ranks) == len(types) > 1:  # a convolution may get a single image without a batch
             return all(_is_one(item, int(item.rank == max(ranks))) for item in types)
         return bool(types) and all(_is_one(item, dimension) for item in types)
 
     def _dimension(self, softmax: values.Tensor) -> int | None:
-        """The dimension that a softmax is computed over, if it is written."""
+        """The dimension of a softmax, if the code states it."""
         known = self.model.program.observations.calls.get(softmax)
         if known is None:
             return None
@@ -115,16 +115,16 @@ class SingleClass(Rule):
 
     def report_Constant(self, found: Constant) -> None:
         message, help_ = (
-            ("the cross-entropy of one class is 0 for any logits: nothing is learned from it", _ADVICE)
+            ("the cross-entropy of one class is 0 for any logits: the model learns nothing from it", _ADVICE)
             if found.is_loss
             else (
                 "this argmax is over a dimension of size 1: it is 0 for any input",
-                "ask whether the logit is above 0",
+                "check whether the logit is above 0",
             )
             if found.is_argmax
             else (
-                "this softmax is over a dimension of size 1: each result is a constant, and has no gradient",
-                "compute it over the other dimension",
+                "this softmax is over a dimension of size 1: each result is constant and has no gradient",
+                "apply it along the other dimension",
             )
         )
         related = [(found.computed, "the loss is computed here")] if found.computed is not None else ()

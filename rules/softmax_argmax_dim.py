@@ -1,4 +1,4 @@
-"""The best class over another dimension than that of the softmax."""
+"""Predictions that pick the best class along another dimension than the softmax."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
 
 _CHOOSING = {"argmax": 0, "argmin": 0, "max": 0, "min": 0, "topk": 1}
-"""Methods that choose, and where their dimension stands."""
+"""Methods that pick a class, with the position of their dimension argument."""
 _SOFTMAX = {f"{module}.{name}": 1 for module in ("torch", "torch.nn.functional") for name in ("softmax", "log_softmax")}
 _KEEPING = frozenset("detach clone cpu cuda float double contiguous".split())
 
 
 class OtherDimension(NamedTuple):
-    """The choice `name` at `site` goes over the dimension `chosen`, the softmax at `softmax` over `taken`."""
+    """The call `name` at `site` picks along dimension `chosen`, but the softmax at `softmax` normalizes `taken`."""
 
     site: Site
     softmax: Site
@@ -31,15 +31,15 @@ class OtherDimension(NamedTuple):
 
 
 class SoftmaxArgmaxDim(Rule):
-    """The best class is chosen over another dimension than that of the softmax.
+    """The best class is picked along another dimension than the softmax.
 
     ## What it does
-    Finds `argmax`, `max` and `topk` of the result of a softmax, at once or by a name of the same function, where both
-    dimensions are written out and surely differ: 0 and 1, but not 0 and -1, which may be the same.
+    Finds `argmax`, `max` and `topk` of a softmax result, applied directly or through a name in the same function. Both
+    dimensions must be literal and surely differ. Dimensions 0 and 1 differ, but 0 and -1 may be the same.
 
     ## Why is this bad?
-    Probabilities sum to one over the dimension of the softmax. Over another one those of different examples are
-    compared, or each class is normalized over the batch: the predictions are wrong, and no error says so.
+    Probabilities sum to one along the dimension of the softmax. Along another dimension, the program compares different
+    examples, or each class is normalized over the batch. The predictions are wrong, and nothing raises an error.
 
     ## Example
     ```python
@@ -84,7 +84,7 @@ class SoftmaxArgmaxDim(Rule):
                 yield OtherDimension(python_ast.site_of(call), python_ast.site_of(softmax), name, taken, chosen)
 
     def _choice(self, call: ast.Call) -> tuple[str, ast.expr | None, int | None]:
-        """What chooses, of what, and over which dimension: `x.argmax(1)`, `torch.argmax(x, dim=1)`."""
+        """The picking call, its operand and its dimension: `x.argmax(1)`, `torch.argmax(x, dim=1)`."""
         if not isinstance(call.func, ast.Attribute) or call.func.attr not in _CHOOSING:
             return "", None, None
         name, position = call.func.attr, _CHOOSING[call.func.attr]
@@ -93,7 +93,7 @@ class SoftmaxArgmaxDim(Rule):
         return name, call.args[0] if call.args else None, _literal(call, position + 1)
 
     def _softmax(self, node: ast.expr) -> ast.Call | None:
-        """The softmax that an expression is, also by a name that its function binds once."""
+        """The softmax behind an expression, directly or through a name that its function binds once."""
         node = _kept(node)
         if isinstance(node, ast.Name):
             bound = names.only_value(node, self.model.definitions)
@@ -113,7 +113,7 @@ class SoftmaxArgmaxDim(Rule):
         return _literal(call, 0) if is_method and not is_known else None
 
     def _differ(self, softmax: ast.Call, first: int, second: int) -> bool:
-        """Whether two dimensions of what a softmax makes, counted from both ends, are others: it has so many."""
+        """Whether two dimensions surely differ. Counts negative dimensions from the end where the rank is known."""
         made = [
             event.value
             for trace in self.model.program.traces
@@ -126,21 +126,21 @@ class SoftmaxArgmaxDim(Rule):
     def report_OtherDimension(self, answer: OtherDimension) -> None:
         self.report(
             answer.site,
-            f"`{answer.name}` goes over dimension {answer.chosen}, but the softmax over dimension {answer.taken}",
+            f"`{answer.name}` picks along dimension {answer.chosen}, but the softmax is along {answer.taken}",
             related=[(answer.softmax, "the softmax is here")],
             help="use the same dimension for both",
         )
 
 
 def _kept(node: ast.expr) -> ast.expr:
-    """What only changes places: `p` of `p.detach().cpu()`."""
+    """The operand of calls that only detach or move a tensor: `p` of `p.detach().cpu()`."""
     while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _KEEPING:
         node = node.func.value
     return node
 
 
 def _literal(call: ast.Call, position: int) -> int | None:
-    """The dimension of a call, if it is written out."""
+    """The dimension of a call, if it is literal."""
     if any(isinstance(item, ast.Starred) for item in call.args):
         return None
     named = [item.value for item in call.keywords if item.arg == "dim"]

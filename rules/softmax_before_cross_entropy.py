@@ -1,4 +1,4 @@
-"""Probabilities where cross-entropy wants logits."""
+"""Probabilities as input of a cross-entropy that expects logits."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from ._doubled_activation import DoubledActivation
 
 
 class SoftmaxBeforeCrossEntropy(DoubledActivation):
-    """Cross-entropy is given a softmax, though it applies one itself.
+    """Cross-entropy receives a softmax, though it applies softmax itself.
 
     ## What it does
-    Finds calls of `F.cross_entropy` and `nn.CrossEntropyLoss` whose input is the result of a softmax: in the same
-    function, or as an output of a module of the file, on every `return` of its `forward`.
+    Finds calls of `F.cross_entropy` and `nn.CrossEntropyLoss` whose input is the result of a softmax. The softmax is in
+    the same function, or every `return` of the `forward` of a module in the file applies it.
 
     ## Why is this bad?
-    The loss takes logits, of any size. Probabilities are between 0 and 1, so that its own softmax makes them nearly
-    equal: with ten classes a perfect prediction still costs 1.46, and a hopeless one 2.46. Gradients are small
-    everywhere, and training is slow or stops early.
+    The loss expects logits of any size. Probabilities are between 0 and 1, so the loss's own softmax makes them nearly
+    equal. With ten classes, a perfect prediction still costs 1.46, and a hopeless one 2.46. Gradients are small
+    everywhere, and training is slow or stalls early.
 
     ## Example
     ```python
@@ -38,11 +38,12 @@ class SoftmaxBeforeCrossEntropy(DoubledActivation):
     ```
 
     ## Fix safety
-    Removing the softmax is unsafe: it changes the loss. It is offered where nothing else reads the softmax.
+    Removing the softmax is unsafe, because it changes the loss. torchlint offers the fix where no other code uses the
+    softmax.
 
     ## What verify shows
-    `torchlint verify` looks at what the loss is given: confirmed if all rows are in [0, 1] and add up to one, at each
-    call; refuted if there are values outside of [0, 1] at each call.
+    `torchlint verify` observes the input of the loss. It confirms the finding if all rows are in [0, 1] and sum to one
+    at every call. It refutes the finding if values outside of [0, 1] occur at every call.
 
     ## References
     - [torch.nn.CrossEntropyLoss](https://docs.pytorch.org/docs/stable/generated/torch.nn.CrossEntropyLoss.html):

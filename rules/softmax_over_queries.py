@@ -1,4 +1,4 @@
-"""Attention weights whose softmax goes over another dimension than the product with the values."""
+"""Attention weights whose softmax is along another dimension than the product with the values."""
 
 from __future__ import annotations
 
@@ -14,25 +14,26 @@ _PRODUCTS = frozenset({"matmul", "bmm", "mm"})
 
 
 class OtherDimension(NamedTuple):
-    """The weights that the softmax at `softmax` makes over `dimension` are summed over another one at `product`."""
+    """The softmax at `softmax` is along `dimension`, but `product` sums its weights along another one."""
 
     softmax: Site
     product: Site
     dimension: int
     is_first: bool
-    """Whether the weights are the first factor, which is summed over its last dimension."""
+    """Whether the weights are the first factor, which the product sums along its last dimension."""
 
 
 class SoftmaxOverQueries(Rule):
-    """The weights of attention do not sum to 1 for each query.
+    """Attention weights do not sum to 1 for each query.
 
     ## What it does
-    Finds `softmax(q @ k.transpose(-2, -1), dim=1) @ v`: the softmax of scores goes over one dimension, and the product
-    with the values sums over another one, the last. A quotient by the sum over the last dimension makes it right.
+    Finds `softmax(q @ k.transpose(-2, -1), dim=1) @ v`. The softmax of the scores is along one dimension, but the
+    product with the values sums along the last one. Not reported where the code divides by the sum along the last
+    dimension.
 
     ## Why is this bad?
-    Each position gets a sum of values whose weights add up to anything. What one query attends to depends on the other
-    queries, in a causal model on later ones. The model trains, and learns less.
+    Each position gets a weighted sum of values whose weights do not sum to 1. The attention of one query depends on the
+    other queries. In a causal model, it depends on later positions. The model trains, but learns less.
 
     ## Example
     ```python
@@ -86,10 +87,10 @@ class SoftmaxOverQueries(Rule):
         return None
 
     def report_OtherDimension(self, found: OtherDimension) -> None:
-        summed = "the last one" if found.is_first else "the one before the last"
+        summed = "the last one" if found.is_first else "the second-to-last one"
         self.report(
             found.softmax,
-            f"the softmax goes over dimension {found.dimension}, and the weights are summed over {summed}",
+            f"the softmax is along dimension {found.dimension}, but the weights are summed along {summed}",
             related=[(found.product, "the weighted sum is here")],
             help="use `dim=-1`" if found.is_first else "transpose the weights, or use `dim=-2`",
         )

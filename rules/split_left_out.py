@@ -1,4 +1,4 @@
-"""Splits whose training part is left out: a loader takes the whole dataset instead."""
+"""Splits whose training part is unused, because a loader gets the whole dataset."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from torchlint.syntax.python_ast import Site
 
 
 class SplitLeftOut(Rule):
-    """Training uses the whole dataset, of which the validation set is a part.
+    """Training uses the whole dataset, including the validation samples.
 
     ## What it does
-    Finds a dataset that is split, and that one loader takes as a whole while another takes one of its parts. The other
-    part has a name, and nothing takes samples of it. In preview: a part without a name.
+    Finds a dataset that is split, where one loader gets the whole dataset and another loader gets one of its parts. The
+    other part has a name and is never used. Preview: the unused part has no name.
 
     ## Why is this bad?
-    The model is validated on samples that it was trained on. The validation loss hides overfitting, and picks the wrong
-    epoch.
+    The model is validated on samples that it was trained on. The validation loss hides overfitting, so it selects the
+    wrong epoch.
 
     ## Example
     ```python
@@ -67,7 +67,7 @@ class SplitLeftOut(Rule):
         unused = f", and nothing uses `{found.unused}`" if found.unused else ""
         self.report(
             found.loader,
-            f"this loader takes {whole}, which contains {part} of another loader{unused}",
+            f"this loader gets {whole}, which contains {part} of another loader{unused}",
             related=[(found.split, "the split is here"), (found.other, f"{part} is loaded here")],
             help=f"load `{found.unused}`" if found.unused else "load the other part of the split",
             confidence=Confidence.MEDIUM if found.unused else Confidence.LOW,

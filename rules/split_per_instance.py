@@ -1,4 +1,4 @@
-"""Datasets that shuffle anew whenever they are made, and take one part of the result."""
+"""Datasets that shuffle each time they are created, and take one part of the result."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PART = LazyPattern(
 
 
 class Reshuffled(NamedTuple):
-    """The order made at `site` is cut at `cut`, and `parameter` decides which part is taken."""
+    """The code at `cut` slices the order made at `site`, and `parameter` decides which part it takes."""
 
     site: Site
     cut: Site
@@ -32,15 +32,16 @@ class Reshuffled(NamedTuple):
 
 
 class SplitPerInstance(Rule):
-    """Training and validation set are cut out of two different random orders.
+    """Training and validation sets are cut from two different random orders.
 
     ## What it does
     Finds datasets whose `__init__` shuffles without a seed and then takes the part of the list that a parameter such as
-    `split` or `train` asks for.
+    `split` or `train` selects.
 
     ## Why is this bad?
-    The dataset is made twice, and shuffles twice. The validation part is cut out of another order than the training
-    part: most of its samples are trained on, and some samples are in neither. The validation loss hides overfitting.
+    The program creates the dataset twice, and each instance shuffles again. The validation part comes from another
+    order than the training part. Most validation samples are also in the training part, and some samples are in
+    neither. The validation loss hides overfitting.
 
     ## Example
     ```python
@@ -104,7 +105,7 @@ class SplitPerInstance(Rule):
                         return
 
     def _decides(self, node: ast.AST, init: FunctionInfo) -> str:
-        """The parameter that decides whether a part of a list is taken."""
+        """The parameter that selects a part of a list."""
         for item in self.model.tree.ancestors(node):
             if item is init.node:
                 break
@@ -123,7 +124,7 @@ class SplitPerInstance(Rule):
     def report_Reshuffled(self, found: Reshuffled) -> None:
         self.report(
             found.site,
-            f"each dataset shuffles anew before `{found.parameter}` takes its part: the parts overlap",
+            f"each dataset shuffles again before `{found.parameter}` selects its part: the parts overlap",
             related=[(found.cut, "a part is taken here")],
             help="shuffle with a fixed seed, `random.Random(0).shuffle(files)`, or split once outside",
         )

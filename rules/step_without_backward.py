@@ -1,4 +1,4 @@
-"""Steps that no backward precedes."""
+"""Steps without a backward before them."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ _ASKED = LazyPattern(r"backprop|backward$")
 
 
 class EmptyStep(NamedTuple):
-    """`step` comes before any `backward`; one follows it in the same iteration, or (None) there is none."""
+    """`step` comes before any `backward`; one follows in the same iteration, or (None) there is none."""
 
     step: events.Step
     backward: events.Backward | None
     of_others: events.Backward | None = None
-    """The `backward` between the last clearing and the step whose loss depends on other parameters only."""
+    """The `backward` between the last `zero_grad` and the step whose loss depends only on other parameters."""
 
 
 class StepWithoutBackward(Rule):
     """An optimizer steps without a backward pass before it.
 
     ## What it does
-    Finds a `step` that no `backward` precedes although a loss is computed: none at all, or only one that
-    follows below it in the same loop. Also finds a `step` of parameters that no loss depends on.
+    Finds a `step` without a `backward` before it although the code computes a loss. Either there is no `backward`
+    at all, or it comes later in the same loop. Also finds a `step` on parameters that no loss depends on.
 
     ## Why is this bad?
-    A step without gradients updates nothing. Where the `backward` comes below, the first step is empty, each
-    later one uses the gradients of the iteration before, and the last gradients are never used.
+    A step without gradients updates nothing. Where the `backward` comes later, the first step has no effect, each
+    later one uses the gradients of the previous iteration, and the last gradients are never used.
 
     ## Example
     ```python
@@ -67,14 +67,15 @@ class StepWithoutBackward(Rule):
     ```
 
     ## What verify shows
-    `torchlint verify` confirms it by steps before which no backward gave any gradient, and refutes it by steps
-    that all have gradients and move the parameters.
+    `torchlint verify` confirms the finding if no backward computes a gradient before a step. Steps that all have
+    gradients and change the parameters refute it.
 
     ## Known limits
-    Where a `backward` comes before the step that gives gradients to other parameters only, the finding is a preview,
-    unless the file makes all modules that take part.
-    A step behind the loop that ends each epoch is not reported where gradients are accumulated: whether batches are
-    left over for it, only a run knows.
+    Where a `backward` before the step computes gradients only for other parameters, the finding is a preview unless
+    the file creates all participating modules.
+
+    A step after the loop of an epoch is not reported where gradients accumulate: only a run shows whether batches
+    remain for it.
 
     ## References
     - [torch.optim: taking an optimization step](https://docs.pytorch.org/docs/stable/optim.html#taking-an-optimization-step)
@@ -89,7 +90,7 @@ class StepWithoutBackward(Rule):
         return index.has_word(triggers.CLEAR) or index.goes_backward
 
     def ask(self) -> Iterator[EmptyStep | gradients.UnreachedStep]:
-        """Steps that no backward reaches, or precedes: with one below in the same loop (late), or with none at all."""
+        """Steps without a backward before them, with one later in the same loop (late), or with none at all."""
         for trace in self.model.program.traces if not self._hands_backward_on() else ():
             if trace.called or _steps_itself(trace):
                 continue
@@ -103,8 +104,11 @@ class StepWithoutBackward(Rule):
         return gradients.unreached_steps(self.model.gradients, trace, optimizer)
 
     def _hands_backward_on(self) -> bool:
-        """Whether the program hands on a method that goes backward, for others to call, `measure(loss.backward)`,
-        has steps call something first, or asks a model to do so: `model(x, replay_backprop=True)`."""
+        """Whether other code may go backward.
+
+        The program passes on a bound method, `measure(loss.backward)`, registers a call before steps, or asks a model
+        to do so: `model(x, replay_backprop=True)`.
+        """
         nodes = self.model.program.nodes
         if any(node.attr in _HOOKS for node in nodes(ast.Attribute)):
             return True
@@ -114,7 +118,7 @@ class StepWithoutBackward(Rule):
         return is_replaced or bool(gradients.unseen.handed_on(self.model.program, frozenset({"backward"})))
 
     def _empty_in(self, trace: program.Trace, optimizer: values.Value) -> Iterator[EmptyStep]:
-        """Whether each step of an optimizer is reached, first or always, before any backward."""
+        """Whether each step of an optimizer runs, first or always, before any backward."""
         may_give_gradients = self.model.ownership.may_give_gradients
         arrivals = self._cleared_in(trace, optimizer)
         cleared = {step: paths for step, paths in arrivals.items() if None not in paths}
@@ -139,14 +143,14 @@ class StepWithoutBackward(Rule):
                 yield EmptyStep(step, late)
 
     def _is_cut_before(self, trace: program.Trace, step: events.Step) -> bool:
-        """Whether a backward of the iteration has a loss without a graph: that is the defect, then, not the step."""
+        """Whether a backward of the iteration has a loss without a graph, which is then the actual bug."""
         passes = (item for item in trace.of(events.Backward) if item.order < step.order and item.loops == step.loops)
         return any(
             terms.leaf_of(item.loss) is not None for item in passes if not events.exclusive(item.path, step.path)
         )
 
     def _cleared_in(self, trace: program.Trace, optimizer: values.Value) -> dict[events.Step, set[events.Clear | None]]:
-        """What cleared the gradients last on the paths to each step; None: nothing, or something gave some since."""
+        """The last `zero_grad` on the paths to each step; None: none, or a backward came later."""
         found: dict[events.Step, set[events.Clear | None]] = {}
         owned = self.model.ownership
 
@@ -165,7 +169,7 @@ class StepWithoutBackward(Rule):
         return found
 
     def _runs(self, trace: program.Trace, optimizer: values.Value) -> list[int]:
-        """When the modules run that an optimizer may hold, in order."""
+        """The times at which modules that an optimizer may hold run, in order."""
         ours, known = self.model.ownership.held_by(optimizer)
         passes = trace.of_kinds(events.Compute, events.Call)
         return [
@@ -177,7 +181,7 @@ class StepWithoutBackward(Rule):
     def _forward_before(
         self, step: events.Step, earlier: Iterator[events.Event], optimizer: values.Value
     ) -> events.Event | None:
-        """A forward pass of what an optimizer holds in the same iteration, whose loss is not used."""
+        """A forward pass of an optimizer's module in the same iteration, whose loss is unused."""
         loops = events.repeating(step.loops)
         ours, known = self.model.ownership.held_by(optimizer)
         for event in earlier:
@@ -188,7 +192,7 @@ class StepWithoutBackward(Rule):
         return None
 
     def _uses(self, value: values.Value, ours: set[values.Value], known: bool) -> bool:
-        """Whether a value is computed with what an optimizer holds: by a module that may be of it, or of a leaf."""
+        """Whether a value depends on an optimizer's parameters: through a module that may hold them, or a leaf."""
         if module_values.is_forward(value):
             return not known or self.model.ownership.may_use(value, ours)
         return any(item in ours and isinstance(item, values.Tensor) for item in map(values.resolved, value.parents))
@@ -201,9 +205,9 @@ class StepWithoutBackward(Rule):
         name = step.name
         self.report(
             step.site,
-            f"`{name}` updates nothing: the loss of the `backward` before it does not depend on its parameters",
-            related=[(backward.site, "this gives gradients to other parameters")],
-            help=f"go backward from a loss that is computed with the parameters of `{name}`, or delete the step",
+            f"`{name}` updates nothing: the loss of the previous `backward` does not depend on its parameters",
+            related=[(backward.site, "this computes gradients for other parameters")],
+            help=f"call `backward` on a loss that uses the parameters of `{name}`, or delete the step",
             confidence=confidence,
         )
 
@@ -215,13 +219,13 @@ class StepWithoutBackward(Rule):
         if empty.backward is None:
             self.report(
                 empty.step.site,
-                f"`{name}` steps, but no `backward` has given it gradients: it updates nothing",
+                f"`{name}` steps, but no `backward` computed its gradients: it updates nothing",
                 help="call `backward` on the loss before the step",
             )
             return
         self.report(
             empty.step.site,
-            f"`{name}` steps before the `backward` of its iteration: the first is empty, the others are late",
+            f"`{name}` steps before the `backward` of its iteration: the first is empty, the others use old gradients",
             related=[(empty.backward.site, "the gradients are computed here")],
             help="step after the `backward`",
         )
@@ -234,7 +238,7 @@ def _steps_itself(trace: program.Trace) -> bool:
 
 
 def _runs_for_nothing(step: events.Step, cleared: set[events.Clear | None], runs: list[int]) -> bool:
-    """Whether gradients are cleared on all paths to a step, and a model runs in between, whose loss is not used."""
+    """Whether all paths to a step clear the gradients, and a model runs in between with an unused loss."""
     return all(
         clear is not None
         and clear.loops == step.loops
@@ -246,7 +250,7 @@ def _runs_for_nothing(step: events.Step, cleared: set[events.Clear | None], runs
 def _backward_of_others(
     trace: program.Trace, step: events.Step, arrivals: dict[events.Step, set[events.Clear | None]]
 ) -> events.Backward | None:
-    """The last backward before a step that gives other parameters their gradients, with no clearing after it."""
+    """The last backward before a step that computes other parameters' gradients, with no later `zero_grad`."""
     clears = arrivals.get(step, {None})
     since = min((clear.order if clear is not None else 0 for clear in clears), default=0)
     passes = [item for item in trace.of(events.Backward) if since < item.order < step.order]
@@ -254,6 +258,6 @@ def _backward_of_others(
 
 
 def _earlier(happened: Iterable[events.Event], step: events.Step) -> Iterator[events.Event]:
-    """Those of some events that may happen before a step, in the same pass."""
+    """The events that may happen before a step, in the same pass."""
     before = (event for event in happened if event.order < step.order)
     return (event for event in before if not events.exclusive(event.path, step.path))

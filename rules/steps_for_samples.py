@@ -1,4 +1,4 @@
-"""Sequences whose samples are taken for steps: a layer and what surrounds it disagree about the dimensions."""
+"""Recurrent layers and surrounding code that disagree about which dimension is time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torchlint.syntax.python_ast import Site
 
 
 class Swapped(NamedTuple):
-    """At `site` dimension `steps` is taken for the steps; the layer at `layer` takes the other one for them."""
+    """The code at `site` treats dimension `steps` as time, but the layer at `layer` uses the other one."""
 
     site: Site
     layer: Site
@@ -21,17 +21,22 @@ class Swapped(NamedTuple):
 
 
 class StepsForSamples(Rule):
-    """A layer of sequences and the code around it take different dimensions for time.
+    """A sequence layer and the code around it use different dimensions for time.
 
     ## What it does
-    Finds `nn.LSTM`, `nn.GRU`, `nn.RNN` and `nn.TransformerEncoder` whose output is read as if time were the other
-    dimension: `out[:, -1]`, `out.mean(dim=1)` without `batch_first=True`, `out[-1]`, `out.mean(dim=0)` with it. Finds
-    as well positional encodings that are added along the samples: `x + pe[:x.size(0)]` before a layer with
+    Finds `nn.LSTM`, `nn.GRU`, `nn.RNN` and `nn.TransformerEncoder` where the code reads the output as if time were the
+    other dimension:
+
+    - `out[:, -1]` or `out.mean(dim=1)` without `batch_first=True`
+    - `out[-1]` or `out.mean(dim=0)` with `batch_first=True`
+
+    Also finds positional encodings that are added along the samples: `x + pe[:x.size(0)]` before a layer with
     `batch_first=True`.
 
     ## Why is this bad?
-    Nothing raises. The state goes from sample to sample instead of from step to step, predictions are those of one
-    sample for all, or each sample of the batch gets a position of its own and the steps get none.
+    Nothing raises, but the model trains on mixed-up dimensions. The state moves from sample to sample instead of from
+    step to step, or one sample's output serves as the prediction for all samples. With positional encodings, each
+    sample of the batch gets a position and the steps get none.
 
     ## Example
     ```python
@@ -105,7 +110,7 @@ class StepsForSamples(Rule):
         other = "samples first" if found.steps == 0 else "steps first"
         self.report(
             found.site,
-            f"dimension {found.steps} is taken for the steps here, and `{found.name}` has {other}",
+            f"this code treats dimension {found.steps} as time, but `{found.name}` expects {other}",
             related=[(found.layer, "the layer is made here")],
             help="make both agree: `batch_first=True` for (samples, steps, features)",
         )

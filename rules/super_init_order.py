@@ -1,4 +1,4 @@
-"""Modules whose `__init__` does not begin with that of `nn.Module`."""
+"""Modules whose `__init__` does not start with the `__init__` of `nn.Module`."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
 _PARAMETERS = frozenset({"torch.nn.Parameter", "torch.nn.parameter.Parameter", "torch.nn.Buffer"})
 _PLAIN_BASES = frozenset({"object", "builtins.object", "abc.ABC", "typing.Generic", "typing.Protocol"})
 _REGISTERING = frozenset("register_buffer register_parameter register_module add_module".split())
-"""Methods of modules that need them initialized."""
+"""Module methods that require an initialized module."""
 _OWN_WAYS = frozenset("__setattr__ __getattr__ __getattribute__ __new__ __init_subclass__ __post_init__".split())
 
 _PLAIN_START = LazyPattern(
     rb"def __init__\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)[^:\n]*:"
     rb"(?:\s|#[^\n]*\n|\"\"\"(?:(?!\"\"\")[\s\S])*\"\"\")*super\([^()\n]*\)\.__init__\("
 )
-"""An `__init__` that begins with the one above."""
+"""An `__init__` that starts with a call of the parent's `__init__`."""
 
 
 class ChildTooEarly(NamedTuple):
-    """`child` is assigned before `init`, the call of the base class's `__init__`."""
+    """The code assigns `child` before `init`, the call of the base class's `__init__`."""
 
     child: Site
     init: Site
@@ -36,7 +36,7 @@ class ChildTooEarly(NamedTuple):
 
 
 class NoInit(NamedTuple):
-    """The `__init__` at `site` of the class `name` assigns `child`, and never calls that of its base class."""
+    """The `__init__` at `site` of the class `name` assigns `child`, but never calls the base class's `__init__`."""
 
     site: Site
     child: Site
@@ -44,15 +44,15 @@ class NoInit(NamedTuple):
 
 
 class SuperInitOrder(Rule):
-    """A module assigns layers before `super().__init__()`, or never calls it.
+    """A module assigns layers before or without calling `super().__init__()`.
 
     ## What it does
     Finds classes derived from `nn.Module` whose `__init__` assigns a layer or `nn.Parameter` before it calls
-    `super().__init__()`, or without calling that at all.
+    `super().__init__()`, or without ever calling it.
 
     ## Why is this bad?
-    `nn.Module.__init__` makes the dictionaries in which layers and parameters are kept. Before it there are none, and
-    the assignment raises "cannot assign module before Module.__init__() call": the model cannot be made.
+    `nn.Module.__init__` creates the dictionaries that store layers and parameters. Before that call, the assignment
+    raises "cannot assign module before Module.__init__() call", so the program cannot create the model.
 
     ## Example
     ```python
@@ -75,8 +75,8 @@ class SuperInitOrder(Rule):
     ```
 
     ## Fix safety
-    The fix is safe: the class could not be used before. It is offered where `super().__init__()` takes no arguments,
-    also as the classes above define it.
+    The fix is safe, because the class was unusable before. torchlint offers it where `super().__init__()` takes no
+    arguments, including the definition in the parent classes.
 
     ## References
     - [torch.nn.Module](https://docs.pytorch.org/docs/stable/generated/torch.nn.Module.html): "an __init__() call to the
@@ -89,7 +89,7 @@ class SuperInitOrder(Rule):
 
     @classmethod
     def may_fire(cls, code: bytes) -> bool:
-        """Whether something stands between the head of an `__init__` and the call of the one above."""
+        """Whether code comes between the head of an `__init__` and the call of the parent's `__init__`."""
         return code.count(b"def __init__") > len(_PLAIN_START.findall(code))
 
     def ask(self) -> Iterator[ChildTooEarly | NoInit]:
@@ -110,17 +110,17 @@ class SuperInitOrder(Rule):
             yield ChildTooEarly(python_ast.site_of(child), python_ast.site_of(init), child.attr)
 
     def _is_hook(self, method: definitions.FunctionInfo) -> bool:
-        """Whether tests define a class that cannot be made."""
+        """Whether the class may be unusable on purpose, because it is in a test or its `__init__` is decorated."""
         return self.model.is_test or bool(method.decorators)
 
     def _is_module(self, info: definitions.ClassInfo) -> bool:
-        """Whether a class surely derives from `nn.Module`, and from nothing that is unknown."""
+        """Whether a class surely derives from `nn.Module`, without unknown bases."""
         above = list(info.ancestors())
         known = [item for item in above if isinstance(item, definitions.ClassInfo)]
         names = [item for item in above if isinstance(item, str) and item not in _PLAIN_BASES]
         if (
             info.node.decorator_list
-            or any(item.node.keywords for item in known)  # a metaclass may call what a class does not
+            or any(item.node.keywords for item in known)  # a metaclass may call the missing `__init__`
             or any(not _OWN_WAYS.isdisjoint(item.methods) for item in known)
         ):
             return False
@@ -161,12 +161,14 @@ class SuperInitOrder(Rule):
         new = self.written(answer.child)
         if old is None or new is None:
             return None
-        return edits.Change("initialize first", [edits.Delete(old), edits.InsertBefore(new, code)], Safety.SAFE)
+        return edits.Change(
+            "call `super().__init__()` first", [edits.Delete(old), edits.InsertBefore(new, code)], Safety.SAFE
+        )
 
     def report_NoInit(self, answer: NoInit) -> None:
         self.report(
             answer.site,
-            f"`{answer.name}` never calls `super().__init__()`: its layers cannot be assigned",
+            f"`{answer.name}` never calls `super().__init__()`, so it cannot register its layers",
             related=[(answer.child, "this raises an `AttributeError`")],
             help="call `super().__init__()` first",
             fix=self._added(answer),
@@ -179,10 +181,10 @@ class SuperInitOrder(Rule):
         in_body = isinstance(function, ast.FunctionDef) and tree.statement(tree.node(answer.child)) in function.body
         if new is None or not in_body or not self._takes_nothing(function):
             return None
-        return edits.Change("call it", [edits.InsertBefore(new, "super().__init__()")], Safety.SAFE)
+        return edits.Change("call `super().__init__()`", [edits.InsertBefore(new, "super().__init__()")], Safety.SAFE)
 
     def _takes_nothing(self, function: ast.AST) -> bool:
-        """Whether the `__init__` that comes next after a method, in the order of inheritance, needs no arguments."""
+        """Whether the next `__init__` in the method resolution order needs no arguments."""
         info = self.model.definitions.functions[function].owner if isinstance(function, ast.FunctionDef) else None
         for above in list(info.ancestors())[1:] if info is not None else ():
             if isinstance(above, str):
@@ -198,9 +200,9 @@ class SuperInitOrder(Rule):
 def _first_child(
     function: ast.AST, receiver: str, makes_child: Callable[[ast.Call], bool]
 ) -> tuple[ast.Attribute | None, ast.AST | None]:
-    """The first module or parameter that is assigned before something may initialize, and the first that does.
+    """The first module or parameter assigned before any possible initialization, and that initialization.
 
-    Once there is such a child, only a call of `__init__` matters: any other comes after the error.
+    After such a child, only a call of `__init__` matters, because any other call comes after the error.
     """
     child, nodes = None, list(_in_order(function))
     called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
@@ -210,7 +212,7 @@ def _first_child(
         if is_handed_on or (isinstance(node, ast.Call) and _ends_search(node, receiver, child, harmless)):
             return child, node
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
-            harmless.add(node.attr)  # no method of the class: what it calls is not handed the object
+            harmless.add(node.attr)  # not a method of the class: its call does not get the object
         if child is None and isinstance(node, (ast.Assign, ast.AnnAssign)):
             child = _own_target(node, receiver) if _calls(node.value, makes_child) else None
     return child, None
@@ -221,7 +223,7 @@ def _calls(value: ast.expr | None, makes_child: Callable[[ast.Call], bool]) -> b
 
 
 def _own_target(node: ast.Assign | ast.AnnAssign, receiver: str) -> ast.Attribute | None:
-    """The attribute of the receiver that is assigned."""
+    """The assigned attribute of the receiver."""
     for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
         if isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name) and target.value.id == receiver:
             return target
@@ -229,7 +231,7 @@ def _own_target(node: ast.Assign | ast.AnnAssign, receiver: str) -> ast.Attribut
 
 
 def _in_order(function: ast.AST) -> Iterator[ast.AST]:
-    """What a function does, as it is written, without what it defines; what a statement calls before the statement."""
+    """The nodes of a function in execution order, without nested definitions; a statement's calls come first."""
     for node in python_ast.children(function):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef, ast.arguments)):
             continue
@@ -246,7 +248,7 @@ def _is_super(call: ast.Call) -> bool:
 
 
 def _may_initialize(call: ast.Call, receiver: str, harmless: Collection[str]) -> bool:
-    """Whether a call is that of an `__init__`, or is handed the object, or is a method of it that is not harmless."""
+    """Whether a call runs an `__init__`, gets the object, or is one of its methods and may initialize it."""
     if _is_super(call):
         return False
     given = [*call.args, *(item.value for item in call.keywords)]
@@ -263,7 +265,7 @@ def _ends_search(call: ast.Call, receiver: str, child: ast.Attribute | None, har
 
 
 def _is_receiver(node: ast.expr, receiver: str) -> bool:
-    """Whether a node is the object, or the object as one of the class above."""
+    """Whether a node is the object itself, or `super()`."""
     return (isinstance(node, ast.Call) and _is_super(node)) or (isinstance(node, ast.Name) and node.id == receiver)
 
 

@@ -1,4 +1,4 @@
-"""Reads on the host that make a training loop wait for the GPU again and again."""
+"""Host reads that repeatedly make a training loop wait for the GPU."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
 
 _OVER_PARAMETERS = frozenset({"parameters", "named_parameters"})
 _CHOOSING = (ast.Subscript, ast.IfExp, ast.BoolOp)
-"""What may leave out parameters, or all of them."""
+"""Statements that may skip some or all parameters."""
 _LONGEST_NAME = 40
 
 
 class SecondRead(NamedTuple):
-    """In each iteration of a training loop `second` is read, too, after `first`."""
+    """Each iteration of a training loop reads `second` after `first`."""
 
     first: HostRead
     second: HostRead
 
 
 class ReadPerParameter(NamedTuple):
-    """In each iteration of a training loop each parameter is read, in the loop at `inner`."""
+    """Each iteration of a training loop reads every parameter, in the loop at `inner`."""
 
     read: HostRead
     inner: python_ast.Site
@@ -41,15 +41,19 @@ class SyncInTrainingLoop(Rule):
     """A training loop waits for the GPU several times in each iteration.
 
     ## What it does
-    Finds `.item()`, `.tolist()`, `.cpu()` and `float(...)` of what the model, the loss or `backward` has made, where a
-    training loop reads in each iteration more than one of them, or one for each parameter. One `loss.item()` per
-    iteration is no finding, nor is the same number read again with no `backward` or `step` in between, for which the
-    GPU has nothing to do. Nor is what stands on a condition (every 100 steps), or any read in a file in which nothing
-    moves to a GPU.
+    Finds `.item()`, `.tolist()`, `.cpu()` and `float(...)` on results of the model, the loss or `backward`, where
+    each iteration of a training loop reads more than one of them, or one per parameter.
+
+    Not reported:
+
+    - one `loss.item()` per iteration;
+    - the same number read again with no `backward` or `step` in between, when the GPU has nothing to do;
+    - reads under a condition, such as every 100 steps;
+    - files in which nothing moves to a GPU.
 
     ## Why is this bad?
-    Python hands work to the GPU and goes on. A read waits until all of that work is done; until more arrives, the GPU
-    runs idle. With small models and one read for each parameter, that is most of an iteration.
+    The GPU runs idle. Python queues work for the GPU and continues, but a read waits until all of that work is
+    done. With small models and one read per parameter, the wait takes most of an iteration.
 
     ## Example
     ```python
@@ -82,8 +86,8 @@ class SyncInTrainingLoop(Rule):
     ```
 
     ## Known limits
-    Several reads in a function that the loop calls are missed; so are reads of results that are not known to be tensors
-    of the model, such as that of `clip_grad_norm_`.
+    Not reported: several reads in a function that the loop calls, and reads of results that torchlint does not know
+    to be tensors of the model, such as the result of `clip_grad_norm_`.
 
     ## References
     - [Avoid unnecessary CPU-GPU synchronization](https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html#avoid-unnecessary-cpu-gpu-synchronization)
@@ -116,7 +120,7 @@ class SyncInTrainingLoop(Rule):
         return index.goes_backward
 
     def ask(self) -> Iterator[SecondRead | ReadPerParameter]:
-        """Reads in training loops, in files in which something moves to a GPU."""
+        """Reads in training loops of files that move something to a GPU."""
         from ._host_reads import HostReads, leaves_host
 
         if self.model.is_test or not leaves_host(self.model.definitions):
@@ -128,7 +132,7 @@ class SyncInTrainingLoop(Rule):
                 yield from self._reads_per_parameter(reads, trace, loop)
 
     def _training_loops(self, trace: program.Trace) -> Iterator[events.Loop]:
-        """The innermost loops that go backward and step: on a batch each, and not at the pace of an environment."""
+        """The innermost loops that go backward and step once per batch, and not with an environment."""
         stepping = {loop for step in trace.of(events.Step) for loop in events.repeating(step.loops)[-1:]}
         backward = (loop for event in trace.of(events.Backward) for loop in events.repeating(event.loops)[-1:])
         for loop in dict.fromkeys(backward):
@@ -173,7 +177,7 @@ class SyncInTrainingLoop(Rule):
                     yield ReadPerParameter(read, inner.site, loop.site)
 
     def _skips(self, reads: HostReads, end: ast.AST, loop: ast.AST) -> bool:
-        """Whether a `continue` is about the parameter alone."""
+        """Whether a `continue` depends on the parameter alone."""
         return reads.happens_always(end, loop, _targets(loop))
 
     def _loops_over_parameters(self, trace: program.Trace, loop: events.Loop) -> list[events.Loop]:
@@ -189,7 +193,7 @@ class SyncInTrainingLoop(Rule):
     def _is_on_no_condition(
         self, event: events.Event, loop: events.Loop, guards: Collection[tuple[object, int]]
     ) -> bool:
-        """Whether the innermost loop around an event runs in each iteration of another one that is past `guards`."""
+        """Whether an event's innermost loop runs in each iteration of another loop, after `guards`."""
         inner = self.model.tree.own_node(events.repeating(event.loops)[-1].site)
         around = [*event.path[len(loop.path) :], *(arm for arm in event.passed if arm not in guards)]
         return inner is not None and all(
@@ -207,7 +211,7 @@ class SyncInTrainingLoop(Rule):
     # -- exits --------------------------------------------------------------------------------------------
 
     def _exits(self, loop: ast.AST, *kinds: type[ast.AST]) -> list[python_ast.Site]:
-        """Where a loop is left, or an iteration of it ended."""
+        """The places that leave a loop, or end an iteration."""
         around = (*python_ast.LOOPS, *python_ast.SCOPES)
         return [
             python_ast.site_of(node)
@@ -221,9 +225,9 @@ class SyncInTrainingLoop(Rule):
     def report_SecondRead(self, answer: SecondRead) -> None:
         self.report(
             python_ast.site_of(answer.second.node),
-            f"{self._name(answer.second)} is the second read in each iteration: the host stops for the GPU again",
+            f"{self._name(answer.second)} is the second read in each iteration: the host waits for the GPU again",
             related=[(python_ast.site_of(answer.first.node), f"the first read, of {self._name(answer.first)}")],
-            help="keep them on the GPU, and read them together (`torch.stack([...]).tolist()`), or every few steps",
+            help="keep them on the GPU and read them together (`torch.stack([...]).tolist()`), or every few steps",
         )
 
     def report_ReadPerParameter(self, answer: ReadPerParameter) -> None:
@@ -231,22 +235,22 @@ class SyncInTrainingLoop(Rule):
             python_ast.site_of(answer.read.node),
             f"{self._name(answer.read)} is read for each parameter: each one waits for the GPU, in every iteration",
             related=[(answer.inner, "for each parameter"), (answer.loop, "on every iteration of this loop")],
-            help="use `torch.nn.utils.get_total_norm` or `torch._foreach_norm`, or stack the results, and read once",
+            help="use `torch.nn.utils.get_total_norm` or `torch._foreach_norm`, or stack the results and read once",
         )
 
     def _name(self, read: HostRead) -> str:
         code = self.model.tree.code(read.tensor)
-        return f"`{code}`" if len(code) <= _LONGEST_NAME and "\n" not in code else "what is computed here"
+        return f"`{code}`" if len(code) <= _LONGEST_NAME and "\n" not in code else "this result"
 
 
 def _plays(loop: ast.AST) -> bool:
-    """Whether an environment steps in a loop: it needs the actions on the host."""
+    """Whether a loop steps an environment, which needs the actions on the host."""
     calls = (node for node in python_ast.walk(loop) if isinstance(node, ast.Call))
     return any(naming.ENVIRONMENT_STEP.search(python_ast.dotted(call.func)) for call in calls)
 
 
 def _is_known(read: HostRead, earlier: list[HostRead], work: list[tuple[int, int]]) -> bool:
-    """Whether an earlier read was of the same tensor, and the GPU got nothing large to do in between."""
+    """Whether an earlier read was of the same tensor, with no large GPU work in between."""
     return any(
         before.origins == read.origins and not any(before.start < start < read.start for start in work)
         for before in earlier
@@ -254,13 +258,13 @@ def _is_known(read: HostRead, earlier: list[HostRead], work: list[tuple[int, int
 
 
 def _iterable(loop: ast.AST) -> ast.expr | None:
-    """What a loop, or a comprehension with one `for`, goes over."""
+    """The iterable of a loop, or of a comprehension with one `for`."""
     generators = getattr(loop, "generators", [loop])
     return getattr(generators[0], "iter", None) if len(generators) == 1 else None
 
 
 def _targets(loop: ast.AST) -> set[str]:
-    """The names that a loop or a comprehension binds."""
+    """The variables of a loop or a comprehension."""
     headers = getattr(loop, "generators", [loop])
     targets = [header.target for header in headers if hasattr(header, "target")]
     return {node.id for target in targets for node in python_ast.walk(target) if isinstance(node, ast.Name)}

@@ -18,29 +18,29 @@ if TYPE_CHECKING:
 
 _LOSSES = ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss")
 _SQUARES = (b"pow", b"square", b"abs", b"**")
-"""What losses that are written by hand take the mean of."""
+"""Functions whose mean a hand-written loss takes."""
 
-_ADVICE = "give both the same shape: `view(-1, 1)` for the one, or `squeeze(1)` for the other"
+_ADVICE = "give both the same shape: `view(-1, 1)` for one, or `squeeze(1)` for the other"
 
 
 class BroadcastTarget(NamedTuple):
-    """One operand of the loss at `loss` is a column (`column` says whether the first), the other has one dimension."""
+    """One operand of the loss at `loss` is a column (`column`: the first), and the other has one dimension."""
 
     loss: Site
     column_first: bool
     is_sure: bool
-    """Whether both are of a batch of a loader whose dataset is known."""
+    """Whether both operands come from a batch of a loader whose dataset is known."""
 
 
 class CrossedSamples(NamedTuple):
-    """The operands of the loss at `loss` have these numbers of dimensions, and samples meet other dimensions."""
+    """The operands of the loss at `loss` have these ranks, so samples are broadcast against another dimension."""
 
     loss: Site
     ranks: tuple[int, int]
 
 
 class BroadcastMetric(NamedTuple):
-    """Equal elements are counted at `metric` between a column and a tensor of one dimension."""
+    """The metric at `metric` counts equal elements between a column and a tensor of one dimension."""
 
     metric: Site
     column_first: bool
@@ -50,18 +50,19 @@ class TargetShapeBroadcast(Rule):
     """A loss or metric between sizes (N, 1) and (N,) compares all with all.
 
     ## What it does
-    Finds `mse_loss`, `l1_loss`, `smooth_l1_loss` and `huber_loss`, as functions and as modules, and
-    `(a - b).pow(2).mean()`, between a column of size (N, 1) and a tensor of one dimension, where the dimensions of both
-    are known: from `Linear(..., 1)`, `gather`, `keepdim=True`, `mean(dim=1)`, `max(1)`, `view(-1)`.
+    Finds a comparison between a column of size (N, 1) and a tensor of one dimension, in `mse_loss`, `l1_loss`,
+    `smooth_l1_loss` and `huber_loss`, as functions and as modules, and in `(a - b).pow(2).mean()`. The dimensions of
+    both must be known, from `Linear(..., 1)`, `gather`, `keepdim=True`, `mean(dim=1)`, `max(1)` or `view(-1)`.
 
-    Of a batch with known sizes also operands with different numbers of dimensions are found, such as (N, 1, D) and
-    (N, D). Batches of a `DataLoader` have known sizes where its dataset is a `TensorDataset`, or a subset of one, or
-    where the `__getitem__` of its dataset returns a number, or a tensor of known size. There
-    `(prediction == y).sum()` is found as well, in the same sizes. All other findings are in preview.
+    For batches with known sizes, torchlint also finds operands with different numbers of dimensions, such as (N, 1, D)
+    and (N, D). It also finds `(prediction == y).sum()` between a column and a tensor of one dimension. Batches of a
+    `DataLoader` have known sizes where its dataset is a `TensorDataset` or a subset of one, or where its `__getitem__`
+    returns a number or a tensor of known size. Preview: all other findings.
 
     ## Why is this bad?
-    The operands are broadcast to (N, N). The loss is the mean over all pairs, and is lowest where all predictions are
-    the mean of the targets: the model learns that. The loss functions warn; written by hand nothing does.
+    PyTorch broadcasts the operands to (N, N). The loss is the mean over all pairs, and it is lowest where every
+    prediction equals the mean of the targets. The model learns that constant. The loss functions warn, but a
+    hand-written loss does not.
 
     ## Example
     ```python
@@ -84,8 +85,8 @@ class TargetShapeBroadcast(Rule):
     ```
 
     ## What verify shows
-    `torchlint verify` looks at the shapes that the line compares: confirmed if they are broadcast, so that each
-    prediction meets each target; refuted if they are equal at each call.
+    `torchlint verify` observes the shapes that the line compares. It confirms the finding if PyTorch broadcasts them,
+    so that each prediction meets each target. It refutes the finding if the shapes are equal at every call.
 
     ## References
     - [torch.nn.functional.mse_loss](https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.mse_loss.html)
@@ -142,7 +143,7 @@ class TargetShapeBroadcast(Rule):
                     yield BroadcastMetric(event.site, column)
 
     def _are_of_batch(self, first: values.Value, second: values.Value) -> bool:
-        """Whether two operands surely have the samples of one batch in their first dimension, which a loader sizes."""
+        """Whether both operands surely have the samples of one batch, sized by a loader, in their first dimension."""
         if self.model.shapes.are_of_batch(first, second):
             return True
         parts = [self.model.layout.part_of(item) for item in (first, second)]
@@ -151,7 +152,7 @@ class TargetShapeBroadcast(Rule):
         return sized and len(batches) == 1 and None not in batches
 
     def _column(self, first: values.Value, second: values.Value) -> bool | None:
-        """Which of two operands is a column, the first or not, where the other one surely has one dimension."""
+        """Whether the column is the first of two operands, where the other one surely has one dimension."""
         left, right = self.model.shapes.types_of(first), self.model.shapes.types_of(second)
         if left and right and all(_is_column(item, other) for item in left for other in right):
             return True
@@ -171,7 +172,7 @@ class TargetShapeBroadcast(Rule):
         self.report(
             answer.loss,
             f"the loss is between {answer.ranks[0]} and {answer.ranks[1]} dimensions: each sample is compared with all",
-            help="give both the same shape, as by `flatten(1)` or `squeeze(1)`",
+            help="give both the same shape, for example with `flatten(1)` or `squeeze(1)`",
         )
 
     def report_BroadcastMetric(self, answer: BroadcastMetric) -> None:
@@ -184,7 +185,7 @@ def _message(subject: str, column_first: bool) -> str:
 
 
 def _is_column(column: TensorType, row: TensorType) -> bool:
-    """Whether a type ends in a single column, and the other has one dimension, which is more than that."""
+    """Whether a type ends in a single column and the other has one dimension with more elements."""
     last = column.size(-1)
     is_one = last is not None and last.number == 1
     if not is_one or row.rank != 1 or (column.rank is not None and column.rank != 2):

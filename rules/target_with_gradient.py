@@ -1,4 +1,4 @@
-"""Targets of losses that are computed with a graph, through a network that nothing trains."""
+"""Loss targets computed with a graph, through a network that no optimizer trains."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from torchlint.syntax import python_ast
 _REGRESSIONS = {"mse_loss": "MSELoss", "smooth_l1_loss": "SmoothL1Loss", "huber_loss": "HuberLoss", "l1_loss": "L1Loss"}
 
 _LEAVING_FLAGS = LazyPattern(r"update|sync|copy|count|summar|print|log|eval|test|valid|save|state_dict", re.IGNORECASE)
-"""Names of functions and methods that say nothing of what requires gradients."""
+"""Names of functions and methods that do not change whether parameters require gradients."""
 
 
 class TrackedTarget(NamedTuple):
-    """The loss at `loss` compares with a target that `forward` of the module `name`, which nobody trains, made."""
+    """The loss at `loss` compares with a target from `forward` of the module `name`, which no optimizer holds."""
 
     loss: python_ast.Site
     forward: python_ast.Site
@@ -30,18 +30,21 @@ class TrackedTarget(NamedTuple):
 
 
 class TargetWithGradient(Rule):
-    """The target of a loss has a graph, through a network that no optimizer trains.
+    """A loss target has a graph through a network that no optimizer trains.
 
     ## What it does
-    Finds regression losses (`mse_loss`, `smooth_l1_loss`, `huber_loss`, `l1_loss` and their modules) one side of which
-    is computed, with gradients on, only by networks whose parameters no optimizer of the file holds, as the target
-    network of a DQN is, where the other side is trained. Nothing is said in files that freeze parameters.
+    Finds regression losses (`mse_loss`, `smooth_l1_loss`, `huber_loss`, `l1_loss` and their modules) between a
+    trained prediction and a target. The target is computed with gradients on, only by networks whose parameters no
+    optimizer of the file holds, such as the target network of a DQN.
+
+    Not reported in files that freeze parameters.
+
+    Preview: common correct code looks the same, such as a network that another file trains.
 
     ## Why is this bad?
-    Every backward pass goes through the target network, too, and adds to gradients of parameters that nobody updates
-    or clears: time, and the memory of all its activations and gradients, for nothing. Should an optimizer hold them
-    one day, it would move the target to where the prediction is. It is a preview: two of the last ten findings that
-    were read were wrong, and two of the others wanted.
+    Every backward pass also runs through the target network and accumulates gradients that nothing uses or clears.
+    It costs time, and memory for all its activations and gradients. If an optimizer ever holds these parameters, it
+    moves the target toward the prediction.
 
     ## Example
     ```python
@@ -111,14 +114,14 @@ class TargetWithGradient(Rule):
                     yield TrackedTarget(loss.site, forward.site, name, backward)
 
     def _is_trained(self, trace: program.Trace, prediction: values.Value) -> bool:
-        """Whether an optimizer that steps here surely holds a module that a prediction comes from."""
+        """Whether an optimizer that steps here certainly holds a module behind a prediction."""
         modules = list(module_values.modules_of(self.model.tracking.graph(prediction, carried=False)))
         optimizers = {values.resolved(step.optimizer) for step in trace.of(events.Step)}
         holds = self.model.ownership.holds
         return any(holds(item, module) is values.Answer.YES for item in optimizers for module in modules)
 
     def _untrained(self, target: values.Value) -> values.Value | None:
-        """The forward pass that a target comes from, if no optimizer holds anything in its graph."""
+        """The forward pass that computes a target, if no optimizer holds anything in its graph."""
         graph = self.model.tracking.graph(target, carried=False)
         passes = [value for value in graph if module_values.is_forward(value)]
         modules = list(module_values.modules_of(passes))
@@ -137,7 +140,7 @@ class TargetWithGradient(Rule):
 
     @cached_property
     def _told(self) -> set[values.Value]:
-        """What unknown functions are handed, which may say that nothing of it requires gradients: `freeze(teacher)`."""
+        """Arguments of unknown functions that may switch off their gradients: `freeze(teacher)`."""
         found: set[values.Value] = set()
         for trace in self.model.program.traces:
             handed = [(event.name, event.handed) for event in trace.of(events.MayClear)]
@@ -150,7 +153,7 @@ class TargetWithGradient(Rule):
 
     @cached_property
     def _optimizers(self) -> list[values.Value]:
-        """All optimizers that the file makes or steps."""
+        """All optimizers that the file creates or steps."""
         found: dict[values.Value, None] = {}
         for trace in self.model.program.traces:
             found.update({values.resolved(step.optimizer): None for step in trace.of(events.Step)})
@@ -164,8 +167,8 @@ class TargetWithGradient(Rule):
         name = f"`{target.name}`" if target.name else "a network"
         self.report(
             target.loss,
-            f"the target has a graph through {name}, which no optimizer trains: backward goes through it for nothing",
-            related=[(target.forward, "the target is computed here"), (target.backward.site, "backward begins here")],
+            f"the target has a graph through {name}, which no optimizer trains: its backward is wasted",
+            related=[(target.forward, "the target is computed here"), (target.backward.site, "`backward` starts here")],
             help="compute the target under `torch.no_grad()`",
         )
 

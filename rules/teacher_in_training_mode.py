@@ -24,7 +24,7 @@ _SWITCHING = ("eval", "train", "apply", "freeze")
 
 
 class NoisyTeacher(NamedTuple):
-    """`forward` computes targets with a teacher in training mode; `kept` is the effect of a layer in training only."""
+    """`forward` computes targets with a teacher in training mode; `kept` is a layer's effect in training."""
 
     forward: mode.Pass
     made: python_ast.Site | None
@@ -36,13 +36,15 @@ class TeacherInTrainingMode(Rule):
     """A teacher computes its targets in training mode.
 
     ## What it does
-    Finds networks that are called a teacher or an old model, that run while another network is trained, that no
-    optimizer holds and nothing averages, and on which nothing calls `eval()`. Their weights are loaded, or copied from
-    a trained network. With low confidence: teachers of whose layers nothing is known.
+    Finds networks named as a teacher or an old model that run while another network trains. Their weights are
+    loaded, or copied from a trained network. No optimizer holds them, nothing averages them, and nothing calls
+    `eval()` on them.
+
+    With low confidence: teachers with unknown layers.
 
     ## Why is this bad?
-    Dropout makes the targets of the student random, and batch normalization normalizes by each batch, and moves the
-    running statistics that the teacher was trained with. The student learns from a worse teacher than was trained.
+    The student learns from a worse teacher than the trained one. Dropout makes the targets random. Batch
+    normalization uses the statistics of each batch, and changes the teacher's running statistics.
 
     ## Example
     ```python
@@ -89,7 +91,7 @@ class TeacherInTrainingMode(Rule):
         return index.goes_backward
 
     def ask(self) -> Iterator[NoisyTeacher]:
-        """One answer for each teacher."""
+        """One finding for each teacher."""
         done: set[python_ast.Site | None] = set()
         for trace in [] if self.model.is_test else self.model.program.traces:
             passes = self.model.mode.by_module(trace) if trace.of(events.Step) else {}
@@ -113,12 +115,12 @@ class TeacherInTrainingMode(Rule):
         return NoisyTeacher(forward, module.site, name, kept) if is_as_made and is_noisy else None
 
     def _name(self, forward: mode.Pass) -> str:
-        """The name by which a network is called."""
+        """The name under which the code calls a network."""
         node = self.model.tree.node(forward.site)
         return python_ast.dotted(node.func) if isinstance(node, ast.Call) else ""
 
     def _has_weights(self, module: values.Value) -> bool:
-        """Whether a network is made here, and gets trained weights: they are loaded, copied or downloaded."""
+        """Whether a network is created here with trained weights: loaded, copied or downloaded."""
         made = self.model.tree.node(module.site)
         if not isinstance(made, ast.Call):
             return False
@@ -128,14 +130,14 @@ class TeacherInTrainingMode(Rule):
         return module.has_use("load_state_dict") or name == "deepcopy" or is_pretrained
 
     def _is_trained(self, trace: program.Trace, module: values.Value) -> bool:
-        """Whether an optimizer may hold a network, or something is computed with gradients through it."""
+        """Whether an optimizer may hold a network, or gradients flow through it."""
         optimizers = self.model.ownership.optimizers(trace)
         is_held = (module in self.model.ownership.held_by(item)[0] for item in optimizers)
         own = self.model.mode.by_module(trace)[module]
         return any(is_held) or any(self.model.mode.is_trained(trace, item) for item in own)
 
     def _is_averaged(self, name: str) -> bool:
-        """Whether something copies weights into a network of this name, again and again."""
+        """Whether the code repeatedly copies weights into a network of this name."""
         calls = (item.node for item in self.model.provenance.copies if _last(item.target) == name.rpartition(".")[2])
         names = (info.name for info in self.model.definitions.functions.values())
         is_loaded = all(
@@ -148,8 +150,8 @@ class TeacherInTrainingMode(Rule):
         self.report(
             found.forward.site,
             f"`{found.name}` computes targets in training mode{layers}: nothing calls `eval()`",
-            related=[(found.made, "it is made here")] if found.made is not None else [],
-            help=f"call `{found.name}.eval()` before the training",
+            related=[(found.made, "it is created here")] if found.made is not None else [],
+            help=f"call `{found.name}.eval()` before training",
             confidence=Confidence.HIGH if found.kept else Confidence.LOW,
         )
 

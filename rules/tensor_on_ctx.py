@@ -1,4 +1,4 @@
-"""Tensors that a function of autograd keeps as attributes of its context."""
+"""Tensors that an autograd function stores as attributes of its context."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NO_TENSORS = frozenset({"int", "float", "bool", "str", "torch.Size", "torch.dty
 
 
 class TensorOnContext(NamedTuple):
-    """An input or output of `forward` is stored in an attribute of the context."""
+    """The code stores an input or output of `forward` in an attribute of the context."""
 
     site: Site
     name: str
@@ -28,16 +28,18 @@ class TensorOnContext(NamedTuple):
 
 
 class TensorOnCtx(Rule):
-    """A tensor is kept on `ctx` as an attribute, past `save_for_backward`.
+    """A tensor is stored as an attribute of `ctx`, without `save_for_backward`.
 
     ## What it does
-    Finds `ctx.name = tensor` in the `forward` of an autograd function, where the tensor is one that `forward` returns,
-    or an input for which `backward` returns a gradient. Numbers, shapes and intermediate results may be kept so.
+    Finds `ctx.name = tensor` in the `forward` of an autograd function, where `forward` returns the tensor, or it is
+    an input for which `backward` returns a gradient.
+
+    Not reported: numbers, shapes and intermediate results.
 
     ## Why is this bad?
-    Autograd does not watch what is kept so. If the tensor is changed in place before the backward pass, `backward`
-    computes a wrong gradient, where a saved tensor would raise. An output that is kept so refers to its own graph:
-    the cycle holds its memory until Python's garbage collector runs.
+    Autograd does not check such tensors. If one changes in place before the backward pass, `backward` computes a
+    wrong gradient, where a saved tensor would raise. A stored output references its own graph, and this cycle holds
+    memory until Python's garbage collector runs.
 
     ## Example
     ```python
@@ -100,15 +102,13 @@ class TensorOnCtx(Rule):
     def report_TensorOnContext(self, kept: TensorOnContext) -> None:
         place = f"`{self.model.tree.code(kept.site).partition('=')[0].strip()}`"
         if kept.is_output:
-            message = (
-                f"`{kept.name}`, an output, is kept as {place}: a cycle that keeps its memory, and a gradient that"
-            )
+            message = f"`{kept.name}`, an output, is stored as {place}: a cycle that holds memory, and a gradient that"
         else:
-            message = f"`{kept.name}` is kept as {place}: the gradient"
+            message = f"`{kept.name}` is stored as {place}: the gradient"
         self.report(
             kept.site,
             f"{message} is wrong after a change in place",
-            help=f"`save_for_backward({kept.name})`, and take it from `saved_tensors`",
+            help=f"call `ctx.save_for_backward({kept.name})`, and read it from `ctx.saved_tensors`",
         )
 
 
@@ -130,7 +130,7 @@ def _is_store(node: ast.AST) -> TypeGuard[ast.Name]:
 
 
 def _differentiated(function: AutogradFunction) -> Iterator[str]:
-    """The inputs of `forward` for which some `return` of `backward` gives a gradient."""
+    """The inputs of `forward` for which some `return` of `backward` has a gradient."""
     for value in autograd_functions.returns_of(function.backward):
         given = value.elts if isinstance(value, ast.Tuple) else [value] if len(function.inputs or ()) == 1 else []
         written = takewhile(lambda item: not isinstance(item, ast.Starred), given)
@@ -141,7 +141,7 @@ def _differentiated(function: AutogradFunction) -> Iterator[str]:
 
 
 def _returned(function: AutogradFunction) -> set[str]:
-    """The names that `forward` returns, or returns a part of."""
+    """The names that `forward` returns, fully or in part."""
     values = autograd_functions.returns_of(function.forward)
     items = [item for value in values for item in (value.elts if isinstance(value, ast.Tuple) else [value])]
     parts = (item.value if isinstance(item, ast.Subscript) else item for item in items)

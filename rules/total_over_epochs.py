@@ -1,4 +1,4 @@
-"""Totals that go on from epoch to epoch, and are divided by the count of one."""
+"""Totals that accumulate over all epochs but are divided by the count of one epoch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from . import _written_sums as written_sums
 
 
 class NeverReset(NamedTuple):
-    """The total at `division` begins at `start`, before the loop over epochs, and is divided by the count of one."""
+    """The total at `division` starts at `start`, before the epoch loop, and is divided by one epoch's count."""
 
     division: Site
     start: Site
@@ -23,15 +23,15 @@ class NeverReset(NamedTuple):
 
 
 class TotalOverEpochs(Rule):
-    """A sum that no epoch sets back is divided by the count of one epoch.
+    """A sum that no epoch resets is divided by the count of one epoch.
 
     ## What it does
     Finds sums that start at 0 before the loop over epochs, grow with each batch, and are divided by the length of the
-    loader, or of its dataset, behind the batches of each epoch.
+    loader or its dataset at the end of each epoch.
 
     ## Why is this bad?
-    The loss of the second epoch contains that of the first, and so on: what is reported grows, though the model learns.
-    Schedules, early stopping and the choice of the best epoch go by it.
+    The loss of the second epoch contains the loss of the first, and so on. The reported loss grows even while the model
+    learns. Schedulers, early stopping and the choice of the best epoch use this wrong number.
 
     ## Example
     ```python
@@ -82,7 +82,7 @@ class TotalOverEpochs(Rule):
                         yield NeverReset(python_ast.site_of(division), python_ast.site_of(start), total)
 
     def _of_object(self, total: str, addition: ast.AugAssign, loop: ast.For) -> Iterator[NeverReset]:
-        """An attribute that only `__init__` sets to 0, and that a loop over epochs divides by the count of one."""
+        """An attribute that only `__init__` sets to 0 and that a loop over epochs divides by the count of one epoch."""
         around = self.model.definitions.method_around(addition)
         if around is None or around.owner is None or around.name == "__init__":
             return
@@ -107,7 +107,7 @@ class TotalOverEpochs(Rule):
         return None
 
     def _divisions(self, total: str, loop: ast.For) -> Iterator[ast.BinOp | ast.AugAssign]:
-        """Where a total is divided behind a loop, before anything else is assigned to it, and not scaled again."""
+        """The divisions of a total after a loop, before any other assignment to it. Excludes rescaled quotients."""
         scope = self.model.tree.function_around(loop) or self.model.tree.module
         for node in names.own_nodes(scope):
             if not isinstance(node, (ast.BinOp, ast.AugAssign)) or not isinstance(node.op, ast.Div):
@@ -119,7 +119,7 @@ class TotalOverEpochs(Rule):
                     yield node
 
     def _start(self, total: str, epochs: ast.For, loop: ast.For, addition: ast.AugAssign) -> ast.Assign | None:
-        """Where a total is set to 0 before the loop over epochs, if nothing but the addition changes it in there."""
+        """The place that sets a total to 0 before the epoch loop, if only the addition changes it in the loop."""
         start = None
         scope = self.model.tree.function_around(loop) or self.model.tree.module
         for node in python_ast.walk(scope):
@@ -139,13 +139,13 @@ class TotalOverEpochs(Rule):
     def report_NeverReset(self, found: NeverReset) -> None:
         self.report(
             found.division,
-            f"`{found.total}` goes on from epoch to epoch, and is divided by the count of one",
-            related=[(found.start, "it is set to 0 only here")],
+            f"`{found.total}` accumulates over all epochs, and is divided by the count of one",
+            related=[(found.start, "only this line sets it to 0")],
             help="set it to 0 at the start of each epoch",
         )
 
 
 def _is_percent(around: ast.AST | None) -> bool:
-    """`100 * x / n`."""
+    """Whether an expression is a percentage: `100 * x / n`."""
     sides = [around.left, around.right] if isinstance(around, ast.BinOp) else []
     return any(isinstance(item, ast.Constant) and item.value in (100, 100.0) for item in sides)

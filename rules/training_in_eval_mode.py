@@ -1,4 +1,4 @@
-"""Modules that an evaluation leaves in evaluation mode, and that are trained on in it."""
+"""Modules that train in the evaluation mode of an earlier evaluation."""
 
 from __future__ import annotations
 
@@ -19,37 +19,39 @@ if TYPE_CHECKING:
     from torchlint.index import FileIndex
 
 _UNSEEN = "the layers that `train()` is called for"
-"""The effect of `train()` on a module of which nothing is known."""
+"""The effect of `train()` on a module of unknown class."""
 
 
 class TrainedInEvaluation(NamedTuple):
-    """`switch` begins an evaluation in `loop`, and `forward`, which is trained, runs in the same mode later on."""
+    """`switch` starts an evaluation in `loop`, and the trained pass `forward` later runs in that mode."""
 
     switch: events.ModeSwitch
     forward: mode.Pass
     loop: events.Loop
     name: str
     lost: str
-    """The effect of a layer of the module in training only."""
+    """The effect of a module's layer that exists only in training."""
     others: tuple[TrainedInEvaluation, ...] = ()
-    """What else the same call of `eval()` leaves in its mode, in other loops."""
+    """Other modules that the same call of `eval()` leaves in its mode, in other loops."""
 
 
 class TrainingInEvalMode(Rule):
-    """A module is trained in the evaluation mode that `eval()` left it in.
+    """A model trains in the evaluation mode that `eval()` set.
 
     ## What it does
-    Finds `model.eval()` in a loop that trains the model too, where nothing calls `model.train()` before the next
-    training step: an evaluation in the middle of an epoch, or `train()` once before all epochs. Calls of functions in
-    the file are followed.
-    It speaks of models that surely hold what the mode changes (dropout, batch normalization, `if self.training:`), or
-    that come from elsewhere and are switched by `train()` once before the loop. It stays silent where no evaluation
-    follows the `eval()`: then the mode may be meant.
+    Finds `model.eval()` in a loop that also trains the model, where nothing calls `model.train()` before the next
+    training step. Typical cases are an evaluation in the middle of an epoch, or a single `train()` before all
+    epochs. torchlint follows calls of functions in the file.
+
+    Reported only for models that certainly depend on the mode (dropout, batch normalization, `if self.training:`),
+    or that come from elsewhere and are switched by one `train()` before the loop.
+
+    Not reported where no evaluation follows the `eval()`, since the mode may then be intended.
 
     ## Why is this bad?
-    Only the steps before the first evaluation train as they should. From then on dropout drops nothing, so that the
-    model overfits, and batch normalization takes its running statistics as they are and never updates them, though
-    the weights below it go on changing. Nothing fails; the model is just worse.
+    Only the steps before the first evaluation train correctly. Afterwards dropout drops nothing, so the model
+    overfits. Batch normalization no longer updates its running statistics, although the weights before it still
+    change. Nothing fails; the model is just worse.
 
     ## Example
     ```python
@@ -89,13 +91,13 @@ class TrainingInEvalMode(Rule):
     ```
 
     ## Fix safety
-    The fix calls `train()` at the head of the loop's body, or, where an evaluation may come between that and the
-    training, before the statement that trains. There is none where on some path the model would still be trained in
-    evaluation mode, or evaluated in training mode. It is unsafe: it changes what is trained.
+    The fix calls `train()` at the start of the loop's body. Where an evaluation may come between that and the
+    training, it goes before the statement that trains. There is no fix where some path would still train in
+    evaluation mode or evaluate in training mode. It is unsafe: it changes training.
 
     ## What verify shows
-    `torchlint verify` looks at the mode whenever the module is trained after the line has run: confirmed if a layer
-    that behaves otherwise is in eval mode, refuted if it never is, or there is no such layer.
+    `torchlint verify` checks the mode whenever the module trains after the line. Confirmed if a layer that depends
+    on the mode is in evaluation mode. Refuted if none ever is, or no such layer exists.
 
     ## References
     - [torch.nn.Module.train](https://docs.pytorch.org/docs/stable/generated/torch.nn.Module.html#torch.nn.Module.train)
@@ -111,7 +113,7 @@ class TrainingInEvalMode(Rule):
         return index.goes_backward
 
     def ask(self) -> Iterator[TrainedInEvaluation]:
-        """One answer for each call of `eval()` and what is lost by it."""
+        """One finding for each call of `eval()` and lost effect."""
         if self.model.is_test or self._hands_switches_on():
             return
         found: dict[tuple[python_ast.Site, str], list[TrainedInEvaluation]] = defaultdict(list)
@@ -134,20 +136,23 @@ class TrainingInEvalMode(Rule):
                 yield from self._of_module(trace, module, trained, untrained, lost)
 
     def _switched_layers(self, trace: program.Trace, module: values.Value) -> str | None:
-        """Of a module of which nothing is known, what its author expects of `train()`, if that is called before."""
+        """The effect that the author expects of `train()` for an unknown module, if it is called before."""
         switches = (item for item in trace.of(events.ModeSwitch) if item.training)
         is_switched = any(self.model.mode.covers(item, module) for item in switches)
         return _UNSEEN if is_switched and self.model.training_layers.is_unseen(module) else None
 
     def _stands_still(self, trace: program.Trace, module: values.Value) -> bool:
-        """Whether a module may be frozen, or each optimizer that steps is known to hold others."""
+        """Whether a module may be frozen, or each stepping optimizer is known to hold others."""
         held = [self.model.ownership.holds(item, module) for item in self.model.ownership.optimizers(trace)]
         is_held_by_none = bool(held) and all(answer is values.Answer.NO for answer in held)
         return is_held_by_none or self.model.frozen.may_be(module)
 
     def _hands_switches_on(self) -> bool:
-        """Whether the program hands on a method that switches to training, `stack.callback(model.train)`, or sets modes
-        itself: `module.training = was[module]`."""
+        """Whether other code may switch the mode.
+
+        The program passes on a method, `stack.callback(model.train)`, or sets modes itself: `module.training =
+        was[module]`.
+        """
         tree, nodes = self.model.tree, self.model.program.nodes
         stored = (node for node in nodes(ast.Attribute) if isinstance(node.ctx, ast.Store))
         if any(node.attr == "training" for node in stored):
@@ -161,7 +166,7 @@ class TrainingInEvalMode(Rule):
         )
 
     def _passes_within(self, passes: dict[values.Value, list[mode.Pass]], module: values.Value) -> Iterator[mode.Pass]:
-        """The forward passes of a module, and those of its parts: methods such as `generate` run these."""
+        """The forward passes of a module and of its parts, which methods such as `generate` run."""
         info = module.info if isinstance(module, values.Module) else None
         parts = self.model.program.attributes_of(info).values() if info is not None else ()
         for other in (module, *parts):
@@ -182,7 +187,7 @@ class TrainingInEvalMode(Rule):
                     continue
                 loop = _common_loop(switch, forward)
                 if module.loops != forward.loops[: len(module.loops)]:
-                    continue  # one of several that are made alike, each of which takes its turn
+                    continue  # one of several similar modules that take turns
                 if loop is None or loop in module.loops or self._trains_again(trace, loop, module):
                     continue
                 if self._is_last(switch, loop):
@@ -191,7 +196,7 @@ class TrainingInEvalMode(Rule):
                     yield TrainedInEvaluation(switch, forward, loop, self._name(switch), lost)
 
     def _trains_again(self, trace: program.Trace, loop: events.Loop, module: values.Value) -> bool:
-        """Whether the loop switches the module back, if only on a condition."""
+        """Whether the loop switches the module back, possibly under a condition."""
         switches = [item for item in trace.of(events.ModeSwitch) if loop in item.loops and item.training is not False]
         is_part = self.model.parts.part_of_any([module])
         covers = self.model.mode.covers
@@ -201,7 +206,7 @@ class TrainingInEvalMode(Rule):
         )
 
     def _is_last(self, switch: events.ModeSwitch, loop: events.Loop) -> bool:
-        """Whether a condition lets a switch happen only in the last iteration, or tells the loop to end."""
+        """Whether a condition enables a switch only in the last iteration, or ends the loop."""
         node = self.model.tree.node(loop.site)
         asked = python_ast.names_read(node.test) if isinstance(node, ast.While) else set()
         counted = python_ast.names_read(node.target) if isinstance(node, (ast.For, ast.AsyncFor)) else set()
@@ -220,7 +225,7 @@ class TrainingInEvalMode(Rule):
     def _follows(
         self, trace: program.Trace, forward: mode.Pass, switch: events.ModeSwitch, module: values.Value
     ) -> bool:
-        """Whether a forward pass is what a switch is for: it runs in that mode."""
+        """Whether a forward pass belongs to a switch: it runs in that mode."""
         settings = self.model.mode.at(trace, forward, module)
         return forward.order > switch.order and any(item.switch is switch for item in settings)
 
@@ -236,15 +241,15 @@ class TrainingInEvalMode(Rule):
         name = f"`{trained.name}`" if trained.name else "the model"
         self.report(
             trained.switch.site,
-            f"{name} stays in evaluation mode and is trained in it: without {trained.lost}",
+            f"{name} stays in evaluation mode and is trained without {trained.lost}",
             related=[(trained.forward.site, "this forward pass is trained"), (trained.loop.site, "in this loop")],
-            help="call `train()` before it is trained again",
+            help="call `train()` before training resumes",
             fix=repairs.return_to_training(self.model, self.nodes, (trained, *trained.others)),
         )
 
 
 def _is_one_of_many(module: values.Value) -> bool:
-    """Whether a loop goes over modules that nobody knows: `for part in self.trained: part.train()`."""
+    """Whether a loop iterates over unknown modules: `for part in self.trained: part.train()`."""
     module = values.resolved(module)
     return isinstance(module, (values.Iteration, values.Element))
 

@@ -1,4 +1,4 @@
-"""Losses that are backpropagated though their forward ran with gradients off."""
+"""Backpropagated losses whose forward pass ran with gradients off."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 
 class LossWithoutGraph(NamedTuple):
-    """`backward` on a loss whose forward ran with gradients off; `switch` is what switched them off.
+    """`backward` on a loss whose forward pass ran with gradients off, because of `switch`.
 
-    It `ends_in_leaf` where that forward's result was told to require a gradient.
+    It `ends_in_leaf` where the result of that pass was set to require a gradient.
     """
 
     backward: events.Backward
@@ -31,7 +31,7 @@ class LossWithoutGraph(NamedTuple):
 
 
 class UntrainedModule(NamedTuple):
-    """A module whose every forward pass, `forward`, runs with gradients off, though `step` updates its parameters."""
+    """Every pass of a module, such as `forward`, runs with gradients off, though `step` updates its parameters."""
 
     forward: events.Event
     name: str
@@ -44,12 +44,12 @@ class TrainingUnderNoGrad(Rule):
 
     ## What it does
     Follows the grad mode (`no_grad`, `inference_mode`, `enable_grad`, `set_grad_enabled`, as block, decorator or
-    statement, through calls in the module) to the loss that a `backward` is called on. It also finds modules, and parts
-    of a module in its `forward`, that only run with gradients off, though an optimizer is to train them.
+    statement, and through calls in the module) to each loss on which `backward` is called. Also finds modules, and
+    parts that a module's `forward` runs, that only run with gradients off although an optimizer holds them.
 
     ## Why is this bad?
-    A loss that was computed with gradients off has no graph: `backward` raises, or, where only a part of the
-    model is left out, that part silently never learns.
+    A loss computed with gradients off has no graph, so `backward` raises. Where only part of the model runs that
+    way, this part silently never learns.
 
     ## Example
     ```python
@@ -77,21 +77,22 @@ class TrainingUnderNoGrad(Rule):
     ```
 
     ## Fix safety
-    Where a loss has no graph, the fix removes the decorator that switches gradients off. It is unsafe: everything in
-    the function records a graph from then on. Blocks are left alone, since which of their lines were meant to be
-    without gradients is unknown. There is no fix for a module that never learns: it may be frozen on purpose, and its
-    parameters given to the optimizer by mistake.
+    Where a loss has no graph, the fix removes the decorator that switches gradients off. It is unsafe: everything
+    in the function then records a graph. Blocks have no fix, because torchlint cannot know which of their lines
+    should run without gradients. Modules that never learn have no fix either: they may be frozen on purpose, and in
+    the optimizer by mistake.
 
     ## What verify shows
-    `torchlint verify` confirms it by a backward that fails for want of a graph, or by parameters of a module that
-    runs there and never get a gradient in the steps of the optimizer that holds them; it refutes it if all that is
-    trained gets gradients and moves.
+    `torchlint verify` confirms the finding by a backward that fails because there is no graph. It also confirms if
+    parameters of a module that runs there never receive a gradient in the steps of their optimizer. It is refuted
+    if all trained parameters receive gradients and change.
 
     ## Known limits
-    A sample that is drawn without gradients inside of a `forward` is not reported where its operands also reach the
-    loss in another way: a score-function estimator is written so, and only a run tells. A part of a module that is held
-    with all others is not reported if the file loads or freezes weights, or names it as what stands still.
-    `enable_grad()` inside `inference_mode()` is taken to switch gradients on, which it does not.
+    - Not reported: a sample drawn without gradients in a `forward` whose operands also reach the loss another way.
+      A score-function estimator looks like this, and only a run tells.
+    - Not reported: a part of a module held together with all others, if the file loads or freezes weights or names
+      the part as fixed.
+    - torchlint assumes that `enable_grad()` inside `inference_mode()` switches gradients on, which it does not.
 
     ## References
     - [Locally disabling gradient computation](https://docs.pytorch.org/docs/stable/notes/autograd.html#locally-disabling-gradient-computation)
@@ -113,7 +114,7 @@ class TrainingUnderNoGrad(Rule):
         yield from UntrainedParts(self.model).answers()
 
     def _losses_without_graph(self) -> Iterator[LossWithoutGraph]:
-        """Backward passes that fail, or train nothing, because of the grad mode of their forward."""
+        """Backward passes that fail, or train nothing, because their forward pass had gradients off."""
         for trace in self.model.program.traces:
             for backward in trace.of(events.Backward):
                 if self._fails(backward) and self._is_reached(backward):
@@ -122,7 +123,7 @@ class TrainingUnderNoGrad(Rule):
                         yield LossWithoutGraph(backward, self._switch(value, backward), _ends_in_leaf(backward.loss))
 
     def _fails(self, backward: events.Backward) -> bool:
-        """Whether a backward pass finds no graph, though the loss may be told to require a gradient."""
+        """Whether a backward pass finds no graph, even if the loss is set to require a gradient."""
         loss = values.resolved(backward.loss)
         if isinstance(loss, values.Tensor) and loss.leaf and loss.base is not None:
             made = values.resolved(loss.base)
@@ -130,8 +131,10 @@ class TrainingUnderNoGrad(Rule):
         return self.model.tracking.tracked(loss) is values.Answer.NO
 
     def _is_reached(self, backward: events.Backward) -> bool:
-        """Whether a function that is called with gradients off surely goes backward: a condition in it that the
-        call does not decide may well mean training."""
+        """Whether a function called with gradients off certainly goes backward.
+
+        A condition in it that the call does not decide may mean training.
+        """
         others = [arm for branch, taken in backward.undecided for arm in _other_arms(branch, taken)]
         return all(_raises(arm) or self._goes_backward(arm) for arm in others) and all(
             isinstance(branch, events.Branch) and _raises(branch.arms[arm]) for branch, arm in backward.escaped
@@ -141,7 +144,7 @@ class TrainingUnderNoGrad(Rule):
         return any(isinstance(event, events.Backward) and self._fails(event) for event in events.events_in(arm))
 
     def _made_without_grad(self, loss: values.Value) -> values.Value | None:
-        """The operator or call, of those the loss comes from, that ran with gradients off."""
+        """The operator or call behind the loss that ran with gradients off."""
         seen: set[values.Value] = set()
         stack = [loss]
         while stack:
@@ -164,7 +167,7 @@ class TrainingUnderNoGrad(Rule):
         return None
 
     def _untrained_modules(self) -> Iterator[UntrainedModule]:
-        """Modules that an optimizer steps on and a loss comes from, but that never run with gradients on."""
+        """Modules that an optimizer holds and a loss depends on, but that never run with gradients on."""
         for trace in self.model.program.traces:
             done: set[values.Value] = set()
             for step in trace.of(events.Step):
@@ -178,7 +181,7 @@ class TrainingUnderNoGrad(Rule):
                         yield UntrainedModule(forward, module.label, step, self._switch(_result(forward), forward))
 
     def _untrained(self, module: values.Value, step: events.Step, trace: program.Trace) -> events.Event | None:
-        """The forward pass of a module, if all of them run with gradients off and a loss beside the step needs one."""
+        """A module's forward pass, if all of them run with gradients off and a loss near the step needs one."""
         calls = (event for event in trace.events if isinstance(event, (events.Compute, events.Call)))
         used = [event for event in calls if self._uses(event, module) and not _fills(event, step)]
         passes = [event for event in used if _callee(event) is module]
@@ -190,15 +193,17 @@ class TrainingUnderNoGrad(Rule):
         return next((event for event in inside if _result(event) in needed), None)
 
     def _uses(self, event: events.Compute | events.Call, module: values.Value) -> bool:
-        """Whether something is computed with a module, or with one that it is a part of."""
+        """Whether a computation uses a module, or a module that contains it."""
         if module in _operands(event):
             return True
         whole = _callee(event) if event.mode is not api.GradMode.OFF else None
         return isinstance(whole, values.Module) and self.model.parts.is_part(module, whole)
 
     def _runs_elsewhere(self, forward: events.Event) -> bool:
-        """Whether what is written alike runs with gradients on in another function: `self.models["teacher"](x)` in an
-        earlier phase of the training."""
+        """Whether the same expression runs with gradients on in another function.
+
+        An example is `self.models["teacher"](x)` in an earlier phase of training.
+        """
         tree = self.model.tree
         call = tree.node(forward.site)
         if not isinstance(call, ast.Call) or not python_ast.dotted(call.func).startswith("self"):
@@ -236,9 +241,9 @@ class TrainingUnderNoGrad(Rule):
     def report_LossWithoutGraph(self, loss: LossWithoutGraph) -> None:
         self.report(
             loss.backward.site,
-            "what the loss is computed of was made with gradients off: `backward` reaches no parameter"
+            "the inputs of the loss are computed with gradients off: `backward` reaches no parameter"
             if loss.ends_in_leaf
-            else "the loss was computed with gradients off: it has no graph to go backward through",
+            else "the loss is computed with gradients off: it has no graph, so `backward` raises",
             related=[(loss.switch, "gradients are switched off here")] if loss.switch is not None else [],
             help="run the forward pass with gradients on",
             fix=self._without(loss.switch),
@@ -254,12 +259,12 @@ class TrainingUnderNoGrad(Rule):
         self, site: python_ast.Site, name: str, step: events.Step, switch: python_ast.Site | None
     ) -> None:
         what = f"`{name}`" if name else "the model"
-        related = [(step.site, f"`{step.name}` has its parameters")]
+        related = [(step.site, f"`{step.name}` holds its parameters")]
         if switch is not None:
             related.append((switch, "gradients are switched off here"))
         self.report(
             site,
-            f"{what} only runs with gradients off: its parameters are stepped on but never learn",
+            f"{what} only runs with gradients off: its optimizer steps, but its parameters never learn",
             related=related,
             help="run the forward pass with gradients on, or leave the parameters out of the optimizer",
         )
@@ -273,7 +278,7 @@ class TrainingUnderNoGrad(Rule):
 
 def _other_arms(branch: object, taken: int) -> list[list[events.Item]]:
     if not isinstance(branch, events.Branch):
-        return [[]]  # the handler of a `try`, whose body may do without it
+        return [[]]  # the handler of a `try`, which may not run
     return [arm for number, arm in enumerate(branch.arms) if number != taken]
 
 
@@ -282,7 +287,7 @@ def _raises(arm: list[events.Item]) -> bool:
 
 
 def _fills(event: events.Event, step: events.Step) -> bool:
-    """Whether a call loads the weights of a module, once, before the loop of a step."""
+    """Whether a call loads a module's weights, once, before the loop of a step."""
     callee = event.value.callee if isinstance(event, events.Call) else None
     loads = callee is not None and callee.label == "load_state_dict"
     return loads and event.order < step.order and set(event.loops).isdisjoint(step.loops)
@@ -305,7 +310,7 @@ def _callee(event: events.Compute | events.Call) -> values.Value | None:
 
 
 def _ends_in_leaf(loss: values.Value) -> bool:
-    """Whether a loss is computed of what `requires_grad_` made a leaf of: `backward` goes there, and no further."""
+    """Whether a loss depends on a leaf made by `requires_grad_`, at which `backward` stops."""
     made = lineage.ancestry([loss]) - {values.resolved(loss)}
     return any(isinstance(item, values.Tensor) and item.leaf and item.base is not None for item in made)
 

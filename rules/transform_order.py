@@ -1,4 +1,4 @@
-"""Transforms of images in an order, or on a scale, that they do not work in."""
+"""Image transforms in the wrong order or on the wrong value scale."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _COLORS = frozenset(
     "AugMix",
     "RandomAdjustSharpness",
 }
-"""Transforms of colors: they clip what is below 0 or above 1."""
+"""Color transforms, which clip values below 0 or above 1."""
 _OF_TENSORS = frozenset({"Normalize", "RandomErasing", "LinearTransformation"})
 
 
 class WrongOrder(NamedTuple):
-    """The transform `name` at `site` comes on the wrong side of `other`."""
+    """The transform `name` at `site` is on the wrong side of `other`."""
 
     site: Site
     other: Site
@@ -36,16 +36,19 @@ class WrongOrder(NamedTuple):
 
 
 class TransformOrder(Rule):
-    """A transform of images gets values that it is not made for.
+    """An image transform receives values outside of its expected format.
 
     ## What it does
-    Finds `transforms.Compose` of torchvision with `Normalize` or `RandomErasing` before `ToTensor`, with transforms of
-    colors behind `Normalize`, and with a `Normalize` behind `ToTensor` whose means are those of values up to 255.
+    Finds `transforms.Compose` of torchvision with:
+
+    - `Normalize` or `RandomErasing` before `ToTensor`
+    - color transforms after `Normalize`
+    - `Normalize` after `ToTensor` with means for values up to 255
 
     ## Why is this bad?
-    `Normalize` raises for an image that is no tensor yet. Transforms of colors clip to the range from 0 to 1: behind
-    `Normalize` all that is darker than the mean becomes the same. `ToTensor` gives values from 0 to 1: a mean of 123
-    turns every image into nearly the same number.
+    `Normalize` raises for an image that is not a tensor yet. Color transforms clip to the range from 0 to 1. After
+    `Normalize`, they set all values darker than the mean to 0. `ToTensor` produces values from 0 to 1, so a mean of 123
+    makes all pixels nearly equal.
 
     ## Example
     ```python
@@ -118,15 +121,15 @@ class TransformOrder(Rule):
     def report_WrongOrder(self, found: WrongOrder) -> None:
         messages = {
             "before": (
-                f"`{found.name}` comes before `ToTensor`, and needs a tensor",
+                f"`{found.name}` needs a tensor, but is before `ToTensor`",
                 "the image becomes a tensor here",
             ),
-            "scale": ("these means are of values up to 255; `ToTensor` gives values up to 1", "values are scaled here"),
+            "scale": ("these means are for values up to 255: `ToTensor` outputs at most 1", "this scales values"),
             "colors": (
-                f"`{found.name}` clips to the range from 0 to 1, and comes behind `Normalize`",
-                "it is left here",
+                f"`{found.name}` clips to the range from 0 to 1, but is after `Normalize`",
+                "`Normalize` leaves that range here",
             ),
         }
         message, related = messages[found.how]
-        advice = {"scale": "divide means and deviations by 255"}.get(found.how, "change the order of the two")
+        advice = {"scale": "divide means and deviations by 255"}.get(found.how, "swap the two transforms")
         self.report(found.site, message, related=[(found.other, related)], help=advice)

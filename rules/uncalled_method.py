@@ -1,4 +1,4 @@
-"""Methods of training that are named, and not called."""
+"""Training methods that are named but not called."""
 
 from __future__ import annotations
 
@@ -25,39 +25,40 @@ _CONSEQUENCES = {
     "step": "nothing is updated",
     "zero_grad": "no gradient is cleared",
     "backward": "no gradient is computed",
-    "eval": "the mode stays what it is",
-    "train": "the mode stays what it is",
+    "eval": "the mode does not change",
+    "train": "the mode does not change",
     "unscale_": "gradients stay scaled",
-    "update": "the scale stays what it is",
+    "update": "the scale does not change",
 }
 
 
 class Named(NamedTuple):
-    """A method is named as a statement, and so does nothing."""
+    """A statement names a method without calling it, and has no effect."""
 
     site: Site
     name: str
     takes_nothing: bool
-    """Whether brackets are all that is missing."""
+    """Whether only the brackets are missing."""
 
 
 class Unentered(NamedTuple):
-    """A class of context managers stands in a `with`, where an object of it belongs."""
+    """A `with` receives a class of context managers instead of an instance."""
 
     site: Site
     name: str
 
 
 class UncalledMethod(Rule):
-    """A method of training is named but not called: it does nothing.
+    """A training method is named but not called: it does nothing.
 
     ## What it does
-    Finds statements that are only `optimizer.step`, `optimizer.zero_grad`, `loss.backward`, `model.eval`,
-    `model.train`, `scheduler.step`, `scaler.update` or `scaler.unscale_`, and `with torch.no_grad:` and its kin.
+    Finds statements that consist only of `optimizer.step`, `optimizer.zero_grad`, `loss.backward`, `model.eval`,
+    `model.train`, `scheduler.step`, `scaler.update` or `scaler.unscale_`. Also finds `with torch.no_grad:` and
+    similar context managers without brackets.
 
     ## Why is this bad?
-    Without brackets Python looks the method up and throws it away. Nothing complains: the optimizer never steps,
-    gradients add up over all batches, dropout stays on while the model is evaluated. `with torch.no_grad:` raises.
+    Without brackets Python looks the method up and discards it, and nothing complains. The optimizer never steps,
+    gradients add up over all batches, or dropout stays on during evaluation. `with torch.no_grad:` raises.
 
     ## Example
     ```python
@@ -84,13 +85,12 @@ class UncalledMethod(Rule):
     ```
 
     ## Fix safety
-    Calling the method is what the line is there for, and unsafe: from then on the program trains in another way. There
-    is no fix for a method that has to be given something: `step` of `LBFGS`, which takes a closure, of a scheduler
-    `ReduceLROnPlateau`, which takes a metric, and of a gradient scaler. In a `with` the fix is safe, since the line
-    raises without.
+    Calling the method is the purpose of the line, but it is unsafe because training changes. There is no fix for a
+    method that needs an argument: `step` of `LBFGS` (a closure), of `ReduceLROnPlateau` (a metric), and of a
+    gradient scaler. In a `with` the fix is safe, because the line raises without it.
 
     ## What verify shows
-    `torchlint verify` confirms it if the line is reached.
+    `torchlint verify` confirms the finding if the run reaches the line.
 
     ## References
     - [torch.optim: Taking an optimization step](https://docs.pytorch.org/docs/stable/optim.html#taking-an-optimization-step)
@@ -102,7 +102,7 @@ class UncalledMethod(Rule):
 
     @classmethod
     def may_fire(cls, code: bytes) -> bool:
-        """Whether a line ends in the name of such a method, or a context manager stands without brackets."""
+        """Whether a line ends in the name of such a method, or a `with` names a context manager without brackets."""
         return _ends_in_method().search(code) is not None or _unentered().search(code) is not None
 
     @classmethod
@@ -119,7 +119,7 @@ class UncalledMethod(Rule):
         yield from self._contexts()
 
     def _acts(self, owner: values.Value, name: str) -> bool:
-        """Whether a value surely has a method of this name that acts, and no property."""
+        """Whether a value certainly has a method of this name with an effect, not a property."""
         if isinstance(owner, values.Phi):
             parts = list(values.meanings(owner))
             return bool(parts) and all(self._acts(item, name) for item in parts)
@@ -129,7 +129,7 @@ class UncalledMethod(Rule):
         return is_unknown and self._is_of_unknown(owner, name)
 
     def _is_of_unknown(self, owner: values.Value, name: str) -> bool:
-        """By a name that only such a method has, or by what else is done with the object, and what it is called."""
+        """Whether a name that only such a method has, or the object's name and other uses, identifies the method."""
         if name in _UNMISTAKABLE:
             return True
         if name == "step":
@@ -139,7 +139,7 @@ class UncalledMethod(Rule):
         return name == "update" and owner.has_use("unscale_", "scale")
 
     def _is_probe(self, site: Site) -> bool:
-        """Whether the statement tries out if there is such a method: `try: model.eval` with an `except`."""
+        """Whether the statement tests if such a method exists: `try: model.eval` with an `except`."""
         tree = self.model.tree
         statement = tree.statement(tree.node(site))
         around = tree.parent(statement)
@@ -154,7 +154,7 @@ class UncalledMethod(Rule):
         return not (steps_for_others or needs_more)
 
     def _needs_more(self, owner: values.Value) -> bool:
-        """Whether the `step` of something takes a closure, or a metric."""
+        """Whether an object's `step` needs a closure, or a metric."""
         if isinstance(owner, values.Optimizer):
             return "LBFGS" in owner.name
         made = self.model.tree.node(owner.site) if utilities.is_kind(owner, utilities.Kind.SCHEDULER) else None
@@ -177,7 +177,7 @@ class UncalledMethod(Rule):
         self.report(
             named.site,
             f"`{code}` is not called: {_CONSEQUENCES.get(named.name, 'nothing happens')}",
-            help="write the brackets",
+            help="add the brackets",
             fix=self._fix(named.site, "call the method", Safety.UNSAFE) if named.takes_nothing else None,
         )
 
@@ -185,8 +185,8 @@ class UncalledMethod(Rule):
         is_enough = unentered.name in _WITHOUT_ARGUMENTS
         self.report(
             unentered.site,
-            f"`{unentered.name}` is a class, and `with` wants an object of it: the line raises an error",
-            help="write the brackets",
+            f"`{unentered.name}` is a class, and `with` needs an instance of it: the line raises an error",
+            help="add the brackets",
             fix=self._fix(unentered.site, "call it", Safety.SAFE) if is_enough else None,
         )
 
@@ -208,7 +208,7 @@ def _unentered() -> re.Pattern[bytes]:
 
 
 def _names_method(statement: ast.Expr) -> bool:
-    """Whether a statement names a method that acts, without calling it."""
+    """Whether a statement names a method with an effect, without calling it."""
     nodes = list(python_ast.walk(statement.value))
     called = {node.func for node in nodes if isinstance(node, ast.Call)}
     return any(
@@ -217,14 +217,14 @@ def _names_method(statement: ast.Expr) -> bool:
 
 
 def _enters_class(statement: ast.With | ast.AsyncWith) -> bool:
-    """Whether a `with` enters a context manager's class, by its name."""
+    """Whether a `with` uses a context manager's class directly, by its name."""
     names = {name.rpartition(".")[2] for name in table.CONTEXTS}
     entered = (python_ast.dotted(item.context_expr) for item in statement.items)
     return any(name.rpartition(".")[2] in names for name in entered)
 
 
 def _methods_of(owner: values.Value) -> Collection[str]:
-    """The methods that a value surely has."""
+    """The methods that a value certainly has."""
     if isinstance(owner, values.Tensor):
         return ("backward",)
     if isinstance(owner, values.Optimizer):

@@ -1,4 +1,4 @@
-"""Loads with `strict=False` whose result nobody reads."""
+"""Loads with `strict=False` whose result is unused."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
 
 _PARTIAL = LazyPattern(r"(?i)lora|adapter|peft|backbone|pretrain|head|prompt|\.pop\(|\bdel |startswith|filter| if k")
-"""Words of functions that load a part on purpose."""
+"""Words in names of functions that load a part on purpose."""
 
 
 class Unchecked(NamedTuple):
@@ -25,15 +25,16 @@ class Unchecked(NamedTuple):
 
 
 class UncheckedPartialLoad(Rule):
-    """`load_state_dict(..., strict=False)` may load nothing, and nobody checks.
+    """`load_state_dict(..., strict=False)` may load nothing, and nothing checks.
 
     ## What it does
-    Finds `load_state_dict` with `strict=False` as a statement of its own, in functions that choose no keys. A preview:
-    often the keys fit, and only a few are missing on purpose.
+    Finds `load_state_dict` with `strict=False` as a separate statement, in functions that select no keys.
+
+    Preview: common correct code looks the same, such as loads where only a few keys are missing on purpose.
 
     ## Why is this bad?
-    Keys with another prefix, such as `module.`, fit no parameter. With `strict=False` nothing is loaded and nothing is
-    raised: the model keeps its random weights.
+    The model may keep its random weights. Keys with another prefix, such as `module.`, match no parameter. With
+    `strict=False` nothing loads and nothing raises.
 
     ## Example
     ```python
@@ -71,8 +72,8 @@ class UncheckedPartialLoad(Rule):
     def report_Unchecked(self, found: Unchecked) -> None:
         self.report(
             found.site,
-            f"`{found.name}` may get none of these weights: `strict=False` skips names that do not fit",
-            help="read the result: `missing_keys` and `unexpected_keys`",
+            f"`{found.name}` may load none of these weights: `strict=False` skips names that do not match",
+            help="check `missing_keys` and `unexpected_keys` of the result",
         )
 
 

@@ -1,4 +1,4 @@
-"""State dictionaries that are kept while the weights in them go on changing."""
+"""State dictionaries stored by reference while their weights still change."""
 
 from __future__ import annotations
 
@@ -17,18 +17,24 @@ if TYPE_CHECKING:
 
 
 class UncopiedStateDict(Rule):
-    """Weights are kept by `state_dict()` without a copy, while training goes on.
+    """The best weights are stored without a copy while training continues.
 
     ## What it does
-    Finds `model.state_dict()` in a training loop if the result is kept in a variable, an attribute or a dictionary
-    without a copy, an optimizer steps afterwards, and what was kept is then loaded, saved or returned. No copies of
-    the weights are `dict(...)`, `OrderedDict(...)`, `copy.copy(...)`, `.copy()` and a comprehension without `.clone()`.
-    Nothing is said if the weights are used before the next step, if they are copied anywhere on the way, if each
-    iteration makes a new model, or if `.cpu()` is called on the model or on its weights: that is a copy on a GPU.
+    Finds `model.state_dict()` in a training loop where a variable, an attribute or a dictionary stores the result
+    without a copy, an optimizer steps afterwards, and the stored weights are then loaded, saved or returned.
+    `dict(...)`, `OrderedDict(...)`, `copy.copy(...)`, `.copy()` and a comprehension without `.clone()` do not copy
+    the weights.
+
+    Not reported:
+
+    - weights used before the next step;
+    - weights copied anywhere on the way;
+    - a new model in each iteration;
+    - `.cpu()` on the model or its weights, which copies them on a GPU.
 
     ## Why is this bad?
-    `state_dict()` returns references to the parameters. Each later step changes what was kept, so "the best weights"
-    are those of the last step: the early stop or the best checkpoint has no effect, and nothing says so.
+    `state_dict()` returns references to the parameters, so each later step changes the stored weights. "The best
+    weights" are those of the last step. Early stopping or the best checkpoint has no effect, and nothing raises.
 
     ## Example
     ```python
@@ -75,17 +81,17 @@ class UncopiedStateDict(Rule):
     ```
 
     ## Fix safety
-    The fix copies the weights wherever they are kept in that place, also before the loop. It is unsafe, since other
-    weights are loaded or saved with it. It is offered where the file imports `copy`. The state of an optimizer that is
-    kept beside the weights has to be copied by hand.
+    The fix copies the weights at every store into that place, also before the loop. It is unsafe because the code
+    then loads or saves other weights. It needs a file that imports `copy`. An optimizer state stored next to the
+    weights has to be copied by hand.
 
     ## What verify shows
-    `torchlint verify` follows it: confirmed if the state is loaded after steps, and is the memory of the module
-    itself; refuted if it is loaded into a module with memory of its own.
+    `torchlint verify` tracks the stored state. Confirmed if it is loaded after steps and shares the module's
+    memory. Refuted if it has memory of its own.
 
     ## Known limits
-    Weights that are appended to a list are not followed, nor what is saved in the loop in which it is kept, nor a
-    training loop and an early stop that stand in different files.
+    torchlint does not follow weights that are appended to a list, weights that the same loop stores and saves, and
+    a training loop and an early stop in different files.
 
     ## References
     - [Saving and loading models](https://docs.pytorch.org/tutorials/beginner/saving_loading_models.html)
@@ -112,30 +118,30 @@ class UncopiedStateDict(Rule):
     def report_KeptReference(self, kept: KeptReference) -> None:
         self.report(
             kept.site,
-            f"`{kept.place}` keeps the parameters of `{kept.model}` and no copy: later steps change what was kept",
+            f"`{kept.place}` references the parameters of `{kept.model}`, not a copy: later steps change them",
             related=[(kept.use, f"the weights of the last step are {kept.verb} here")],
-            help=f"keep `copy.deepcopy({kept.model}.state_dict())`",
+            help=f"store `copy.deepcopy({kept.model}.state_dict())`",
             fix=self._fix((kept.site, *kept.others)),
         )
 
     def report_KeptNetwork(self, kept: KeptNetwork) -> None:
         self.report(
             kept.site,
-            f"`{kept.place}` is `{kept.model}` itself and no copy: later steps change it",
+            f"`{kept.place}` is `{kept.model}` itself, not a copy: later steps change it",
             related=[(kept.use, "this is the network after the last step")],
-            help=f"keep `copy.deepcopy({kept.model})`",
+            help=f"store `copy.deepcopy({kept.model})`",
         )
 
     def report_KeptByObject(self, kept: KeptByObject) -> None:
         self.report(
             kept.site,
-            f"`{kept.place}` keeps the parameters of `{kept.model}` and no copy: later steps change what was kept",
-            related=[(kept.use, "this loads the weights that the network has already")],
-            help=f"keep `copy.deepcopy({kept.model}.state_dict())`",
+            f"`{kept.place}` references the parameters of `{kept.model}`, not a copy: later steps change them",
+            related=[(kept.use, "this loads the network's current weights")],
+            help=f"store `copy.deepcopy({kept.model}.state_dict())`",
         )
 
     def _fix(self, sites: tuple[python_ast.Site, ...]) -> edits.Change | None:
-        """A copy of all that is kept in the place: what stays there without a better one would else change, too."""
+        """A copy at every store into the place, since the others would otherwise change too."""
         calls = [self.model.tree.node(site) for site in sites]
         written = [node for node in map(self.written, sites) if node is not None]
         for name in ("copy.deepcopy", "deepcopy"):
@@ -143,5 +149,7 @@ class UncopiedStateDict(Rule):
             means = {self.model.definitions.qualified(name, call) for call in calls}
             if is_imported and means == {"copy.deepcopy"} and len(written) == len(sites):
                 copies = [f"{name}({self.model.tree.code(site)})" for site in sites]
-                return edits.Change("keep a deep copy", list(starmap(edits.Replace, zip(written, copies, strict=True))))
+                return edits.Change(
+                    "store a deep copy", list(starmap(edits.Replace, zip(written, copies, strict=True)))
+                )
         return None

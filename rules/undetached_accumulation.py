@@ -1,4 +1,4 @@
-"""Tensors kept across iterations together with their graphs."""
+"""Tensors stored across iterations together with their graphs."""
 
 from __future__ import annotations
 
@@ -17,18 +17,21 @@ if TYPE_CHECKING:
 
 
 class UndetachedAccumulation(Rule):
-    """A tensor is kept across iterations together with its graph.
+    """A tensor is stored across iterations together with its graph.
 
     ## What it does
-    Finds tensors that carry a graph and are put into a list, sum, dictionary, attribute or meter that outlives
-    the iteration, unless a later `backward` goes through what was kept. In preview: what a training puts into a list
-    or dictionary without any `backward` through it; of ten such findings on public code one was right; and what an
-    object of another file puts into an attribute, a meter: of seven two were.
+    Finds tensors with a graph in a list, sum, dictionary, attribute or meter that outlives the iteration, unless a
+    later `backward` runs through them.
+
+    Preview:
+
+    - tensors that the training loop puts into a list or dictionary with no `backward` through it;
+    - tensors that an object from another file stores in an attribute, such as a meter.
 
     ## Why is this bad?
-    Where no `backward` goes through the graph, or one with `retain_graph=True`, every iteration's activations
-    stay in memory until the run dies. Where the loss was backpropagated, the saved tensors are freed, but the
-    nodes of the graph stay, and a sum becomes a tensor with an ever longer history where a number was meant.
+    Memory grows until the run dies. If no `backward` runs through the graph, or one with `retain_graph=True`, every
+    iteration's activations stay in memory. If the loss was backpropagated, the saved tensors are freed but the
+    nodes of the graph stay. A sum then carries an ever longer history instead of a number.
 
     ## Example
     ```python
@@ -63,22 +66,23 @@ class UndetachedAccumulation(Rule):
     ```
 
     ## Severity
-    An error where every iteration's activations stay in memory: no `backward` goes through the graph, or one with
-    `retain_graph=True`. A warning where a `backward` has freed them, and nodes of the graph are all that stays.
+    An error where every iteration's activations stay in memory: no `backward` runs through the graph, or one with
+    `retain_graph=True`. A warning where a `backward` has freed them and only nodes of the graph stay.
 
     ## Fix safety
-    `.detach()` is safe where the tensor has gone backward without `retain_graph=True`: nothing can go backward
-    through it again. Elsewhere it is unsafe, since a `backward` that the rule does not see may need the graph.
-    `.item()`, for sums that are only printed or logged, is unsafe because Python adds with more digits.
+    `.detach()` is safe where the tensor already went through a `backward` without `retain_graph=True`, since no
+    other backward can use its graph. Elsewhere it is unsafe, because a `backward` that torchlint does not see may
+    need the graph. `.item()`, for sums that are only printed or logged, is unsafe because Python adds with more
+    digits.
 
     ## What verify shows
-    `torchlint verify` counts the autograd graphs of earlier iterations that are alive: confirmed if they pile up,
-    with the bytes a step on a GPU; refuted if they do not outlive their iteration and the container holds none.
+    `torchlint verify` counts live autograd graphs of earlier iterations. Confirmed if they pile up; on a GPU it
+    reports the bytes per step. Refuted if they do not outlive their iteration and the container holds none.
 
     ## Known limits
-    A list that drops its oldest elements beyond a size is taken for bounded, however large the size is when it runs.
-    A `deque` is bounded where its `maxlen` is at most 100 or not a literal number.
-    What a forward hook keeps is not reported: hooks are not run where the module is called.
+    A list that drops its oldest elements beyond a size counts as bounded, however large that size is. A `deque` is
+    bounded where its `maxlen` is at most 100 or not a literal number. Tensors that a forward hook stores are not
+    reported, because torchlint does not run hooks at the module's call.
 
     ## References
     - [My model reports out of memory](https://docs.pytorch.org/docs/stable/notes/faq.html#my-model-reports-cuda-runtime-error-2-out-of-memory)
@@ -108,7 +112,7 @@ class UndetachedAccumulation(Rule):
         place = f"`{name}` of `{kept.keep.site.file}`" if is_called else f"`{name}`"
         verb = self._verb(kept)
         if kept.is_beside_loss and not kept.holds_activations:
-            cost = "the graph's nodes pile up, with all that those beside the loss have saved"
+            cost = "the graph's nodes pile up, with the tensors saved outside the loss"
         elif not kept.holds_activations:
             cost = "the graph's nodes pile up, though `backward` has freed its saved tensors"
         elif kept.backward is None:
@@ -116,10 +120,10 @@ class UndetachedAccumulation(Rule):
             cost = f"{every} stay in memory"
         else:
             option = "retain_graph" if kept.backward.retain is True else "create_graph"
-            cost = f"`{option}=True` keeps every iteration's activations in memory with it"
+            cost = f"`{option}=True` keeps every iteration's activations in memory"
         related = [(kept.loop.site, "on every iteration of this loop")] if kept.loop is not None else []
         if kept.site != kept.keep.site:
-            related.append((kept.keep.site, f"it is kept here, in `{name}`"))
+            related.append((kept.keep.site, f"it is stored here, in `{name}`"))
         self.report(
             kept.site,
             f"this {verb} {place}: {cost}",
@@ -132,7 +136,7 @@ class UndetachedAccumulation(Rule):
 
     def _verb(self, kept: KeptGraph) -> str:
         if kept.keep.how is not events.Keeping.ADD:
-            return "keeps a tensor with its graph in"
+            return "stores a tensor with its graph in"
         node = self.model.tree.node(kept.keep.site)
         is_taken = isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Sub)
         return "subtracts a tensor with its graph from" if is_taken else "adds a tensor with its graph to"
@@ -146,6 +150,6 @@ def _confidence(kept: KeptGraph) -> Confidence:
 
 def _help(kept: KeptGraph) -> str:
     if kept.is_drawn_from:
-        return f"empty `{kept.keep.name}` once `backward` has gone through it"
+        return f"empty `{kept.keep.name}` after its `backward`"
     is_sum = kept.keep.how is events.Keeping.ADD
     return "use `.item()` for a number" if is_sum else "use `.detach()`, or `.item()` for a number"

@@ -1,4 +1,4 @@
-"""Advantages that multiply a log-probability with the graph of the critic."""
+"""Advantages that multiply a log-probability and keep the critic's graph."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 _WEIGHING = frozenset({operators.MUL, operators.DIV})
 _LINEAR = frozenset("add sub mul div neg to squeeze unsqueeze view reshape float stack cat clone getitem".split())
-"""Operators between the value of a critic and the advantage."""
+"""Operators between the critic's value and the advantage."""
 
 
 _REDUCING = frozenset("sum mean".split())
@@ -22,11 +22,11 @@ _LOG_PROB = "log_prob"
 """The method of distributions."""
 _LOG_PROBS = frozenset({_LOG_PROB})
 _MOST = 32
-"""Values that are asked for one answer."""
+"""The largest number of values analyzed for one answer."""
 
 
 class CriticInPolicyLoss(NamedTuple):
-    """A product of a log-probability and an advantage, in whose graph the output `critic` is."""
+    """A product of a log-probability and an advantage whose graph contains the output `critic`."""
 
     product: values.Tensor
     critic: values.Value
@@ -34,15 +34,17 @@ class CriticInPolicyLoss(NamedTuple):
 
 
 class UndetachedAdvantage(Rule):
-    """The advantage in a policy loss keeps the graph of the critic.
+    """The advantage in a policy loss keeps the critic's graph.
 
     ## What it does
-    Finds products of a `log_prob(...)` and a difference to the output of a network, in a loss that goes backward, where
-    that output is not detached.
+    Finds products of a `log_prob(...)` and a difference that contains the output of a network, in a loss that goes
+    backward, where that output is not detached.
+
+    Preview: some methods need that gradient, such as those that train a control variate.
 
     ## Why is this bad?
-    The policy loss then trains the critic, too: it learns values that make the policy loss small, instead of returns.
-    It is a preview: some methods want that gradient, as those that train a control variate.
+    The policy loss also trains the critic. The critic learns values that make the policy loss small, instead of
+    returns.
 
     ## Example
     ```python
@@ -106,14 +108,14 @@ class UndetachedAdvantage(Rule):
         yield from sorted(found, key=lambda value: value.order)
 
     def _critic(self, product: values.Tensor) -> values.Value | None:
-        """The output of a network from which an advantage is computed, beside the log-probability that it weighs."""
+        """The network output behind an advantage, apart from the log-probability that it multiplies."""
         for factor, other in (product.parents, product.parents[::-1]) if len(product.parents) == 2 else ():
             if _is_log_probability(factor):
                 return self._subtracted(values.resolved(other))
         return None
 
     def _subtracted(self, advantage: values.Value) -> values.Value | None:
-        """The output of a network with a graph in a difference."""
+        """A network output with a graph in a difference."""
         if self.model.tracking.tracked(advantage) is not values.Answer.YES:
             return None
         near = lineage.ancestry([advantage], _operands)
@@ -128,15 +130,17 @@ class UndetachedAdvantage(Rule):
             return
         self.report(
             found.product.site,
-            "the advantage keeps the graph of the critic: the policy loss trains the critic, too",
-            related=[(found.critic.site, "the critic's value"), (found.backward.site, "backward begins here")],
+            "the advantage keeps the critic's graph: the policy loss trains the critic too",
+            related=[(found.critic.site, "the critic's value"), (found.backward.site, "`backward` starts here")],
             help="detach the value where it multiplies the log-probability",
         )
 
 
 def _is_log_probability(value: values.Value) -> bool:
-    """Whether a value is a log-probability of a distribution, or several: with another sign or shape, summed, or one of
-    the results of a network."""
+    """Whether a value is one or several log-probabilities of a distribution.
+
+    Their sign or shape may differ; they may be summed, or be one of a network's results.
+    """
     stack, seen = [value], set[values.Value]()
     while stack:
         item = values.resolved(stack.pop())
@@ -156,7 +160,7 @@ def _is_log_prob(value: values.Value) -> bool:
 
 
 def _parts(value: values.Value) -> Sequence[values.Value]:
-    """The values that are all log-probabilities where a value is one."""
+    """The values that must all be log-probabilities for a value to be one."""
     if isinstance(value, values.Component):
         return module_values.returned_parts(value)
     if isinstance(value, values.Container):

@@ -1,4 +1,4 @@
-"""Hidden states that bring the graph of the batch before along."""
+"""Hidden states that carry the graph of the previous batch."""
 
 from __future__ import annotations
 
@@ -20,15 +20,19 @@ class UndetachedHiddenState(Rule):
     """A hidden state is not detached between batches: the second backward raises.
 
     ## What it does
-    Finds a value that one iteration makes and the next one uses, such as the hidden state of a recurrent network or a
-    loss that is smoothed, in a loop that goes backward in each iteration, where nothing cuts it from its graph in
-    between. Also an attribute of an object, where one method reads it, goes backward and writes it, and one that the
-    `forward` of a module reads and sets, where the loop neither resets nor detaches it. With `retain_graph=True` it is
-    `retain-graph-in-loop` that speaks: then the graph grows with each batch.
+    Finds a value that one iteration computes and the next one uses, with no detach in between, in a loop that goes
+    backward in each iteration. Examples are the hidden state of a recurrent network, or a smoothed loss. Also
+    finds:
+
+    - an attribute that one method reads and writes around its `backward`;
+    - an attribute that the `forward` of a module reads and sets, where the loop neither resets nor detaches it.
+
+    With `retain_graph=True` the rule `retain-graph-in-loop` reports it instead, because the graph then grows with
+    each batch.
 
     ## Why is this bad?
-    The loss of the second batch depends on the network's work on the first, whose saved tensors its own backward has
-    freed. PyTorch raises "Trying to backward through the graph a second time", or, where the optimizer has stepped,
+    The loss of the second batch depends on the graph of the first batch, whose saved tensors its own backward
+    freed. PyTorch raises "Trying to backward through the graph a second time". After an optimizer step it raises
     that a tensor was modified by an in-place operation.
 
     ## Example
@@ -65,7 +69,7 @@ class UndetachedHiddenState(Rule):
     ```
 
     ## Fix safety
-    Detaching the state is unsafe: it decides how far gradients go back in time.
+    Detaching the state is unsafe: it limits how far gradients flow back in time.
 
     ## References
     - [Word language model](https://github.com/pytorch/examples/tree/main/word_language_model): `repackage_hidden`
@@ -93,17 +97,17 @@ class UndetachedHiddenState(Rule):
         if carried.loop is not None:
             related.append((carried.loop.site, "in this loop"))
         if carried.maker.site not in (None, site):
-            related.append((carried.maker.site, "the graph is made here"))
+            related.append((carried.maker.site, "the graph is built here"))
         self.report(
             site,
-            f"`{name}` takes the graph of the {again} before along: the second `backward` raises",
+            f"`{name}` still carries the previous {again}'s graph: the second `backward` raises",
             related=related,
-            help=f"detach `{name}` after the backward",
+            help=f"detach `{name}` after the `backward`",
             fix=self._fix(carried, name),
         )
 
     def _fix(self, carried: CarriedGraph, name: str) -> edits.Change | None:
-        """The state detached after the backward, where a loop binds it to a name as a tensor, or as a tuple of them."""
+        """The state detached after the backward, where a loop assigns it to a name as a tensor or tuple of tensors."""
         tree, site = self.model.tree, carried.maker.site
         statement = tree.statement(tree.node(site)) if site is not None else None
         backward = tree.node(carried.backward.site)
@@ -128,7 +132,7 @@ _DETACHED = {
     ("GRUCell", 1): "{}.detach()",
     ("LSTM", 2): "tuple(part.detach() for part in {})",
 }
-"""The state without its graph, by the module that made it and how many names its results are bound to."""
+"""The state without its graph, by the module that computed it and the number of names for its results."""
 
 
 def _is_of_torch(module: values.Value) -> TypeGuard[values.Module]:

@@ -1,4 +1,4 @@
-"""Gradients that are summed over the processes, and divided by nothing."""
+"""Gradients that are summed over the processes and never divided."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ class Undivided(NamedTuple):
 
 
 class UndividedReduction(Rule):
-    """Gradients are summed over all processes, and not divided by their number.
+    """Gradients are summed over all processes but not divided by their number.
 
     ## What it does
-    Finds functions that call `all_reduce` for the gradients of parameters, with the sum, and divide nothing.
+    Finds functions that sum the gradients of parameters with `all_reduce` and divide nothing.
 
     ## Why is this bad?
-    Each process has the gradient of the mean of its own batch. Their sum is that of the mean times the number of
-    processes: with eight processes the learning rate is eight times as large as it is written.
+    Each process has the mean gradient of its batch. The sum is the mean gradient over all processes, times the number
+    of processes. With eight processes, the effective learning rate is eight times the configured one.
 
     ## Example
     ```python
@@ -88,6 +88,6 @@ class UndividedReduction(Rule):
     def report_Undivided(self, found: Undivided) -> None:
         self.report(
             found.site,
-            "gradients are summed over the processes, and not divided by their number",
+            "gradients are summed over the processes, but not divided by their number",
             help="divide them by `dist.get_world_size()`, or reduce with `ReduceOp.AVG`",
         )

@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
 
 _SAFE_SINCE = (2, 6)
-"""The first release whose `torch.load` reads weights only, unless it is asked for more."""
+"""The first release whose `torch.load` loads only weights by default."""
 _ALLOWING = ("safe_globals", "NO_WEIGHTS_ONLY", "pickle_module")
-"""Words of files that allow more."""
+"""Words in files that allow other objects."""
 _OF_MODULES = frozenset({"parameters", "named_parameters", "state_dict", "train", "eval", "load_state_dict"})
 
 
 class Refused(NamedTuple):
-    """The `torch.load` at `site` refuses the entry `key`, or all, of what is saved at `saved`."""
+    """The `torch.load` at `site` refuses the entry `key`, or everything, that is saved at `saved`."""
 
     site: Site
     key: str
@@ -32,11 +32,11 @@ class UnloadableCheckpoint(Rule):
     """A program cannot load the checkpoint that it saves.
 
     ## What it does
-    Finds `torch.save` and `torch.load` of one path in a file, where the load reads weights only, the default since
-    PyTorch 2.6, and the checkpoint holds a whole module or optimizer, the arguments of the program, or NumPy values.
+    Finds `torch.save` and `torch.load` of one path in a file, where the load accepts only weights, the default since
+    PyTorch 2.6. The checkpoint holds a whole module or optimizer, the arguments of the program, or NumPy values.
 
     ## Why is this bad?
-    `torch.load` raises `UnpicklingError`. It shows after training, when the weights are needed.
+    `torch.load` raises `UnpicklingError`. The error appears after training, when the weights are needed.
 
     ## Example
     ```python
@@ -92,7 +92,7 @@ class UnloadableCheckpoint(Rule):
                     return
 
     def _refused_class(self, value: ast.expr) -> str:
-        """The kind of a value that `torch.load` refuses; empty if it may accept the value."""
+        """The kind of a value that `torch.load` refuses, or an empty string if it may accept the value."""
         if isinstance(value, (ast.Name, ast.Attribute)) and self._is_module(value):
             return "a module"
         if self.model.provenance.is_optimizer(value):
@@ -103,10 +103,10 @@ class UnloadableCheckpoint(Rule):
         if python_ast.called_name(made) == "parse_args":
             return "the arguments of the program"
         is_numpy = self.model.definitions.named(made.func).startswith("numpy.")
-        return "a value of NumPy" if is_numpy else ""
+        return "a NumPy value" if is_numpy else ""
 
     def _is_module(self, value: ast.expr) -> bool:
-        """Whether a name stands for a module: by the call that makes it, or by the methods that are called on it."""
+        """Whether a name means a module, judged by the call that creates it or by its method calls."""
         made = self.model.provenance.created(value)
         if isinstance(made, ast.Call) and self.model.provenance.has_weights(made):
             return True
@@ -125,7 +125,7 @@ class UnloadableCheckpoint(Rule):
         what = f"`{refused.key}`, {refused.what}" if refused.key else refused.what
         self.report(
             refused.site,
-            f"`torch.load` refuses {what}: since PyTorch 2.6 `weights_only` is true by default",
+            f"`torch.load` refuses {what}: since PyTorch 2.6, `weights_only` is true by default",
             related=[(refused.saved, "it is saved here")],
-            help="save state dictionaries and plain values, or pass `weights_only=False` for a file of your own",
+            help="save state dictionaries and plain values, or pass `weights_only=False` for your own file",
         )

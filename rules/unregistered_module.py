@@ -19,40 +19,40 @@ if TYPE_CHECKING:
 
 _COUNTING = frozenset("len enumerate zip range reversed print iter list tuple sorted isinstance".split())
 _OWN_WAY = "parameters named_parameters modules named_modules state_dict _apply to cuda __setattr__".split()
-"""Methods by which a class sees to its parameters itself."""
+"""Methods by which a class handles its parameters itself."""
 _BASE = LazyPattern(r"Base|Abstract|Mixin")
 _DISPLAYS = (ast.List, ast.Tuple, ast.Dict, ast.ListComp, ast.DictComp)
 _GROWING = frozenset({"append", "extend", "insert"})
 
 
 _REGISTERING = frozenset({"append", "insert", "Sequential", "add_module", "register_module", "setattr", "extend"})
-"""What registers a module that it is given, or puts it where it is."""
+"""Calls that register a module argument, or replace it in place."""
 
 
 class PlainContainer(NamedTuple):
-    """The container at `site`, an attribute `name` of a module, holds parameters that the module does not know."""
+    """The container at `site`, a module's attribute `name`, contains parameters that the module does not register."""
 
     site: Site
     name: str
     holder: str
-    """What would register them: `ModuleList`."""
+    """The class that would register them: `ModuleList`."""
     example: Site | None
 
 
 _BY_HAND = frozenset("add_module register_module register_parameter setattr __setattr__ update ParameterList".split())
-"""Calls that may register the parameters of what a class keeps elsewhere."""
+"""Calls that may register the parameters that a class stores elsewhere."""
 
 
 class UnregisteredModule(Rule):
-    """Modules in a plain list or dict, where `parameters()` does not find them.
+    """Modules in a plain list or dict are missing from `parameters()`.
 
     ## What it does
-    Finds lists, tuples and dicts with modules or parameters in them that `__init__` of a module keeps as an attribute.
+    Finds lists, tuples and dicts with modules or parameters that `__init__` of a module stores as an attribute.
 
     ## Why is this bad?
-    A module knows what is assigned to its attributes and what is in a `ModuleList` or `ModuleDict`, and looks into no
-    list. The layers in it are not in `parameters()`, so the optimizer never trains them; `to()` leaves them on the CPU;
-    the state dict does not hold them, and a checkpoint loses them.
+    The optimizer never trains these layers. A module registers its attributes and the contents of a `ModuleList` or
+    `ModuleDict`, but not of a list. The layers in it are missing from `parameters()`, `to()` leaves them on the
+    CPU, and the state dict and every checkpoint lose them.
 
     ## Example
     ```python
@@ -85,13 +85,13 @@ class UnregisteredModule(Rule):
     ```
 
     ## Fix safety
-    Registering the modules is unsafe: they are trained, and in the state dict, so that old checkpoints do not fit.
-    There is no fix where the file does what only a list or dictionary can: `get` or `sort`, keys that are no plain
-    strings, elements that are no modules.
+    Registering the modules is unsafe: they are then trained and part of the state dict, so old checkpoints do not
+    match. There is no fix where the code needs a list or dictionary: `get` or `sort`, keys that are not plain
+    strings, or elements that are not modules.
 
     ## What verify shows
-    `torchlint verify` looks at what is in the container at each step: confirmed if its parameters get gradients,
-    and neither the module nor an optimizer has them; refuted if the module knows them.
+    `torchlint verify` checks the contents of the container at each step. Confirmed if its parameters receive
+    gradients and neither the module nor an optimizer holds them. Refuted if the module registers them.
 
     ## References
     - [torch.nn.ModuleList](https://docs.pytorch.org/docs/stable/generated/torch.nn.ModuleList.html)
@@ -113,7 +113,7 @@ class UnregisteredModule(Rule):
                     yield from self._containers(info)
 
     def _is_module(self, info: definitions.ClassInfo) -> bool:
-        """Whether a class surely is one of modules."""
+        """Whether a class certainly is a module class."""
         bases = [item for item in info.ancestors() if isinstance(item, str)]
         return any(item == "torch.nn.Module" or item.endswith("LightningModule") for item in bases)
 
@@ -139,7 +139,7 @@ class UnregisteredModule(Rule):
     def _lost(
         self, containers: Iterable[values.Container], name: str, known: set[values.Value]
     ) -> Iterator[PlainContainer]:
-        """Those in which there are parameters, and nothing that is registered otherwise."""
+        """Containers with parameters, none of which is registered elsewhere."""
         for container in containers:
             if container.site is None or not isinstance(container, (values.List, values.Tuple, values.Dict)):
                 continue
@@ -152,7 +152,7 @@ class UnregisteredModule(Rule):
                 yield PlainContainer(container.site, name, holder, lost[0].site)
 
     def _is_hidden(self, container: values.Container) -> bool:
-        """Whether it is a list or tuple of one, written out: the usual way to hide a module from its owner."""
+        """Whether it is a literal list or tuple with one element, the usual way to hide a module from its owner."""
         return (
             not container.grown
             and container.site is not None
@@ -161,7 +161,7 @@ class UnregisteredModule(Rule):
         )
 
     def _is_handed_on(self, name: str, info: definitions.ClassInfo) -> bool:
-        """Whether a container is deleted, replaced, or an argument of what may register it: `nn.ModuleList(self.x)`."""
+        """Whether a container is deleted, replaced, or passed to code that may register it: `nn.ModuleList(self.x)`."""
         if info not in self._handed_on:
             heirs = (item for item in self.model.definitions.classes.values() if info in item.ancestors())
             self._handed_on[info] = {name for item in heirs for name in _handed_on(item)}
@@ -174,7 +174,7 @@ class UnregisteredModule(Rule):
         return {}
 
     def _is_used(self, value: values.Value) -> bool:
-        """Whether what is made goes elsewhere, too, where something may register it: `Wrapper(layer)`."""
+        """Whether the new object also goes elsewhere, where code may register it: `Wrapper(layer)`."""
         tree = self.model.tree
         made = tree.own_node(value.site)
         statement = tree.parent(made) if made is not None else None
@@ -191,7 +191,7 @@ class UnregisteredModule(Rule):
         )
 
     def _has_parameters(self, value: values.Value, depth: int = 3) -> bool:
-        """Whether a value is a parameter, or a module that surely has some."""
+        """Whether a value is a parameter, or a module that certainly has some."""
         if isinstance(value, values.Tensor):
             return value.leaf and self._is_parameter(value)
         if not isinstance(value, values.Module) or not depth:
@@ -204,12 +204,12 @@ class UnregisteredModule(Rule):
         return any(self._surely_has_parameters(item, depth - 1) for item in stored)
 
     def _surely_has_parameters(self, value: values.Value, depth: int) -> bool:
-        """Whether each that an attribute may be, where it is not None, has parameters."""
+        """Whether each possible value of an attribute, apart from None, has parameters."""
         some = list(values.meanings(value))
         return bool(some) and all(self._has_parameters(item, depth) for item in some)
 
     def _is_parameter(self, value: values.Tensor) -> bool:
-        """Whether a leaf is made by `nn.Parameter`."""
+        """Whether `nn.Parameter` creates a leaf."""
         call = self.model.tree.node(value.site)
         if not isinstance(call, ast.Call) or any(item.arg == "requires_grad" for item in call.keywords):
             return False
@@ -222,13 +222,13 @@ class UnregisteredModule(Rule):
         self.report(
             found.site,
             f"the {what} in `{found.name}` are not registered: they are never trained, moved or saved",
-            related=[(found.example, "one of them is made here")] if found.example not in (None, found.site) else [],
-            help=f"keep them in an `nn.{found.holder}`",
+            related=[(found.example, "one of them is created here")] if found.example not in (None, found.site) else [],
+            help=f"store them in an `nn.{found.holder}`",
             fix=self._fix(found),
         )
 
     def _fix(self, found: PlainContainer) -> edits.Change | None:
-        """The container in brackets of what registers it, if all that the file does with it goes on working."""
+        """The container wrapped in a registering class, if all uses in the file still work."""
         known = self.model.definitions
         is_short = known.imports.get("nn") == "torch.nn"
         name = f"nn.{found.holder}" if is_short else known.local_name(f"torch.nn.{found.holder}")
@@ -239,11 +239,11 @@ class UnregisteredModule(Rule):
         container = self.model.tree.node(found.site)
         if not repairs.may_register(self.model, container, found.name, found.holder):
             return None
-        return edits.Change(f"keep them in `{name}`", [edits.Replace(written, f"{name}({code})")])
+        return edits.Change(f"store them in `{name}`", [edits.Replace(written, f"{name}({code})")])
 
 
 def _may_hold_layers(index: FileIndex) -> bool:
-    """Whether a container becomes an attribute, and a class is called in a container or for what grows one."""
+    """Whether a container becomes an attribute, and code calls a class inside a container or to extend one."""
     kept = [item.value for item in index.tree.of_type(ast.Assign, ast.AnnAssign) if _is_attribute(item)]
     given = [item.value for item in index.tree.of_type(ast.Return)]
     is_returned = any(isinstance(value, ast.Call) for value in kept) and any(map(_is_container, given))
@@ -257,13 +257,13 @@ def _is_attribute(statement: ast.Assign | ast.AnnAssign) -> bool:
 
 
 def _is_container(value: ast.expr | None) -> bool:
-    """Whether an expression makes a list, a tuple or a dict, or is a name that may be bound to one."""
+    """Whether an expression creates a list, a tuple or a dict, or is a name that may refer to one."""
     is_made = isinstance(value, ast.Call) and python_ast.called_name(value) in ("list", "dict")
     return is_made or isinstance(value, (*_DISPLAYS, ast.Name))
 
 
 def _contained_calls(index: FileIndex) -> Iterator[ast.Call]:
-    """The calls that give an element of a container: in brackets, appended, or stored in a slot; also by a name."""
+    """The calls that create a container's elements: in brackets, appended, or stored in a slot; also by name."""
     named: dict[str, list[ast.Call]] = {}
     for item in index.tree.of_type(ast.Assign):
         if isinstance(item.value, ast.Call) and isinstance(item.targets[0], ast.Name):
@@ -278,32 +278,32 @@ def _contained_calls(index: FileIndex) -> Iterator[ast.Call]:
 
 
 def _makes_object(index: FileIndex, call: ast.Call) -> bool:
-    """Whether a call may make an object: it calls a class by its name, or a function of the file."""
+    """Whether a call may create an object: it calls a class by name, or a function of the file."""
     name = python_ast.called_name(call)
     name = index.aliases.get(name, name)
     return name.lstrip("_")[:1].isupper() or name in index.function_names or not name
 
 
 def _is_base(info: definitions.ClassInfo) -> bool:
-    """Whether a class is there for others that inherit from it, which may register what it keeps."""
+    """Whether a class is meant as a base class, whose subclasses may register its contents."""
     return _BASE.search(info.name) is not None or any(method.is_hook for method in info.methods.values())
 
 
 def _beginning(info: definitions.ClassInfo) -> set[str]:
-    """`__init__`, and the methods of an object that only it calls."""
+    """`__init__`, and the methods of an object that only `__init__` calls."""
     called = {name: _called_methods(method.node) for name, method in info.methods.items()}
     own = called.pop("__init__", set())
     return {"__init__"} | own.difference(*called.values())
 
 
 def _called_methods(node: ast.AST) -> set[str]:
-    """The names of the methods that are called of `self`."""
+    """The names of the methods called on `self`."""
     calls = (item.func for item in python_ast.walk(node) if isinstance(item, ast.Call))
     return {item.attr for item in calls if isinstance(item, ast.Attribute) and python_ast.dotted(item.value) == "self"}
 
 
 def _only_cuts(method: definitions.FunctionInfo, name: str) -> bool:
-    """Whether a method assigns parts of a container only to its attribute: `self.blocks = self.blocks[:last]`."""
+    """Whether a method only assigns parts of a container to its attribute: `self.blocks = self.blocks[:last]`."""
     assigned = [
         node for node in python_ast.walk(method.node) if isinstance(node, (ast.Assign, ast.AnnAssign, ast.AugAssign))
     ]
@@ -322,13 +322,13 @@ def _only_cuts(method: definitions.FunctionInfo, name: str) -> bool:
 
 
 def _goes_through(info: definitions.ClassInfo, name: str) -> bool:
-    """Whether a class goes through the elements of an attribute in a loop: what it hides in a list it takes out."""
+    """Whether a class iterates over an attribute's elements, and takes hidden modules out of the list."""
     loops = (node for node in python_ast.walk(info.node) if isinstance(node, (ast.For, ast.comprehension)))
     return any(item.attr == name for loop in loops for item in _attributes_gone_through(loop.iter))
 
 
 def _attributes_gone_through(node: ast.expr) -> Iterator[ast.Attribute]:
-    """The attributes of which a loop takes the elements: of `enumerate(self.x)`, `self.x or ()`."""
+    """The attributes whose elements a loop iterates over: of `enumerate(self.x)`, `self.x or ()`."""
     if isinstance(node, ast.Attribute):
         yield node
     elif isinstance(node, ast.BoolOp):
@@ -338,8 +338,10 @@ def _attributes_gone_through(node: ast.expr) -> Iterator[ast.Attribute]:
 
 
 def _handed_on(info: definitions.ClassInfo) -> Iterator[str]:
-    """The attributes that a class deletes, or hands to a call that may do more than look into them, and those that take
-    what has its place in another list as well, `self.pairs.append(layers[-1])`."""
+    """The attributes that a class deletes, or passes to calls that may do more than read them.
+
+    Also those whose elements go into another list, `self.pairs.append(layers[-1])`.
+    """
     for node in python_ast.walk(info.node):
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Del):
             yield node.attr
@@ -357,7 +359,7 @@ def _handed_on(info: definitions.ClassInfo) -> Iterator[str]:
 
 
 def _given_one_by_one(loop: ast.For | ast.comprehension, info: definitions.ClassInfo) -> Iterator[str]:
-    """The attribute of which each element goes elsewhere: `net.append(layer)`, `by_name[i] = head`, an optimizer."""
+    """The attribute whose elements all go elsewhere: `net.append(layer)`, `by_name[i] = head`, an optimizer."""
     over = [item.attr for item in python_ast.walk(loop.iter) if isinstance(item, ast.Attribute)]
     names = {item.id for item in python_ast.walk(loop.target) if isinstance(item, ast.Name)}
     if not over or not names:
@@ -370,7 +372,7 @@ def _given_one_by_one(loop: ast.For | ast.comprehension, info: definitions.Class
 
 
 def _whole(node: ast.expr) -> ast.expr:
-    """What a part or an element is taken of: `self.blocks` in `self.blocks[0].layers`, `block` in `block.layers`."""
+    """The owner of a part or an element: `self.blocks` in `self.blocks[0].layers`, `block` in `block.layers`."""
     while isinstance(node, ast.Subscript) or (isinstance(node, ast.Attribute) and not _is_own(node)):
         node = node.value
     return node
@@ -381,7 +383,7 @@ def _is_own(node: ast.Attribute) -> bool:
 
 
 def _given_away(node: ast.AST) -> list[ast.expr]:
-    """What a node registers, makes something of, stores under a key, or reads the parameters of."""
+    """The objects that a node registers, wraps, stores under a key, or whose parameters it reads."""
     if isinstance(node, ast.Call):
         name = python_ast.called_name(node)
         return python_ast.arguments(node) if name in _REGISTERING or naming.is_class_name(name) else []
@@ -391,7 +393,7 @@ def _given_away(node: ast.AST) -> list[ast.expr]:
 
 
 def _inside(value: values.Value) -> list[values.Value]:
-    """What is in a container or module of modules, at any depth."""
+    """The contents of a container or module of modules, at any depth."""
     found: list[values.Value] = []
     stack = [value]
     while stack:

@@ -16,28 +16,33 @@ _LOADS = frozenset({"torch.load", "torch.serialization.load"})
 _SAFE_SINCE = (2, 6)
 """The first release whose `torch.load` is safe by default."""
 _PICKLE_MODULE = 2
-"""Where the module that unpickles stands among the arguments."""
+"""The position of the unpickling module among the arguments."""
 
 
 class Unpickled(NamedTuple):
-    """The `torch.load` at `site` unpickles anything: because it is `told` to, or because nothing forbids it."""
+    """The `torch.load` at `site` unpickles any object, because an argument (`is_explicit`) or the default allows it."""
 
     site: Site
-    told: bool
+    is_explicit: bool
 
 
 class UnsafeLoad(Rule):
-    """`torch.load` unpickles anything: a checkpoint of somebody else may run code.
+    """`torch.load` unpickles any object, so a foreign checkpoint may run code.
 
     ## What it does
-    Finds `torch.load(..., weights_only=False)`, and `torch.load` without `weights_only` where the project asks for a
-    PyTorch older than 2.6, in its pyproject.toml or requirements.txt: since then only weights are loaded by default.
-    A `pickle_module` of one's own is a choice, and `torch.jit.load` reads another format.
+    Finds `torch.load(..., weights_only=False)`. Also finds `torch.load` without `weights_only` where the project
+    supports a PyTorch older than 2.6, according to its pyproject.toml or requirements.txt. Newer releases load only
+    weights by default.
+
+    Not reported when:
+
+    - The call passes a `pickle_module`, which is a deliberate choice.
+    - The call is `torch.jit.load`, which reads another format.
 
     ## Why is this bad?
-    Unpickling calls what the file says. A checkpoint from the internet can read keys, delete files or open a shell, on
-    the machine that trains. Whether that matters depends on where the checkpoints come from, which is why this rule has
-    to be asked for.
+    Unpickling calls any function that the file names. A checkpoint from the internet can read keys, delete files or
+    open a shell on the training machine. This rule is off by default, because the risk depends on where the checkpoints
+    come from.
 
     ## Example
     ```python
@@ -56,7 +61,7 @@ class UnsafeLoad(Rule):
     ```
 
     ## Fix safety
-    Unsafe: a checkpoint that holds more than tensors and plain containers is refused then.
+    Unsafe, because `torch.load` then refuses a checkpoint that holds more than tensors and plain containers.
 
     ## References
     - [torch.load](https://docs.pytorch.org/docs/stable/generated/torch.load.html)
@@ -72,23 +77,23 @@ class UnsafeLoad(Rule):
             if self.model.definitions.qualified(python_ast.dotted(call.func), call) in _LOADS:
                 option = next((item.value for item in call.keywords if item.arg == "weights_only"), None)
                 if option is not None and python_ast.is_literal(option, False):
-                    yield Unpickled(python_ast.site_of(call), told=True)
+                    yield Unpickled(python_ast.site_of(call), is_explicit=True)
                 elif option is None and self._is_unsafe_by_default(call):
-                    yield Unpickled(python_ast.site_of(call), told=False)
+                    yield Unpickled(python_ast.site_of(call), is_explicit=False)
 
     def _is_unsafe_by_default(self, call: ast.Call) -> bool:
-        """Whether a call that says nothing unpickles anything, in some release that the project asks for."""
+        """Whether a call without the option unpickles any object in some release that the project supports."""
         keywords = {item.arg for item in call.keywords}
         is_open = None in keywords or any(isinstance(item, ast.Starred) for item in call.args)
         has_own = "pickle_module" in keywords or len(call.args) > _PICKLE_MODULE
         return not is_open and not has_own and self.model.torch.lowest < _SAFE_SINCE
 
     def report_Unpickled(self, answer: Unpickled) -> None:
-        why = "with `weights_only=False`" if answer.told else "before PyTorch 2.6"
+        why = "with `weights_only=False`" if answer.is_explicit else "before PyTorch 2.6"
         self.report(
             answer.site,
-            f"`torch.load` {why} runs what code the file holds",
-            help="pass `weights_only=True`, unless nobody else can have written the file",
+            f"`torch.load` {why} runs any code that the file contains",
+            help="pass `weights_only=True`, unless you trust the source of the file",
             fix=self._fix(answer),
         )
 

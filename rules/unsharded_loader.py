@@ -1,4 +1,4 @@
-"""Loaders that give each process of a distributed training its own order of the whole dataset."""
+"""Loaders that give each distributed process the whole dataset in its own order."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ _SHARDING = re.compile(
     r"(?i)sampler|prepare|lightning|shard\b|shards|sharding|split_dataset_by_node|webdataset|num_replicas|get_world_size|"
     r"\[rank\s*:|accelerat|iterable|hvd|horovod|indices|Subset"
 )
-"""Words of programs that may give each process its own part of the data."""
+"""Words in programs that may give each process its own part of the data."""
 
 
 class Unsharded(NamedTuple):
-    """The loader at `loader` shuffles a dataset as a whole, and the program wraps its model at `wrapper`."""
+    """The loader at `loader` shuffles the whole dataset, and the program wraps its model at `wrapper`."""
 
     loader: Site
     wrapper: Site
 
 
 class UnshardedLoader(Rule):
-    """Each process of a distributed training goes over the whole dataset.
+    """Each distributed process iterates over the whole dataset.
 
     ## What it does
-    Finds a loader with `shuffle=True` and no sampler, which a training loop of the same function goes over, where the
-    function wraps its model in DistributedDataParallel or FSDP and the file has no word of sharding. A preview: the
-    caller may have given each process its own part of the data.
+    Finds a loader with `shuffle=True` and no sampler that a training loop of the same function iterates over. The
+    function wraps its model in DistributedDataParallel or FSDP, and the file contains no word about sharding. Preview:
+    the caller may already give each process its own part of the data.
 
     ## Why is this bad?
-    With N processes an epoch takes as long as on one GPU, and each sample counts N times. The schedule and the number
-    of epochs mean something else than they say.
+    With N processes, an epoch takes as long as on one GPU, and each sample counts N times. The learning rate schedule
+    and the number of epochs no longer mean what they say.
 
     ## Example
     ```python
@@ -101,7 +101,7 @@ class UnshardedLoader(Rule):
     def report_Unsharded(self, found: Unsharded) -> None:
         self.report(
             found.loader,
-            "each process goes over the whole dataset: nothing gives a process its own part",
+            "each process iterates over the whole dataset: nothing gives it its own part",
             related=[(found.wrapper, "the model is wrapped here")],
             help="use a `DistributedSampler`, and call its `set_epoch` in each epoch",
         )

@@ -31,27 +31,28 @@ _OTHERWISE = LazyPattern(
     rb"|corrupt|noise",
     re.IGNORECASE,
 )
-"""Words of programs that shift, or that learn to reproduce their input."""
+"""Words in programs that shift, or that learn to reproduce their input."""
 
 
 class Unshifted(NamedTuple):
-    """The loss at `loss` compares the logits of the call at `call` with the tokens that the call is given."""
+    """The loss at `loss` compares the logits of the call at `call` with the input tokens of that call."""
 
     loss: Site
     call: Site
 
 
 class UnshiftedLabels(Rule):
-    """A causal language model is trained to repeat the token that it is given.
+    """A causal language model is trained to repeat its input token.
 
     ## What it does
-    Finds `cross_entropy` between the logits of a language model and the tokens that the model was given, both at all
-    positions. The model is a causal one of Transformers, has a causal mask, or is a parameter. A preview: an unknown
-    model may shift its input itself.
+    Finds `cross_entropy` between the logits of a language model and the model's input tokens, both at all positions.
+    The model is a Transformers causal language model, has a causal mask, or is a parameter. Preview: an unknown model
+    may shift its input itself.
 
     ## Why is this bad?
-    The logits at a position predict the next token. Compared with the token at the same position, which the model sees,
-    they only have to repeat it. The loss falls to almost 0, and the model has learned nothing about the next token.
+    The logits at a position predict the next token. Here they are compared with the token at the same position, which
+    the model sees, so it only has to repeat it. The loss falls to almost 0, and the model learns nothing about the next
+    token.
 
     ## Example
     ```python
@@ -93,7 +94,7 @@ class UnshiftedLabels(Rule):
                     yield Unshifted(event.site, call.site)
 
     def _whole(self, value: values.Value, calls: Calls) -> values.Value | None:
-        """The tokens, or the call of a model, that an operand is at all positions."""
+        """The tokens, or the model call, that an operand covers at all positions."""
         for _ in range(_MOST_STEPS):
             value = values.resolved(value)
             if isinstance(value, values.Parameter) and calls and value.label in calls[-1]:
@@ -110,7 +111,7 @@ class UnshiftedLabels(Rule):
         return None
 
     def _is_text(self, call: values.Value, tokens: values.Value) -> bool:
-        """Whether a call is one of a causal language model, as far as one can tell."""
+        """Whether a call runs a causal language model, as far as the code shows."""
         if isinstance(call, values.CallResult):
             return is_causal(call)
         model = values.resolved(call.parents[0])
@@ -124,7 +125,7 @@ class UnshiftedLabels(Rule):
         return bool(_TOKENS.search(tokens.label))
 
     def _is_cut(self, tokens: values.Value) -> bool:
-        """Whether positions are left out of tokens, or something is stored into them."""
+        """Whether code drops positions of the tokens or stores something into them."""
         node = self.model.tree.node(tokens.site) if tokens.site is not None else None
         if isinstance(node, ast.Subscript) and any(isinstance(item, ast.Slice) for item in ast.walk(node.slice)):
             return True
@@ -136,7 +137,7 @@ class UnshiftedLabels(Rule):
     def report_Unshifted(self, found: Unshifted) -> None:
         self.report(
             found.loss,
-            "the labels are the tokens that the model is given, at the same positions: it only learns to repeat them",
-            related=[(found.call, "the model is given the same tokens here")] if found.call != found.loss else (),
+            "the labels are the model's input tokens at the same positions: the model only learns to repeat them",
+            related=[(found.call, "the model gets the same tokens here")] if found.call != found.loss else (),
             help="compare `logits[:, :-1]` with `tokens[:, 1:]`",
         )

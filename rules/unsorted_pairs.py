@@ -1,4 +1,4 @@
-"""Files that are paired by their position in two listings of folders, whose order is arbitrary."""
+"""Files that are paired by their position in two directory listings of arbitrary order."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ORDERING = frozenset({"sort", "sorted", "natsorted", "humansorted"})
 
 
 class UnsortedPair(NamedTuple):
-    """The lists made at `first` and `second` are paired by position at `site`."""
+    """The code at `site` pairs the lists made at `first` and `second` by position."""
 
     site: Site
     first: Site
@@ -26,15 +26,15 @@ class UnsortedPair(NamedTuple):
 
 
 class UnsortedPairs(Rule):
-    """Files of two folders are paired by their position in unsorted listings.
+    """Files of two folders are paired by position in unsorted listings.
 
     ## What it does
-    Finds two lists of `os.listdir`, `glob.glob` or `Path.glob` that nothing sorts, and of which a dataset takes the
-    elements at the same index, or that `zip` pairs.
+    Finds two lists from `os.listdir`, `glob.glob` or `Path.glob` that nothing sorts. A dataset takes their elements at
+    the same index, or `zip` pairs them.
 
     ## Why is this bad?
-    The order of a listing is arbitrary, and differs between folders, file systems and machines. Images get the masks or
-    labels of other images. Nothing raises; the model learns from noise, on some machines only.
+    The order of a listing is arbitrary. It differs between folders, file systems and machines. Images get the masks or
+    labels of other images. Nothing raises, and the model learns from noise, perhaps only on some machines.
 
     ## Example
     ```python
@@ -88,7 +88,7 @@ class UnsortedPairs(Rule):
             yield UnsortedPair(python_ast.site_of(site), made[0], made[1], labels)
 
     def _pairs(self) -> Iterator[tuple[ast.expr, ast.expr, ast.expr]]:
-        """Two names that are paired: by `zip`, or by one index in one function."""
+        """Two names that the code pairs by `zip`, or by one index in one function."""
         tree = self.model.tree
         for call in tree.of_type(ast.Call):
             if python_ast.dotted(call.func) == "zip" and len(call.args) == 2 and not call.keywords:
@@ -104,7 +104,7 @@ class UnsortedPairs(Rule):
                 yield item, items[0].value, item.value
 
     def _listing(self, node: ast.expr) -> ast.expr | None:
-        """The listing of a folder whose order a list has; None where it is another one."""
+        """The listing that gives a list its order, or None for any other list."""
         made = written.value_of(node, self.model.definitions)
         if isinstance(made, ast.ListComp) and len(made.generators) == 1:
             made = written.value_of(made.generators[0].iter, self.model.definitions)
@@ -116,7 +116,7 @@ class UnsortedPairs(Rule):
         return made if is_listing or self._is_of_path(made) else None
 
     def _is_of_path(self, call: ast.Call) -> bool:
-        """`Path(root).glob("*.png")`, `(root / "images").iterdir()`."""
+        """Whether a call lists a `Path`: `Path(root).glob("*.png")`, `(root / "images").iterdir()`."""
         if not isinstance(call.func, ast.Attribute) or call.func.attr not in _OF_PATHS:
             return False
         owner = written.value_of(call.func.value, self.model.definitions)
@@ -125,7 +125,7 @@ class UnsortedPairs(Rule):
         return isinstance(owner, ast.Call) and names.imported(owner.func, self.model.definitions) == "pathlib.Path"
 
     def _is_ordered(self, node: ast.expr) -> bool:
-        """Whether something may sort a list later: `self.images.sort()`, or any call that is given the list."""
+        """Whether code may sort a list later: `self.images.sort()`, or any call that gets the list."""
         name = python_ast.dotted(node)
         for item in self.model.tree.of_type(ast.Call):
             if python_ast.called_name(item) in _ORDERING:
@@ -139,7 +139,7 @@ class UnsortedPairs(Rule):
         what = f"`{first}` and `{second}`" if first and second else "the two lists"
         self.report(
             found.site,
-            f"{what} are paired by position, and the order of both listings is arbitrary",
-            related=[(found.first, "one folder is listed here"), (found.second, "the other one here")],
+            f"{what} are paired by position, but the order of both listings is arbitrary",
+            related=[(found.first, "this lists one folder"), (found.second, "this lists the other folder")],
             help="sort both: `sorted(os.listdir(folder))`",
         )

@@ -1,4 +1,4 @@
-"""Best weights that are saved, where the last ones are tested."""
+"""Best weights that are saved, while the last ones are tested."""
 
 from __future__ import annotations
 
@@ -26,14 +26,16 @@ class LastTested(NamedTuple):
 
 
 class UnusedBestWeights(Rule):
-    """The best weights are saved, and the last ones are tested.
+    """The best weights are saved, but the last weights are tested.
 
     ## What it does
-    Finds a loop that saves a network where a score is better than the best before, and a test of the same network
-    behind the loop, with no load in between. A preview: some protocols report the last weights.
+    Finds a loop that saves a network when its score beats the best one so far, and a test of the same network after
+    the loop with no load in between.
+
+    Preview: common correct code looks the same, such as protocols that report the last weights.
 
     ## Why is this bad?
-    The reported result belongs to other weights than the saved ones, often to those of an overfitted last epoch.
+    The reported result does not belong to the saved weights, but often to an overfitted last epoch.
 
     ## Example
     ```python
@@ -87,7 +89,7 @@ class UnusedBestWeights(Rule):
                 yield LastTested(python_ast.site_of(tested), name, python_ast.site_of(save))
 
     def _scored_loop(self, save: ast.AST) -> ast.stmt | None:
-        """The outermost loop around a save that stands under a comparison with the best score so far."""
+        """The outermost loop around a save that depends on a comparison with the best score so far."""
         compared, loop = False, None
         for item in self.model.tree.ancestors(save):
             if isinstance(item, python_ast.SCOPES):
@@ -103,7 +105,7 @@ class UnusedBestWeights(Rule):
         return loop if compared else None
 
     def _tested(self, loop: ast.stmt, network: ast.expr) -> ast.Call | None:
-        """The first test of a network behind a loop, where nothing loads other weights before."""
+        """The first test of a network after a loop, with no load of other weights before."""
         block = self.model.tree.block(loop)
         for statement in block[block.index(loop) + 1 :]:
             for call in (item for item in python_ast.walk(statement) if isinstance(item, ast.Call)):
@@ -120,7 +122,7 @@ class UnusedBestWeights(Rule):
     def report_LastTested(self, found: LastTested) -> None:
         self.report(
             found.site,
-            f"`{found.name}` is tested with the weights of the last epoch; the best are saved, and not loaded",
+            f"`{found.name}` is tested with the last epoch's weights: the best are saved but not loaded",
             related=[(found.save, "the best weights are saved here")],
-            help="load the best weights before",
+            help="load the best weights before the test",
         )

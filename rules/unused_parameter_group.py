@@ -1,4 +1,4 @@
-"""Lists of parameters that no optimizer gets."""
+"""Parameter lists that no optimizer receives."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _OF_MODULES = frozenset({"modules", "named_modules", "children", "named_children
 
 
 class Unused(NamedTuple):
-    """The list `name`, made at `site`, gets parameters at `filled`, and the optimizer at `optimizer` lacks it."""
+    """The list `name`, created at `site`, receives parameters at `filled`; the optimizer at `optimizer` lacks it."""
 
     site: python_ast.Site
     name: str
@@ -29,15 +29,17 @@ class Unused(NamedTuple):
 
 
 class UnusedParameterGroup(Rule):
-    """A list of parameters is filled, and no optimizer gets it.
+    """A list collects parameters, but no optimizer receives it.
 
     ## What it does
-    Finds lists and groups (`{"params": []}`) to which a loop over the parameters of a model appends and that nothing
-    reads, in functions that make an optimizer. It is silent where these parameters also go elsewhere, or are frozen.
+    Finds lists and groups (`{"params": []}`) that a loop over a model's parameters fills and nothing reads, in
+    functions that create an optimizer.
+
+    Not reported where these parameters also go elsewhere or are frozen.
 
     ## Why is this bad?
-    The parameters in the list are never trained: they keep their first values while the rest of the model adapts.
-    Their gradients are computed all the same, and add up.
+    The parameters in the list are never trained: they keep their initial values while the rest of the model adapts.
+    PyTorch still computes their gradients, which add up.
 
     ## Example
     ```python
@@ -93,8 +95,10 @@ class UnusedParameterGroup(Rule):
         return "lr_scheduler" not in name and naming.is_optimizer_class(name.rpartition(".")[2])
 
     def _lists(self, info: FunctionInfo) -> Iterator[tuple[ast.Name, int]]:
-        """The variables that a function binds to an empty list, or to a group with one; and the line of the next
-        binding of that name, where these follow each other."""
+        """The variables that a function sets to an empty list, or to a group with one.
+
+        Each comes with the line of the next assignment of that name, where one follows.
+        """
         bound: dict[str, list[ast.Name]] = {}
         for node in python_ast.walk(info.node):
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
@@ -109,7 +113,7 @@ class UnusedParameterGroup(Rule):
             yield from ((item, end) for item, end in zip(stores, ends, strict=True) if _is_empty(self._value(item)))
 
     def _value(self, target: ast.Name) -> ast.expr | None:
-        """What is assigned to a name, also as one of several."""
+        """The value assigned to a name, also in a tuple."""
         parent = self.model.tree.parent(target)
         if isinstance(parent, ast.Assign):
             return parent.value
@@ -120,7 +124,7 @@ class UnusedParameterGroup(Rule):
         return None
 
     def _filled(self, info: FunctionInfo, target: ast.Name, end: int) -> list[ast.AST]:
-        """The statements that put parameters into a list, if nothing reads it and these go nowhere else."""
+        """The statements that add parameters to a list, if nothing reads it and they go nowhere else."""
         same = (node for node in python_ast.walk(info.node) if isinstance(node, ast.Name) and node.id == target.id)
         found: list[ast.AST] = []
         for use in (node for node in same if target.lineno <= node.lineno < end):
@@ -134,7 +138,7 @@ class UnusedParameterGroup(Rule):
         return found
 
     def _taken(self, statement: ast.AST, use: ast.Name) -> ast.expr | None:
-        """The parameters that a statement does no more than put into a list."""
+        """The parameters that a statement only adds to a list."""
         value: ast.expr | None = None
         if isinstance(statement, ast.AugAssign) and statement.target is use:
             value = statement.value
@@ -150,7 +154,7 @@ class UnusedParameterGroup(Rule):
         return (item for item in self.model.tree.ancestors(statement) if isinstance(item, ast.For))
 
     def _drawn(self, loop: ast.For) -> set[str]:
-        """The variables of a loop that hold parameters, or modules."""
+        """The variables of a loop that contain parameters, or modules."""
         over = python_ast.called_name(loop.iter) if isinstance(loop.iter, ast.Call) else ""
         if over not in _OF_PARAMETERS | _OF_MODULES:
             return set()
@@ -158,13 +162,13 @@ class UnusedParameterGroup(Rule):
         return {last.id} if isinstance(last, ast.Name) else set()
 
     def _is_frozen(self, statement: ast.AST) -> bool:
-        """Whether a condition says that these parameters need no training."""
+        """Whether a condition shows that these parameters need no training."""
         tests = (item.test for item in self.model.tree.ancestors(statement) if isinstance(item, ast.If))
         flags = (node for test in tests for node in python_ast.walk(test) if isinstance(node, ast.Attribute))
         return any(node.attr == "requires_grad" for node in flags)
 
     def _goes_elsewhere(self, statement: ast.AST, taken: ast.expr) -> bool:
-        """Whether an iteration also puts the parameters into another list, freezes them, or may do anything."""
+        """Whether an iteration adds the parameters to another list, freezes them, or has unknown effects."""
         variables = python_ast.names_read(taken)
         for other in self.model.tree.block(statement) if isinstance(statement, ast.stmt) else ():
             if other is not statement and variables & python_ast.names_read(other):
@@ -176,18 +180,18 @@ class UnusedParameterGroup(Rule):
         return False
 
     def _keeps(self, statement: ast.stmt, variables: set[str]) -> bool:
-        """Whether a statement of each iteration may keep its parameters, or freeze them."""
+        """Whether a statement of each iteration may store its parameters, or freeze them."""
         return bool(variables & python_ast.names_read(statement)) and not isinstance(statement, ast.For)
 
     def report_Unused(self, found: Unused) -> None:
         self.report(
             found.site,
-            f"`{found.name}` gets parameters, and nothing reads it: they are never trained",
+            f"`{found.name}` collects parameters but is never read: they are never trained",
             related=[
-                (found.filled, "parameters are put into it here"),
-                (found.optimizer, "the optimizer is made here"),
+                (found.filled, "parameters are added here"),
+                (found.optimizer, "the optimizer is created here"),
             ],
-            help=f"give the optimizer a group for `{found.name}`",
+            help=f"pass `{found.name}` to the optimizer",
         )
 
 

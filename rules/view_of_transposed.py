@@ -1,4 +1,4 @@
-"""Views of tensors whose elements lie in another order in memory."""
+"""Views of tensors whose elements are in another order in memory."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 
 
 class ViewOfTransposed(Rule):
-    """`view` merges dimensions that a `transpose` or `permute` has taken apart.
+    """`view` merges dimensions that a `transpose` or `permute` has separated.
 
     ## What it does
-    Finds `view` of a tensor with sizes that are known, after `transpose`, `permute`, `t` or `.T`, where no strides give
-    the sizes that are asked for.
+    Finds `view` after `transpose`, `permute`, `t` or `.T`, where the sizes of the tensor are known and no strides
+    produce the requested sizes.
 
     ## Why is this bad?
-    A view shares the memory of its tensor. Dimensions that do not follow each other there cannot be merged, and `view`
-    raises "view size is not compatible with input tensor's size and stride".
+    A view shares the memory of its tensor. It cannot merge dimensions that are not adjacent in memory, so `view` raises
+    "view size is not compatible with input tensor's size and stride".
 
     ## Example
     ```python
@@ -42,8 +42,8 @@ class ViewOfTransposed(Rule):
     ```
 
     ## Fix safety
-    `reshape` copies where `view` raises, and does the same else: the fix is safe. There is none where something writes
-    to the view.
+    `reshape` copies where `view` raises, and otherwise does the same, so the fix is safe. torchlint offers no fix where
+    code writes to the view.
 
     ## References
     - [torch.Tensor.view](https://docs.pytorch.org/docs/stable/generated/torch.Tensor.view.html)
@@ -64,8 +64,8 @@ class ViewOfTransposed(Rule):
     def report_Misfit(self, misfit: Misfit) -> None:
         self.report(
             misfit.site,
-            "`view` merges dimensions that do not follow each other in memory: it raises",
-            help="use `reshape`, which copies where it has to",
+            "`view` merges dimensions that are not adjacent in memory: it raises",
+            help="use `reshape`, which copies where necessary",
             fix=self._fix(misfit),
         )
 
@@ -81,7 +81,7 @@ class ViewOfTransposed(Rule):
         return edits.Change("use `reshape`", [change], Safety.SAFE)
 
     def _is_written_to(self, view: ast.AST) -> bool:
-        """Whether something writes to the view at once, `x.t().view(-1)[0] = 1`: a copy would not reach the tensor."""
+        """Whether code writes to the view directly: `x.t().view(-1)[0] = 1`. A copy would not reach the tensor."""
         around = self.model.tree.parent(view)
         if isinstance(around, ast.Subscript):
             return not isinstance(around.ctx, ast.Load) or self._is_written_to(around)

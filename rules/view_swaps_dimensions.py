@@ -1,4 +1,4 @@
-"""Views that name the dimensions of a tensor in another order than it has them."""
+"""Views that list the dimensions of a tensor in the wrong order."""
 
 from __future__ import annotations
 
@@ -14,22 +14,24 @@ if TYPE_CHECKING:
     from torchlint.model.shapes.order import Displaced
 
 _SHIFT = LazyPattern(r"shift|skew|roll|shuffle|rel_")
-"""Functions that read elements at other places on purpose, as relative positions in attention do."""
+"""Words in functions that reorder elements on purpose, as relative positions in attention do."""
 
 _REDUCTIONS = frozenset({"sum", "mean", "max", "min"})
 
 
 class ViewSwapsDimensions(Rule):
-    """`view` names the dimensions of a tensor in another order than it has them.
+    """`view` lists the dimensions of a tensor in the wrong order.
 
     ## What it does
-    Finds `view` and `reshape` that take their sizes from the shape of the tensor, and name a dimension at another place
-    than it has in memory: `b, c, h, w = x.shape; x.view(b, h * w, c)`. Finds as well states of recurrent layers, of
-    (layers, batch, hidden), that become rows of samples, and heads of attention that are joined before their positions.
+    Finds `view` and `reshape` that take their sizes from the shape of the tensor and list a dimension at another
+    position than in memory: `b, c, h, w = x.shape; x.view(b, h * w, c)`. Also finds states of recurrent layers, of size
+    (layers, batch, hidden), that are reshaped to one row per sample. Also finds attention heads that are joined before
+    their positions.
 
     ## Why is this bad?
-    `view` and `reshape` move no elements. Here the sizes come out as meant, but each position holds elements of several
-    others: pixels and channels, or time steps and heads, are mixed up. Nothing raises, and the model learns from that.
+    `view` and `reshape` do not move elements. The sizes come out as intended, but each position holds elements from
+    several others. Pixels and channels, or time steps and heads, are mixed. Nothing raises, and the model learns from
+    mixed data.
 
     ## Example
     ```python
@@ -60,7 +62,7 @@ class ViewSwapsDimensions(Rule):
     calls = frozenset({"view", "reshape"})
 
     def ask(self) -> Iterator[Displaced]:
-        """Views that displace a dimension and are read as they are: not those of which the first places are cut off."""
+        """Views that displace a dimension and are used as they are, without cutting off the first positions."""
         if not self.model.is_test:
             for view in self.model.shapes.displaced:
                 node = self.model.tree.node(view.site)
@@ -68,7 +70,7 @@ class ViewSwapsDimensions(Rule):
                     yield view
 
     def _is_meant(self, node: ast.Call) -> bool:
-        """Whether a view reads elements at other places on purpose, or one of its sizes may be 1."""
+        """Whether a view reorders elements on purpose, or one of its sizes may be 1."""
         function = self.model.tree.function_around(node)
         if function is None:
             return False
@@ -81,7 +83,7 @@ class ViewSwapsDimensions(Rule):
         )
 
     def _is_cut(self, node: ast.AST, view: ast.Call) -> bool:
-        """Whether the first places of a view are cut off: `x = x.view(...)`, and `x[1:]`."""
+        """Whether code cuts off the first positions of a view: `x = x.view(...)`, then `x[1:]`."""
         if not isinstance(node, ast.Subscript):
             return False
         parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
@@ -98,13 +100,13 @@ class ViewSwapsDimensions(Rule):
         asked = self._asked(node, found.after)
         self.report(
             found.site,
-            f"`{name}` moves no elements: {asked} is here no longer dimension {found.before} of the tensor, "
-            "but a mix of several",
-            help="use `permute` or `transpose` first, or name the dimensions in the order of the tensor",
+            f"`{name}` does not move elements: {asked} is no longer dimension {found.before} of the tensor, "
+            "but a mix of several dimensions",
+            help="use `permute` or `transpose` first, or list the dimensions in the order of the tensor",
         )
 
     def _asked(self, node: ast.Call, index: int) -> str:
-        """A size as it is written."""
+        """A size as the code spells it."""
         given = [item for item in node.args if isinstance(item, (ast.Tuple, ast.List))]
         is_method = isinstance(node.func, ast.Attribute) and not given
         sizes = given[0].elts if given else node.args if is_method else []
@@ -112,7 +114,7 @@ class ViewSwapsDimensions(Rule):
 
 
 def _compares_with_one(node: ast.AST, names: set[str]) -> bool:
-    """`assert h == 1`: what is 1 may stand anywhere."""
+    """Whether code asserts `h == 1`, because a dimension of size 1 may be at any position."""
     if not isinstance(node, ast.Compare):
         return False
     sides = [node.left, *node.comparators]

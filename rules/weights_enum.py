@@ -1,4 +1,4 @@
-"""The class of torchvision's weights in the place of one of its members."""
+"""A torchvision weights class used instead of one of its members."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ _PARAMETERS = frozenset({"weights", "weights_backbone"})
 
 
 class WholeEnum(NamedTuple):
-    """The argument at `site` is the class, of this name."""
+    """The argument at `site` is the weights class with this name."""
 
     site: Site
     name: str
 
 
 class WeightsEnum(Rule):
-    """A model of torchvision gets the class of its weights, and none of the members.
+    """A torchvision model gets a weights class instead of one of its members.
 
     ## What it does
     Finds calls such as `resnet18(weights=ResNet18_Weights)`.
 
     ## Why is this bad?
-    The argument is one of the weights, `ResNet18_Weights.DEFAULT`. The class itself raises a `TypeError`. Where that is
-    caught, the model starts without pretrained weights.
+    The argument must be one of the weights, such as `ResNet18_Weights.DEFAULT`. The class itself raises a `TypeError`.
+    If the program catches the error, the model starts without pretrained weights.
 
     ## Example
     ```python
@@ -73,6 +73,6 @@ class WeightsEnum(Rule):
     def report_WholeEnum(self, found: WholeEnum) -> None:
         self.report(
             found.site,
-            f"`{found.name}` is the class of the weights, and not one of them: the call raises a `TypeError`",
+            f"`{found.name}` is the class of the weights instead of one of them: the call raises a `TypeError`",
             help=f"pass `{found.name}.DEFAULT`",
         )

@@ -20,20 +20,20 @@ if TYPE_CHECKING:
     from torchlint.index import FileIndex
 
 _CHANGES = LazyPattern(r"epoch|step|iter|round|time|rand|rng|info|state", re.IGNORECASE)
-"""Names that may stand for another number in each epoch or worker."""
+"""Names whose number may differ in each epoch or worker."""
 _INSTEAD = "torch.initial_seed() % 2**32"
 _BEFORE_WORKERS = 5
-"""Arguments of a `DataLoader` that come before the number of workers."""
+"""The positional arguments of a `DataLoader` before the number of workers."""
 
 
 class CalledInit(NamedTuple):
-    """The function for the workers is called at `call` when the loader is made, and its result is None."""
+    """The function for the workers is called at `call` when the loader is created, and it returns None."""
 
     call: python_ast.Site
 
 
 class RepeatedSeed(NamedTuple):
-    """`seedings` take a seed that is the same in every worker, or (`by_worker`) in every epoch."""
+    """The calls `seedings` use the same seed in every worker, or (`by_worker`) in every epoch."""
 
     seedings: tuple[python_ast.Site, ...]
     loader: python_ast.Site
@@ -41,7 +41,7 @@ class RepeatedSeed(NamedTuple):
 
 
 class CopiedGenerator(NamedTuple):
-    """The dataset's generator is made at `made`, and each worker of the loader has a copy of it."""
+    """The dataset's generator is created at `made`, and each worker of the loader gets a copy of it."""
 
     made: python_ast.Site
     loader: python_ast.Site
@@ -49,18 +49,20 @@ class CopiedGenerator(NamedTuple):
 
 
 class WorkerSeeding(Rule):
-    """Workers of a loader are seeded so that they repeat each other, or not at all.
+    """The workers of a loader repeat random numbers because of their seeds.
 
     ## What it does
-    Finds a `worker_init_fn` that is called instead of handed over, one that seeds every worker or every epoch with the
-    same number (once a function, where the loader has workers), and a random generator that a dataset, or a transform
-    of it, keeps and each worker copies.
+    Finds:
+
+    - a `worker_init_fn` that the code calls instead of passing it
+    - a `worker_init_fn` that seeds every worker or every epoch with the same number, if the loader has workers
+    - a random generator that a dataset or its transform stores, so that each worker copies it
 
     ## Why is this bad?
-    PyTorch seeds `random`, `numpy` and `torch` in each worker, differently in each epoch. A seed that does not depend
-    on the worker, or not on the epoch, takes that away: workers make the same augmentations as each other, or the same
-    in every epoch, and the model sees less than it seems. A function that is called at once seeds the main process, and
-    the loader is given None.
+    PyTorch seeds `random`, `numpy` and `torch` in each worker, with a different seed in each epoch. A seed that ignores
+    the worker or the epoch removes this difference. Workers then produce the same augmentations as each other, or the
+    same ones in every epoch. The model sees less variety than it seems. A function that is called directly seeds the
+    main process, and the loader receives None.
 
     ## Example
     ```python
@@ -80,10 +82,11 @@ class WorkerSeeding(Rule):
     ```
 
     ## Severity
-    Seeds and generators that repeat are a warning, not an error: a dataset that draws no random numbers does not mind.
+    Repeated seeds and generators are a warning instead of an error, because a dataset without random numbers is not
+    affected.
 
     ## Fix safety
-    Seeding from `torch.initial_seed()` is unsafe: random numbers are others.
+    Seeding from `torch.initial_seed()` is unsafe, because it changes the random numbers.
 
     ## References
     - [Randomness in multi-process data loading](https://docs.pytorch.org/docs/stable/notes/randomness.html#dataloader)
@@ -102,7 +105,7 @@ class WorkerSeeding(Rule):
 
     @classmethod
     def concerns(cls, index: FileIndex) -> bool:
-        """Whether a loader's workers get a function, or an object keeps a generator."""
+        """Whether a loader's workers get a function, or an object stores a generator."""
         kept = rb"self\s*\.\s*\w+\s*(:[^=\n]+)?=[^=\n]*\b(default_rng|RandomState|Random|Generator)\s*\("
         is_told = re.search(rb"worker_init_fn\s*=(?!\s*None\b)", index.code)
         return bool(is_told or re.search(kept, index.code))
@@ -116,7 +119,7 @@ class WorkerSeeding(Rule):
             yield from self._copied_generators(loader)
 
     def _is_made_once(self, name: str, info: definitions.ClassInfo) -> bool:
-        """Whether only constructors set an attribute, or methods that they call."""
+        """Whether only constructors, or methods that they call, set an attribute."""
         classes = [item for item in info.ancestors() if isinstance(item, definitions.ClassInfo)]
         stores = {method for item in classes for method in item.assigned.get(name, ())}
         made = [item.methods["__init__"] for item in classes if "__init__" in item.methods]
@@ -142,7 +145,7 @@ class WorkerSeeding(Rule):
             yield RepeatedSeed(tuple(seedings), python_ast.site_of(loader), by_worker)
 
     def _has_no_workers(self, loader: ast.Call, options: dict[str | None, ast.expr]) -> bool:
-        """Whether a loader has no workers, or none that anybody asks for: then nobody calls the function."""
+        """Whether a loader has no workers, by its argument or by default, so that the function never runs."""
         workers = options.get("num_workers")
         if isinstance(workers, ast.Name):
             workers = names.only_value(workers, self.model.definitions)
@@ -151,7 +154,7 @@ class WorkerSeeding(Rule):
         return isinstance(workers, ast.Constant) and not workers.value
 
     def _returns_none(self, call: ast.Call) -> bool:
-        """Whether a call surely gives None: it seeds, or is of a function of the file that returns nothing."""
+        """Whether a call surely returns None: it seeds, or runs a function of the file without a return value."""
         if self.model.definitions.named(call.func) in randomness.SEEDING_WITHOUT_RESULT:
             return True
         info = self.model.definitions.defined(python_ast.dotted(call.func))
@@ -161,7 +164,7 @@ class WorkerSeeding(Rule):
         return not own and not isinstance(info.node, (ast.AsyncFunctionDef, ast.Lambda))
 
     def _function(self, given: ast.expr) -> definitions.FunctionInfo | None:
-        """The function of the file that a loader is given, also by `functools.partial`."""
+        """The function of the file that a loader gets, directly or through `functools.partial`."""
         known = self.model.definitions
         if isinstance(given, ast.Call) and known.named(given.func) == "functools.partial" and given.args:
             given = given.args[0]
@@ -175,7 +178,7 @@ class WorkerSeeding(Rule):
                     yield node
 
     def _is_fixed(self, seeding: ast.Call, function: definitions.FunctionInfo) -> bool | None:
-        """Whether a seed depends on the worker's number and nothing else that changes; None: it may be anything."""
+        """Whether the worker's number is the only changing part of a seed. None means that the seed may be anything."""
         own = function.parameters[1 if function.is_method else 0 :][:1]
         bound = self.model.definitions.names_assigned([function.node])
         pending, seen, by_worker = [python_ast.arguments(seeding)[0]], set[str](), False
@@ -201,14 +204,14 @@ class WorkerSeeding(Rule):
         return self.model.definitions.named(call.func) == "builtins.int" and len(call.args) == 1
 
     def _is_name_of_constant(self, node: ast.expr) -> bool:
-        """Whether an expression is a name or attribute that nothing suggests to change: `seed`, `args.seed`."""
+        """Whether an expression is a name or attribute that appears constant: `seed`, `args.seed`."""
         name = python_ast.dotted(node)
         return isinstance(node, (ast.Name, ast.Attribute)) and bool(name) and not _CHANGES.search(name)
 
     # -- generators of datasets -----------------------------------------------------------------------
 
     def _copied_generators(self, loader: utilities.DataLoader) -> Iterator[CopiedGenerator]:
-        """Generators that a dataset keeps and draws from for each item, where its loader has several workers."""
+        """Generators that a dataset stores and draws from for each item, where its loader has several workers."""
         workers, dataset = loader.part("num_workers"), loader.part("dataset")
         dataset = values.resolved(dataset) if dataset is not None else None
         if not isinstance(workers, values.Plain) or not isinstance(workers.constant, int) or workers.constant < 2:
@@ -230,7 +233,7 @@ class WorkerSeeding(Rule):
         return is_dataset and not any(item.endswith("IterableDataset") for item in bases)
 
     def _draws(self, name: str, draw: definitions.FunctionInfo, info: definitions.ClassInfo) -> bool:
-        """Whether items are drawn with a generator, in a method or one that it calls, and nobody seeds it."""
+        """Whether a method draws items with a generator, directly or in a call, and nothing seeds the generator."""
         called = {python_ast.called_name(node) for node in names.own_nodes(draw.node) if isinstance(node, ast.Call)}
         drawing = [draw, *(method for key, method in info.methods.items() if key in called)]
         is_read = any(_reads(method, name) for method in drawing)
@@ -242,8 +245,8 @@ class WorkerSeeding(Rule):
     def report_CalledInit(self, called: CalledInit) -> None:
         self.report(
             called.call,
-            "`worker_init_fn` is None: the function is called here, once, in the main process",
-            help="hand over a function, or leave it out: PyTorch seeds each worker",
+            "`worker_init_fn` is None: this calls the function once, in the main process",
+            help="pass the function itself, or omit it: PyTorch seeds each worker",
         )
 
     def report_RepeatedSeed(self, repeated: RepeatedSeed) -> None:
@@ -252,7 +255,7 @@ class WorkerSeeding(Rule):
         first, *others = repeated.seedings
         self.report(
             first,
-            f"{every}: random numbers repeat, though PyTorch has seeded the worker",
+            f"{every}: random numbers repeat, although PyTorch has seeded the worker",
             related=[(site, "and here") for site in others] + [(repeated.loader, "the loader is made here")],
             help=f"delete it, or seed with `{_INSTEAD}`",
             severity=Severity.WARNING,
@@ -263,15 +266,15 @@ class WorkerSeeding(Rule):
     def report_CopiedGenerator(self, copied: CopiedGenerator) -> None:
         self.report(
             copied.made,
-            f"each worker has its own copy of `{copied.name}`: workers and epochs draw the same numbers",
-            related=[(copied.loader, "the loader and its workers are made here")],
-            help="draw from `torch` or `numpy.random`, which PyTorch seeds, or make a generator in each worker",
+            f"each worker copies `{copied.name}`: all workers and epochs draw the same numbers",
+            related=[(copied.loader, "the loader and its workers are created here")],
+            help="draw from `torch` or `numpy.random`, which PyTorch seeds, or create a generator in each worker",
             severity=Severity.WARNING,
             confidence=Confidence.MEDIUM,
         )
 
     def _fix(self, sites: tuple[python_ast.Site, ...]) -> edits.Change | None:
-        """The seed that PyTorch has given the worker."""
+        """The fix that uses the seed that PyTorch has given the worker."""
         calls = [call for site in sites if isinstance(call := self.model.tree.node(site), ast.Call) and call.args]
         written = [self.written(python_ast.site_of(call.args[0])) for call in calls]
         replaced = [edits.Replace(seed, _INSTEAD) for seed in written if seed is not None]

@@ -1,4 +1,4 @@
-"""Averages of weights whose update does not average."""
+"""Weight averages whose update does not average."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from torchlint.syntax import python_ast
 from . import _averages as averages
 
 _NAMES = LazyPattern(r"(?i)(?<![a-z])(ema|average|avg|averaged|shadow|teacher|slow|polyak|soft|target|tgt|ma)(?![a-z])")
-"""Names of networks that follow another, and of functions that make them."""
+"""Names of networks that follow another, and of functions that create them."""
 _CAPITALS = LazyPattern(r"(?<=[a-z])([A-Z])")
 _LONGEST = 12
 _HIGH = 0.9
-"""A share of the new weights from which on nothing is averaged."""
+"""The share of the new weights at and above which nothing is averaged."""
 
 
 class Fault(Enum):
-    """The fault of an update; the value is the message and the advice, for the average and its rate."""
+    """The fault of an update; the value contains the message and the advice."""
 
     AWAY = "moves away from the new weights", "subtract `{rate}` times its distance from them"
-    SUM = "shrinks or grows", "give the new weights the share that `{rate}` leaves: `1 - {rate}`"
-    SWAPPED = "keeps next to nothing of itself", "keep the share `{rate}` of the average, not of the new weights"
+    SUM = "shrinks or grows", "give the new weights the remaining share: `1 - {rate}`"
+    SWAPPED = "keeps almost nothing of itself", "apply the share `{rate}` to the average, not to the new weights"
 
 
 class Wrong(NamedTuple):
-    """The update at `site` of the average `name` has a fault."""
+    """The update of the average `name` at `site` has a fault."""
 
     site: python_ast.Site
     name: str
@@ -42,15 +42,18 @@ class WrongAverage(Rule):
     """A moving average of weights does not average.
 
     ## What it does
-    Computes, for a loop over the weights of two networks, which share of itself the average keeps and which share of
-    the new weights it gets. It reports shares that do not sum up to one, as in `decay * average + decay * p`, and
-    updates that add the distance instead of subtracting it. Also a decay that is given to the new weights, if its
-    default is near one: `a.lerp_(p, decay)`. It follows variables, methods in place, and functions of the file.
+    Computes, for a loop over the weights of two networks, which share of itself the average keeps and which share
+    of the new weights it adds. torchlint follows variables, in-place methods, and functions of the file. It
+    reports:
+
+    - shares that do not sum to one, as in `decay * average + decay * p`;
+    - updates that add the distance instead of subtracting it;
+    - a decay applied to the new weights, if its default is near one, as in `a.lerp_(p, decay)`.
 
     ## Why is this bad?
-    With shares that do not sum up to one, the weights of the average shrink or grow with each update. With a wrong
-    sign the average runs away from the model. The trained model looks well; the average, which is evaluated, saved or
-    used as a target, is useless.
+    The average is useless for evaluation, checkpoints or targets, although the trained model looks fine. With
+    shares that do not sum to one, its weights shrink or grow with each update. With a wrong sign it moves away from
+    the model.
 
     ## Example
     ```python
@@ -91,7 +94,7 @@ class WrongAverage(Rule):
     def _fault(self, update: averages.Update) -> Fault | None:
         sums = [kept + new for kept, new in zip(update.kept, update.new, strict=True)]
         if len(set(update.new)) == 1:
-            return None  # the rate does not decide: a sum, or a momentum
+            return None  # the rate is not the cause: a sum, or a momentum
         if all(new < 0 for new in update.new):
             return Fault.AWAY
         if len(set(update.kept)) > 1 and all(total != 1 for total in sums):
@@ -100,7 +103,7 @@ class WrongAverage(Rule):
         return Fault.SWAPPED if is_plain and (update.default or 0) >= _HIGH and update.default != 1 else None
 
     def _words(self, loop: ast.For) -> str:
-        """The names in a loop and those of its function and class, with their words apart."""
+        """The names in a loop, its function and its class, split into words."""
         around = self.model.definitions.method_around(loop)
         places = [around.name if around is not None else "", around.owner.name if around and around.owner else ""]
         nodes = (node for node in python_ast.walk(loop) if isinstance(node, (ast.Name, ast.Attribute)))
@@ -111,6 +114,6 @@ class WrongAverage(Rule):
         text, advice = found.fault.value
         self.report(
             found.site,
-            f"the average `{found.name}` {text} with each update",
+            f"the average `{found.name}` {text} at each update",
             help=advice.format(rate=found.rate),
         )

@@ -157,7 +157,7 @@ class Probe:
         return bool(tracked(self.run(needs_grad)[1]))
 
     def saved(self, needs_grad: Iterable[str]) -> tuple[str, ...]:
-        """What is saved when gradients are wanted for the named arguments."""
+        """The saved tensors if gradients are needed for the named arguments."""
         return tuple(place for place in self.places(needs_grad) if self.is_saved(place, needs_grad))
 
     def saves(self) -> Saves:
@@ -575,7 +575,7 @@ def completed(form: Form, formulas: Saves) -> Form:
 
 
 def probed_form(name: str, overload: Overload) -> Form | None:
-    """What the first call of an overload that autograd follows saves; its formulas where none runs."""
+    """The tensors that the first differentiable call of an overload saves; its formulas if no call runs."""
     forms = (form_of(probe) for probe in made_up_probes(name, overload.schema))
     found = next((form for form in forms if form.saves), None)
     if overload.formulas is None:
@@ -948,7 +948,7 @@ def made_module(name: str) -> tuple[Any, Call] | None:
 
 
 def module_saves(module: Any, sample: Call) -> tuple[str, ...]:
-    """What a module keeps of its first input, if that can require grad, and of its result."""
+    """The saved tensors of a module: its first input, if that can require grad, and its result."""
     probe = Probe(module, [f"input{place or ''}" for place in range(len(sample.args))], sample)
     wanted = ["input"] if "input" in differentiable_inputs(probe.bound) else []
     saved = {"result" if place == "result.0" else place for place in probe.saved(wanted)}

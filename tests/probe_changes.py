@@ -168,7 +168,7 @@ def _loss(change: Change) -> str:
 
 
 def seen(change: Change) -> Status | None:
-    """What a use does with the installed torch; None: it is as good as anything."""
+    """The result of a use with the installed torch; None if any result is acceptable."""
     setting: dict[str, Any] = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -197,7 +197,7 @@ def _error_of(code: str, setting: dict[str, Any]) -> Exception | None:
 
 
 def differences() -> Iterator[str]:
-    """What the table says otherwise than the installed torch."""
+    """The differences between the table and the installed torch."""
     for change in (*REMOVALS, *DEPRECATIONS):
         if change.until < CURRENT or not _is_installed(change):
             continue

@@ -32,7 +32,7 @@ def torchlint(*arguments: str, stdin: str = "") -> Result:
 
 
 def ignoring(text: str | bytes, name: str = "a.py", *, said: str = "Added 1 ignore in 1 file.\n") -> bytes:
-    """What `--add-ignores` makes of a file, after which there is nothing left to find."""
+    """The file after `--add-ignores`, in which torchlint finds nothing."""
     path = Path(name)
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     result = torchlint("--add-ignores", name)

@@ -1,4 +1,4 @@
-"""What has not changed is not linted again; what has, is; and nothing that happens to the cache harms a run."""
+"""Only changed files are linted again, and no damage to the cache harms a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What PyTorch has removed or deprecated, as the installed torch sees it, and which releases a project asks for."""
+"""Removals and deprecations of PyTorch, compared with the installed torch, and the releases of a project."""
 
 from __future__ import annotations
 

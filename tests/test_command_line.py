@@ -1,4 +1,4 @@
-"""What the command line shows of itself: files, settings, reasons; settings and variables; the cache of a project."""
+"""The command line shows its files, settings and reasons; it reads settings and variables, and manages the cache."""
 
 from __future__ import annotations
 
@@ -449,7 +449,7 @@ def test_a_group_without_a_command_shows_its_help() -> None:
 
 
 def completed(*words: str) -> list[str]:
-    """What the shell is told when the last word is completed."""
+    """The completions of the last word for the shell."""
     found = BashComplete(cli, {}, "torchlint", VARIABLE)
     return [item.value for item in found.get_completions(list(words[:-1]), words[-1])]
 

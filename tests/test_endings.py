@@ -370,7 +370,7 @@ def test_evidence_nested_too_deeply(folder: Path) -> None:
     (folder / "plan.json").write_text("[" * 50_000)
     result = torchlint("verify", "--evidence", ".")
     assert result.exit_code == 2
-    assert "error: . holds no verification: " in result.stderr
+    assert "error: . contains no verification: " in result.stderr
 
 
 # -- what nobody has expected ---------------------------------------------------------------------------

@@ -24,7 +24,7 @@ GUIDE = Path(__file__).parents[1] / "docs" / "guides" / "ci.md"
 
 
 def flat(*files: LintedFile) -> list[dict[str, Any]]:
-    """What both formats say, which is the same."""
+    """The content of both formats, which is the same."""
     outcome = Outcome(files, len(files))
     array = json.loads(render("json-flat", outcome, Style()))
     assert [json.loads(line) for line in render("json-lines", outcome, Style()).splitlines()] == array

@@ -82,7 +82,7 @@ def test_no_pattern_takes_long(pattern: str, path: str) -> None:
 
 
 def test_many_patterns() -> None:
-    """Those without wildcards cost nothing to ask; the others little to read."""
+    """Patterns without wildcards cost nothing to match; the others cost little to parse."""
     started = time.process_time()
     names = Patterns(Path(), ["x"] * 30_000 + [f"name{number}" for number in range(30_000)])
     wild = Patterns(Path(), [f"[a-k]*x{number}*?[!b]" for number in range(5_000)])

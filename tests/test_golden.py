@@ -1,4 +1,4 @@
-"""What the model sees in the fixtures is what it saw before: `pytest tests/test_golden.py --bless` writes it anew."""
+"""The model of the fixtures is unchanged: `pytest tests/test_golden.py --bless` writes it again."""
 
 from __future__ import annotations
 

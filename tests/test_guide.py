@@ -110,7 +110,7 @@ def test_classes_have_what_is_said(name: str) -> None:
 
 @pytest.mark.parametrize("path", [*RULES, *TEMPLATE.rglob("*.py")], ids=lambda path: path.name)
 def test_rules_see_the_public_api_only(path: Path) -> None:
-    """Those of torchlint have no more of it than those of others."""
+    """The rules of torchlint use the same public API as other rules."""
     for name in imports(path):
         if name.partition(".")[0] in ("torchlint", "rules", "") and not name.startswith("torchlint.rules._"):
             assert is_public(name), name

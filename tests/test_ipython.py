@@ -1,4 +1,4 @@
-"""What IPython adds to Python is taken out of cells, line by line and column by column."""
+"""IPython's additions to Python are removed from cells, line by line and column by column."""
 
 from __future__ import annotations
 

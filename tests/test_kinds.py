@@ -49,7 +49,7 @@ TENSORS = [
 
 
 def answer(body: str, parameter: str = "x") -> Answer:
-    """What the model says of the variable `a` at the end of a function."""
+    """The model's answer about the variable `a` at the end of a function."""
     text = f"{HEAD}def run(net, {parameter}, y):\n    {body}\n    loss = net(y).mean()\n    loss.backward()\n"
     (trace,) = (
         trace

@@ -150,7 +150,7 @@ def test_only_its_own_command_reaches_the_verifier(path: Path) -> None:
 
 OPENERS = {"open", "read_bytes", "read_text", "write_bytes", "write_text"}
 MAY_OPEN = ("files/regular", "files/atomic_write", "run/cache/", "adoption/git", "testing/", "verify/", "cli/")
-"""Those that read and write the files of a checkout for all others; and those that open files of our own only."""
+"""Modules that read and write files of a checkout for all others, or that only open torchlint's own files."""
 
 
 @for_each([path for path in PACKAGE if not below_torchlint(path).startswith(MAY_OPEN)])

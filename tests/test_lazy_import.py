@@ -1,4 +1,4 @@
-"""What a run does not need is not imported."""
+"""A run imports only the modules that it needs."""
 
 from __future__ import annotations
 

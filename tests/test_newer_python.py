@@ -56,7 +56,7 @@ OLD = (
     """f"{x:\\n}\"""",
     """x = "a" 'b' r'\\d'""",
 )
-"""What every supported Python reads."""
+"""Source that every supported Python reads."""
 
 
 def examined(text: str, rule: type[Rule], name: str = "a.py") -> Examination:

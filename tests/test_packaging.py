@@ -1,4 +1,4 @@
-"""What is built and installed: every rule, the type marker, the entry points, and nothing else."""
+"""The distribution contains every rule, the type marker and the entry points, and nothing else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stands around the package: pipelines, issue forms, the action and the citation agree with it."""
+"""The files around the package (pipelines, issue forms, action and citation) agree with it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def read(path: Path) -> Any:
 
 
 def release_script() -> ModuleType:
-    """What the release runs first."""
+    """The script that the release runs first."""
     spec = importlib.util.spec_from_file_location("changes", ROOT / ".ci" / "changes.py")
     assert spec and spec.loader
     module = importlib.util.module_from_spec(spec)

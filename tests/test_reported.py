@@ -118,7 +118,7 @@ def page(rows: Iterable[dict[str, str]]) -> str:
 
 
 def other_codes(program: str, folder: Path, empty: Path) -> frozenset[str]:
-    """What another program says of a folder, as codes."""
+    """The findings of another program for a folder, as codes."""
     line = [shutil.which(program) or program, *(option.format(empty=empty) for option in OTHERS[program]), str(folder)]
     done = subprocess.run(line, capture_output=True, encoding="utf-8")
     return frozenset(CODE.findall(done.stdout))

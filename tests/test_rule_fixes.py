@@ -1,4 +1,4 @@
-"""What the built-in rules say of their fixes: whether they are safe, and what to do where there is none."""
+"""The built-in rules state whether their fixes are safe, and the alternative if there is no fix."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torchlint.engine.registry import Selection
 
 
 def find(rule: str, text: str) -> list[Finding]:
-    """What one rule finds in a file."""
+    """The findings of one rule in a file."""
     rules = tuple(item for item in registry.rules() if item.rule_name() == rule)
     return examination.lint(SourceFile("file.py", text.encode()), Selection(rules, frozenset(), {}))
 

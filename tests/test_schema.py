@@ -48,7 +48,7 @@ def documented(page: str) -> str:
 
 
 def _type(found: dict[str, Any]) -> str:
-    """What a value is, in a word or two."""
+    """The type of a value, in a word or two."""
     names = {"array": "list", "object": "table", "boolean": "true or false"}
     return "one of the formats" if "enum" in found else names.get(found["type"], found["type"])
 

@@ -1,4 +1,4 @@
-"""What the model says of shapes and element types, held against the installed torch by random programs."""
+"""The model's shapes and element types agree with the installed torch in random programs."""
 
 from __future__ import annotations
 
@@ -276,7 +276,7 @@ def test_types_are_those_of_torch(programs: list[Generated], model: Model) -> No
 
 
 def test_forward_of_an_unknown_input() -> None:
-    """What runs for one shape is never said to raise for all; a call with that shape gives what torch gives."""
+    """A function that runs for one shape is never reported to raise for all, and its results agree with torch."""
     generator = Generator(SEED + 1)
     made = [item for number in range(PROGRAMS) if (item := generator.forward(number)).values]
     lines = [_HEAD]

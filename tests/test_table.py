@@ -1,4 +1,4 @@
-"""What PyTorch does is written down once, and arguments are bound to parameters as Python does it."""
+"""One table describes the behaviour of PyTorch, and arguments are bound to parameters as in Python."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from torchlint.files.source import SourceFile
 
 PROGRAMS = sorted((Path(__file__).parent / "verify" / "programs").glob("*.py"))
 UNSEEN = "unseen by the linter"
-"""What a marker says of a bug that the linter does not report: none may come, and it goes with one that is."""
+"""The marker of a bug that the linter does not report: no new one may come, and fixed ones must go."""
 MARKER = re.compile(rf"# verify: ([\w-]+) (confirmed, {UNSEEN}|confirmed|refuted)\b")
 
 _PREVIEWS = ("backward-arity", "discarded-result", "step-without-backward")

@@ -229,7 +229,7 @@ def torchfix(program: str, path: Path) -> Counter[str]:
 
 
 def lightning(path: Path) -> Counter[str]:
-    """What a run of three epochs warns of, or ends in; as on a machine with eight processors."""
+    """The warnings or the error of a run of three epochs, as on a machine with eight processors."""
     done = subprocess.run([sys.executable, "-c", _RUN], cwd=path.parent, capture_output=True, text=True, timeout=300)
     warned = re.findall(r"^\S+\.py:\d+: (?:\w+Warning: )?(\w.*)$", done.stderr, re.M)
     raised = re.findall(r"^(?:[\w.]+\.)?(\w+(?:Error|Exception))\b", done.stderr, re.M)

@@ -21,7 +21,7 @@ PINS = (
 )
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "torchlint-benchmarks"
 TRAINING = b".backward("
-"""What a file of the training subset holds."""
+"""The content that makes a file part of the training subset."""
 SAMPLE = 10
 """One file of so many is in the sample that is copied so many times: the copies are as many as all files."""
 

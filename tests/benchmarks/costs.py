@@ -1,4 +1,4 @@
-"""What a command costs in CPU time, wall time and memory; commands side by side; costs as Markdown tables."""
+"""The cost of a command in CPU time, wall time and memory; commands side by side; costs as Markdown tables."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ EDITS = 20
 WARM_UP = 3
 PARSES = 9
 LINES = (1_000, 5_000)
-"""Of the files that are made. The goals are 45 and 120 ms."""
+"""Lines of the generated files. The goals are 45 and 120 ms."""
 REAL = (
     "stable_baselines3/ppo/ppo.py",
     "trl/trainer/reward_trainer.py",

@@ -23,7 +23,7 @@ TORCHFIX = "torchfix==0.7.0"
 
 @cache
 def _help() -> str:
-    """What `torchlint check` says of its options."""
+    """The text of `torchlint check` about its options."""
     line = [sys.executable, "-m", "torchlint", "check", "--help"]
     return subprocess.run(line, check=True, capture_output=True, encoding="utf-8").stdout
 
@@ -82,7 +82,7 @@ def torchfix(tree: Path, cwd: Path, cache_folder: Path, say: Callable[[str], obj
 
 
 def versions() -> str:
-    """Of everything that may be compared."""
+    """The versions of everything that may be compared."""
     said = [f"Python {sys.version.split()[0]}", _said(sys.executable, "-m", "torchlint")]
     libcst = "from importlib.metadata import version; print('LibCST', version('libcst'))"
     said.append(_said(sys.executable, "-c", libcst, version=()))

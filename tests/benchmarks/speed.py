@@ -1,4 +1,4 @@
-"""What torchlint costs beside ruff, ty, TorchFix and LibCST's bare parse on the same files, measured in one run.
+"""The cost of torchlint, ruff, ty, TorchFix and LibCST's bare parse on the same files, measured in one run.
 
 `python tests/benchmarks/speed.py` fetches pinned packages once, runs everything in turn for five rounds, and prints
 Markdown tables of the medians; `--write` puts them into docs/guides/speed.md, except for that of the rules.
@@ -28,7 +28,7 @@ TORCHFIX, PARSE, LINT = "TorchFix", "bare parse", "torchlint, one process"
 
 @dataclass(frozen=True)
 class Benchmark:
-    """What is measured on which tree; `work` is a folder for copies and caches that is empty at first."""
+    """A measurement on a tree; `work` is a folder for copies and caches that is empty at first."""
 
     tree: Path
     name: str

@@ -1,4 +1,4 @@
-"""What it costs to lint one small file, as a hook does at each commit: `python tests/benchmarks/start.py`.
+"""The cost of linting one small file, as a hook does at each commit: `python tests/benchmarks/start.py`.
 
 Prints a Markdown table of commands in turn, for as many rounds as `--rounds` says: Python with click alone, torchlint
 on `x = 1`, on training files of about 250 lines without findings, one of which is from stable-baselines3, and on one

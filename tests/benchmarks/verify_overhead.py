@@ -1,4 +1,4 @@
-"""What being verified or watched costs a training step while the bug is there, and that it changes no weight.
+"""The cost of verifying or watching a training step while the bug is there, and a test that no weight changes.
 
 Run it as `python tests/benchmarks/verify_overhead.py`, or with models and bugs: `... --models mlp --bugs leak sum`;
 `--watch` measures `torchlint watch`. Its goals: `... --watch --models small middle --bugs none` (steps of 1 and 20 ms).

@@ -1,4 +1,4 @@
-"""What `torchlint watch` sees of the programs whose verdicts are known, with no finding given, and whom it accuses.
+"""The findings of `torchlint watch` in programs with known verdicts, without given findings, and its false alarms.
 
 Run it as `python tests/benchmarks/watch_recall.py`, or with folders or files of programs of one's own; markers are
 those of `tests/verify/programs`: `# verify: RULE TRUTH`. A true bug is found at its line, named at another line of the
@@ -35,7 +35,7 @@ KINDS = ("at the line", "at another line", "under another name", "missed")
 
 @dataclass(frozen=True)
 class Marked:
-    """What is known of a line: the rule, and whether it is broken there."""
+    """The known verdict about a line: the rule, and whether the line breaks it."""
 
     line: int
     rule: str
@@ -46,7 +46,7 @@ class Marked:
 
 @dataclass(frozen=True)
 class Report:
-    """What was reported of a line."""
+    """A report about a line."""
 
     line: int
     rule: str

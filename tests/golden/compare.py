@@ -1,4 +1,4 @@
-"""What torchlint sees and finds in a folder, to be compared with what it saw and found there before.
+"""The model and the findings of torchlint for a folder, compared with an earlier state.
 
 `compare.py traces` prints a digest of the trace of each file that torchlint looks into, `compare.py findings` every
 finding of every rule in all files. FOLDER is by default the pinned packages of `tests/benchmarks/corpus.py`, which are
@@ -76,7 +76,7 @@ def lines_of(work: Callable[[Path], list[str]], files: Iterable[Path], jobs: int
 
 
 def compared(before: list[str], after: list[str], what: str) -> tuple[str, int]:
-    """What is different, and the exit code."""
+    """The differences, and the exit code."""
     changes = traces.difference(before, after)
     summary = f"{len(changes):,} lines differ" if changes else f"{len(after):,} {what}, all equal"
     return "\n".join([*changes, summary]), 1 if changes else 0

@@ -14,7 +14,7 @@ from torchlint.trace.document import Facts, FunctionTrace, Row
 
 DIGITS = 16
 _SEEN = frozenset({"loops", "calls", "path"})
-"""What shows in the indentation."""
+"""The keys that the indentation already shows."""
 _TRACKED = {"yes": "+", "no": "-", "unknown": "?"}
 
 
@@ -76,6 +76,6 @@ def _label(value: str, values: Mapping[str, Facts]) -> str:
 
 
 def difference(before: Iterable[str], after: Iterable[str], *, around: int = 0) -> list[str]:
-    """What went (`-`) and what came (`+`), with so many lines around each; empty if nothing did."""
+    """Removed lines (`-`) and added lines (`+`), with so many lines around each; empty if nothing changed."""
     lines = difflib.unified_diff(list(before), list(after), lineterm="", n=around)
     return [line for line in lines if not line.startswith(("---", "+++", "@@"))]

@@ -32,7 +32,7 @@ _FILES = ("open", "os.listdir", "os.scandir", "os.mkdir", "os.remove", "os.renam
 
 
 def _hook(event: str, arguments: tuple[Any, ...]) -> None:
-    """What this process opens and changes, while somebody is watching: such a hook stays for good."""
+    """Records files that this process opens and changes during a watch. An audit hook cannot be removed."""
     if _watching and event in _FILES:
         _watching[-1] += [os.fspath(item) for item in arguments if isinstance(item, str | os.PathLike)]
 
@@ -65,7 +65,7 @@ def forms(path: str) -> list[str]:
 
 
 def outside(torchlint: Torchlint, checkout: Path, private: Path, key: str) -> list[str]:
-    """What is touched outside of the checkout for any value of a key."""
+    """The paths outside of the checkout that any value of a key touches."""
     found = []
     for path in (*PATHS, str(private), str(private / "secret.py")):
         for value in forms(path):

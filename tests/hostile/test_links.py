@@ -32,7 +32,7 @@ def state(folder: Path) -> dict[str, bytes]:
 
 
 def test_a_file_elsewhere_is_not_shown(either: Path, private: Path, torchlint: Torchlint) -> None:
-    """What a syntax error quotes might be a password."""
+    """A syntax error does not quote the file, because the text might be a password."""
     (private / "password").write_text("pa ssword\n")
     (either / "a.py").symlink_to(private / "password")
     (either / "b.py").symlink_to("../private/secret.py")

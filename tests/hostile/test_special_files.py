@@ -1,4 +1,4 @@
-"""What is no regular file, or has no end, is left out or refused in the place of any file; nothing hangs."""
+"""Files that are not regular, or have no end, are left out or refused in the place of any file; nothing hangs."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ names_of_any_kind = pytest.mark.skipif(sys.platform == "win32", reason="such nam
 
 
 def commands(text: str) -> list[str]:
-    """What in a text a terminal, GitHub, Azure or TeamCity would obey, but for torchlint's own annotations."""
+    """Commands in a text that a terminal, GitHub, Azure or TeamCity would obey, except torchlint's own annotations."""
     text = re.sub(r"^##vso\[task\.logissue type=(?:error|warning);(?:(?!##)[^\]])*\]", "", text, flags=re.MULTILINE)
     lines = [line.strip() for line in re.split(r"[\r\n]", text)]
     github = [line for line in lines if line.startswith("::") and not re.match(r"::(error|notice) title=", line)]

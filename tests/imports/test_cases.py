@@ -24,7 +24,7 @@ MISSED = {
     "module_keeps_activations",
     "norm_report_clears",
 }
-"""What no rule finds yet."""
+"""Cases that no rule finds yet."""
 
 
 def names(kind: str) -> list[str]:
@@ -32,7 +32,7 @@ def names(kind: str) -> list[str]:
 
 
 def findings(case: Path, folder: Path) -> list[Finding]:
-    """Those of a copy: what lies below a folder `tests` is taken for a test."""
+    """The findings in a copy, because files below a folder `tests` count as tests."""
     shutil.copytree(case, folder, dirs_exist_ok=True)
     following = Following(here=str(folder))
     selection = registry.select(preview=True, following=following)

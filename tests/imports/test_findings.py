@@ -1,4 +1,4 @@
-"""What a finding says whose other half is in another file: where it is, in every format, and whose it is."""
+"""A finding whose other half is in another file names the place and the file, in every format."""
 
 from __future__ import annotations
 

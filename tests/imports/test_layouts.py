@@ -171,7 +171,7 @@ def test_a_module_is_the_one_that_was_imported(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="links need rights there")
 def test_each_repository_has_its_own_top(tmp_path: Path) -> None:
-    """What one may read, another one that lies in it may not: in either order."""
+    """An inner repository does not read files that only the outer one may read, in either order."""
     write(tmp_path, {"train.py": loop("from inner.helpers import back"), "outer.py": BACKWARD, "inner/__init__.py": ""})
     write(tmp_path / "inner", {"train.py": loop()})
     os.symlink(tmp_path / "outer.py", tmp_path / "inner/helpers.py")
@@ -238,7 +238,7 @@ PACKAGE = {
     ],
 )
 def test_what_an_import_leads_to(written: str, files: list[str], tmp_path: Path) -> None:
-    """Of a package no more is read than what hands on the names, unless it is imported as a whole."""
+    """An import of a package reads only the modules that pass on the names, unless the whole package is imported."""
     write(tmp_path, PACKAGE)
     search = Following(here=str(tmp_path), top=str(tmp_path)).search("train.py")
     read = {Path(path).relative_to(tmp_path / "pkg").as_posix() for path in search.imported(f"{written}\n".encode())}

@@ -1,4 +1,4 @@
-"""What is remembered of a file holds as long as the modules that it imports are what they were."""
+"""The stored results of a file are valid while its imported modules are unchanged."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def git(*arguments: str) -> None:
 
 
 def since(files: Mapping[str, str], folder: Path) -> str:
-    """What is found since the commit before these files were written."""
+    """The findings since the commit before these files were written."""
     for name, text in files.items():
         (folder / name).write_text(text)
     return lint("--since", "HEAD", "--no-cache")

@@ -1,4 +1,4 @@
-"""What a script defines and never calls costs nobody anything: findings that only cost are previews there."""
+"""Code that a script defines and never calls has no cost: findings about cost are previews there."""
 
 from __future__ import annotations
 

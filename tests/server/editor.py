@@ -146,7 +146,7 @@ class Editor:
         return next((item for item in reversed(self.published) if item.uri == uri), None)
 
     def diagnostics(self, uri: str, version: int | None = 1) -> list[types.Diagnostic]:
-        """What is shown in a version of a document; version None is what is shown when it is gone."""
+        """The diagnostics of a document's version; version None stands for a closed document."""
 
         def arrived() -> bool:
             latest = self.latest(uri)

@@ -1,4 +1,4 @@
-"""What is offered for findings, and that its edits give the code that they promise."""
+"""The code actions for findings, whose edits produce the promised code."""
 
 from __future__ import annotations
 

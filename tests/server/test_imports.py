@@ -1,4 +1,4 @@
-"""What is open counts, saved or not, wherever it is imported."""
+"""The text of an open document counts, saved or not, wherever it is imported."""
 
 from __future__ import annotations
 

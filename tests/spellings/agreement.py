@@ -38,7 +38,7 @@ def findings(data: bytes, rules: tuple[type[Rule], ...]) -> list[Finding]:
 
 
 def missed(data: bytes, rules: tuple[type[Rule], ...]) -> Iterator[Finding]:
-    """What is found by a rule that does not look at the program by itself."""
+    """Findings of a rule that does not examine the program itself."""
     code = SourceFile("program.py", data).code
     found = findings(data, rules)
     named = {finding.name for finding in found}

@@ -32,7 +32,7 @@ def train(steps):
 
 @dataclass(frozen=True)
 class Done:
-    """What a run of `torchlint verify` gave."""
+    """The result of a run of `torchlint verify`."""
 
     code: int
     report: dict[str, Any]

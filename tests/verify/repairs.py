@@ -64,13 +64,13 @@ PROPERTIES: Mapping[str, Callable[[Run], Iterator[str]]] = {
     "claims": _comes_to_its_end,
     "sizes": _comes_to_its_end,
 }
-"""What holds after the fixes of a kind of defect, and not before."""
+"""The properties that hold after the fixes of a kind of defect, and not before."""
 
 
 def problems(
     kind: str, program: Callable[..., Any], give: Callable[[], dict[str, Any]]
 ) -> tuple[list[str], BaseException | None]:
-    """What is wrong in one run of a program, by the property of its kind, and what it raised.
+    """The problems in one run of a program, by the property of its kind, and its error.
 
     `give` makes the arguments of the program, also its optimizers, while all is watched.
     """

@@ -1,4 +1,4 @@
-"""What a finding asks of a running program: statements, blocks, names and containers."""
+"""The claim of a finding about a running program: statements, blocks, names and containers."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def run(folder: Path, *arguments: str, **keywords: Any) -> subprocess.CompletedP
     [
         ((), "give either the program to run"),
         (("--evidence", ".", "--", sys.executable), "give either the program to run"),
-        (("--evidence", "."), "holds no verification"),
+        (("--evidence", "."), "contains no verification"),
         (("--yes", "--", "no-such-program-at-all"), "there is no such program"),
         (("--yes", "--", "train.py"), "there is no such program; did you mean `python train.py`?"),
         (("--yes", "--max-steps", "-1", "--", sys.executable), "x>=0"),
@@ -118,7 +118,7 @@ def test_a_stale_finding_is_said_to_be_one(tmp_path: Path, training: str) -> Non
     (tmp_path / "findings.json").write_text(findings)
     (tmp_path / "train.py").write_text("import os\n" + training + "train(5)\n")
     done = run(tmp_path, "--yes", "--findings", "findings.json", "--", sys.executable, "train.py")
-    assert "does not match the source any more" in done.stdout
+    assert "the source has changed since the finding" in done.stdout
 
 
 @pytest.mark.needs("torch")

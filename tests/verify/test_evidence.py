@@ -110,10 +110,10 @@ def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
         ({"backwards": {}}, "evidence.backwards is not an array"),
         ({"extra": 1}, "evidence has wrong keys: extra"),
         ({"format": 99}, "evidence has format 99, this torchlint reads 1"),
-        ({"stacks": [[]]}, "refers to a place that it does not hold"),
-        ({"sightings": [SIGHTING]}, "refers to a place that it does not hold"),
-        ({"files": []}, "refers to a file that it does not hold"),
-        ({"stacks": [[], [[0]]]}, "refers to a file that it does not hold"),
+        ({"stacks": [[]]}, "refers to a place that it does not contain"),
+        ({"sightings": [SIGHTING]}, "refers to a place that it does not contain"),
+        ({"files": []}, "refers to a file that it does not contain"),
+        ({"stacks": [[], [[0]]]}, "refers to a file that it does not contain"),
     ],
 )
 def test_signed_nonsense_is_refused(tmp_path: Path, change: dict[str, Any], message: str) -> None:

@@ -70,7 +70,7 @@ def test_a_crash_after_evidence_still_confirms(verify: Verify, training: str) ->
 def test_a_crash_before_evidence_is_said(verify: Verify, training: str) -> None:
     done = verify(training + "import no_such_module\ntrain(10)\n")
     assert (done.code, done.verdicts) == (4, ["not-reached"])
-    assert "failed before anything" in done.report["notes"][0]
+    assert "failed before torchlint" in done.report["notes"][0]
 
 
 def test_an_endless_loop_without_a_step_is_ended(verify: Verify, training: str) -> None:

@@ -83,7 +83,7 @@ def test_the_sample_of_the_guide_is_read(tmp_path: Path, monkeypatch: pytest.Mon
 def test_a_source_that_is_gone_is_said(linted: Path) -> None:
     Path("pkg/train.py").unlink()
     (subject,) = read(linted)
-    assert subject.problem.endswith("train.py is not here")
+    assert subject.problem.endswith("train.py does not exist here")
 
 
 @pytest.mark.parametrize(

@@ -125,7 +125,7 @@ def test_many_fixes_of_one_script(tmp_path: Path, verify: Callable[..., Any]) ->
     assert comparison["order"] == ["as it is", "with the fixes"]
     quantities = {item["name"]: (item["before"], item["after"]) for item in comparison["quantities"]}
     assert quantities["steps"] == (20, 20)
-    assert quantities["live graphs more a step"] == (1, 0)
+    assert quantities["extra live graphs per step"] == (1, 0)
     assert quantities["first loss"][0] == quantities["first loss"][1]
     assert quantities["last loss"][0] != quantities["last loss"][1]
     assert len(comparison["losses"]["before"]) == 20
@@ -159,7 +159,7 @@ def test_under_pytest_with_a_module_whose_bytecode_is_there(
 def test_a_fixed_program_that_fails(verify: Callable[..., Any]) -> None:
     done = verify(USED_AFTER_ALL, "--fixed")
     assert fixes(done.report) == {"retain-graph-in-loop": ("confirmed", "not-proven")}
-    assert "did not get through: exit code 1: RuntimeError: Trying to backward" in reasons(done.report)[0]
+    assert "the program failed with the fixes: exit code 1: RuntimeError: Trying to backward" in reasons(done.report)[0]
     assert done.code == 1
 
 

@@ -45,7 +45,7 @@ _OF_A_CPU = {
 """Programs that cannot run on a GPU just by its being the default device: why, and the beginnings or parts of names."""
 AT_ONCE = 2
 MAX_SECONDS = 180
-"""Of each program: one that spawns others imports torch in each, with Dynamo, which takes 5 s of a CPU at its best."""
+"""The time limit of each program. Processes that it spawns import torch and Dynamo, about 5 s of a CPU each."""
 
 
 def _reason(path: Path) -> str | None:

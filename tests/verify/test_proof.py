@@ -1,4 +1,4 @@
-"""What counts as a proof, where findings are in fixed text, and when a safe fix has broken its promise."""
+"""A proof has enough evidence, finds findings in fixed text, and detects a safe fix that broke its promise."""
 
 from __future__ import annotations
 
@@ -169,9 +169,9 @@ def trial(
 @pytest.mark.parametrize(
     ("runs", "safety", "note"),
     [
-        ([[1, 2, 3], [1, 2, 3]], Safety.SAFE, "no loss or gradient norm is another"),
+        ([[1, 2, 3], [1, 2, 3]], Safety.SAFE, "they changed no loss or gradient norm"),
         ([[1, 2, 3], [1, 2, 4], [1, 2, 3]], Safety.SAFE, "From step 3 on"),
-        ([[1, 2, 3], [1, 2, 4], [1, 2, 5]], Safety.SAFE, "from run to run of the program as it is as well"),
+        ([[1, 2, 3], [1, 2, 4], [1, 2, 5]], Safety.SAFE, "they also differ between runs without the fixes"),
         ([[1, 2, 3], [1, 2, 4]], Safety.UNSAFE, ""),
     ],
 )
@@ -236,9 +236,10 @@ def test_graphs_that_come_and_go_do_not_grow() -> None:
     up_and_down = timed(1, graphs=[float(step % 5) for step in range(12)])
     growing = timed(1, graphs=[2.0 * step for step in range(12)])
     flat = timed(1, graphs=[3.0] * 12)
-    grown = [item for item in compared([growing], [up_and_down]).quantities if item.name == "live graphs more a step"]
+    name = "extra live graphs per step"
+    grown = [item for item in compared([growing], [up_and_down]).quantities if item.name == name]
     assert [(item.before, item.after) for item in grown] == [(2, 0)]
-    assert "live graphs more a step" not in [item.name for item in compared([up_and_down], [flat]).quantities]
+    assert name not in [item.name for item in compared([up_and_down], [flat]).quantities]
 
 
 def test_a_loss_that_rises_with_the_fixes_is_said() -> None:

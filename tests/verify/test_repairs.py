@@ -1,4 +1,4 @@
-"""What fixes leave of a defect: programs are run as they are, and with all fixes made, and their state is compared.
+"""Fixes remove their defects: programs run with and without all fixes, and their state is compared.
 
 Each file of `repaired` holds programs with one kind of defect. Before the fixes a program has it, and after them it has
 not, on any of the paths that it takes. Where the line of its `def` says `# no fix`, there is none.
@@ -144,7 +144,7 @@ KINDS = {
 }
 """The kind of defect of a rule, and how many functions of its fixtures can be run at least."""
 RAISING = ("inplace operation", "in-place operation", "a second time", "scalar outputs", "does not require grad")
-"""What PyTorch says of the defects that raise."""
+"""Parts of PyTorch's messages for the defects that raise."""
 WIDTHS = (4, 8, 10, 3)
 STEPPING = frozenset({"optimizer", "opt", "optim", "sgd"})
 NUMBERS = {
@@ -201,7 +201,7 @@ def _same(value: Any) -> Any:
 
 
 class _Anything:
-    """What is taken from a package that is not installed: a call gives its first argument, as `tqdm` does."""
+    """A stand-in for names of a package that is not installed: a call returns its first argument, as `tqdm` does."""
 
     def __new__(cls, *given: Any, **named: Any) -> Any:
         return given[0] if cls is _Anything and given else super().__new__(cls)
@@ -242,7 +242,7 @@ def _loaded(path: Path) -> dict[str, FunctionType]:
 
 
 def _left(kind: str, before: Callable[..., Any], after: Callable[..., Any]) -> list[str] | None:
-    """What is wrong with a function after its fixes; None where it does not run, or has no defect, as it is."""
+    """The problems of a function after its fixes; None if the original does not run, or has no defect."""
     names = inspect.signature(before).parameters
     for width, classes in itertools.product(WIDTHS, (True, False)):
 

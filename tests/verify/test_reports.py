@@ -120,7 +120,7 @@ def test_text_tells_what_was_confirmed_first_and_what_was_not_reached_in_one_lin
     text = render("text", verification(), False)
     verdicts = [line.split()[0] for line in text.splitlines() if line.startswith(("conf", "inco", "refu", "not-"))]
     assert verdicts == [*["confirmed"] * 3, "inconclusive", "refuted", "not-reached"]
-    assert "not-reached   1, their code did not run: dir/tr\u00e4in <x>.py:2 TL302" in text
+    assert "not-reached   1, the code did not run: dir/tr\u00e4in <x>.py:2 TL302" in text
     assert "next: run more steps, for example with --max-steps 200" in text
 
 

@@ -51,7 +51,7 @@ def fixed(text: str) -> bytes:
 
 
 def python(project: Path, folder: Folder, *arguments: str, **texts: bytes) -> str:
-    """What Python prints with these texts, by the name of the file that they replace."""
+    """The output of Python with these texts, by the name of the file that they replace."""
     paths = {name.replace("__", "/") + ".py": text for name, text in texts.items()}
     conditions = Conditions(7, {str((project / path).resolve()): text for path, text in paths.items()})
     folder.write_plan([], project, Limits(), conditions)

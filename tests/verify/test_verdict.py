@@ -317,7 +317,7 @@ def test_training_under_no_grad(evidence: dict[str, Any], expected: str) -> None
 
 
 BY_TEN = [visit // 10 for visit in range(20)]
-"""Of a line that runs ten times for each backward: what they collect lives until it is bound again."""
+"""A line that runs ten times for each backward: its container lives until it is bound again."""
 
 
 def passes(length: int) -> list[list[int]]:

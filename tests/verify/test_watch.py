@@ -110,7 +110,7 @@ def test_a_program_that_fails_before_it_trains_was_not_seen(tmp_path: Path, run:
     )
     seen = run(script)
     assert (seen.exit_code, seen.judged) == (4, ())
-    assert "failed before anything" in seen.notes[0]
+    assert "failed before torchlint" in seen.notes[0]
 
 
 TRAINING = """\
@@ -138,7 +138,7 @@ def test_an_error_is_named_with_its_line(tmp_path: Path, run: Callable[..., Veri
     assert (reported(seen), seen.exit_code) == ([], 4)
     assert any("AssertionError: no data" in note and "train.py:11)" in note for note in seen.notes), seen.notes
     text = text_report.render(seen, False)
-    assert "nothing seen that is wrong" not in text
+    assert "no problem found" not in text
     assert "the program failed" in text.splitlines()[-1]
 
 
@@ -153,11 +153,11 @@ def test_nothing_seen_says_what_was_checked(tmp_path: Path, run: Callable[..., V
     checked, beside = seen.notes[-2:]
     assert checked.startswith("Checked: ")
     assert "train.py:8 TL101 (refuted: none of 20 steps" in beside
-    assert "train.py:5 TL999 (not decided by this run)" in beside
+    assert "train.py:5 TL999 (this run does not decide it)" in beside
 
 
 def test_what_a_verification_confirms_a_watched_run_sees(tmp_path: Path, run: Callable[..., Verification]) -> None:
-    """Of a rule that has no check of its own: a clip that comes before the backward."""
+    """A watched run finds the defects of a rule without a check of its own: a clip before the backward."""
     clip = "torch.nn.utils.clip_grad_norm_(trunk.parameters(), 1e-3)"
     script = tmp_path / "train.py"
     script.write_text(TRAINING.format(retains=True, last="pass").replace("    head(h)", f"    {clip}\n    head(h)"))
@@ -277,7 +277,7 @@ def test_a_short_loader_decides_nothing_while_the_loss_falls(tmp_path: Path, run
     script.write_text(SLOW)
     seen = run(script, names=["one-batch"])
     assert [item.verdict.answer.value for item in seen.judged] == ["inconclusive"], seen.notes
-    assert "still fell" in seen.judged[0].verdict.reason
+    assert "still falling" in seen.judged[0].verdict.reason
     assert "more steps" in seen.judged[0].verdict.advice
     assert seen.exit_code == 0
     assert not any("is learned" in note for note in seen.notes)
@@ -345,7 +345,7 @@ for step in range(20):
 """
 
 
-@pytest.mark.parametrize(("keeps", "said"), [(True, "MB a step: something is kept"), (False, "it had not grown")])
+@pytest.mark.parametrize(("keeps", "said"), [(True, "the program keeps something"), (False, "it had not grown")])
 def test_an_account_of_memory_that_ran_out(
     tmp_path: Path, run: Callable[..., Verification], keeps: bool, said: str
 ) -> None:
@@ -408,7 +408,7 @@ def test_only_what_is_new_counts_beside_an_earlier_report(tmp_path: Path) -> Non
 
 @pytest.mark.needs("torch")
 def test_the_command(tmp_path: Path) -> None:
-    """What the linter finds stands beside what the run shows; the exit code says that something was seen."""
+    """The linter's finding is next to the run's problem, and the exit code reports a problem."""
     script = tmp_path / "train.py"
     script.write_text((Path(__file__).parent / "watched" / "gradients_of_steps.py").read_text())
     command = [

@@ -1,4 +1,4 @@
-"""What a training does, seen from inside: which gradients steps use, in which modes networks run, which graphs stay."""
+"""An observer inside a training run: the gradients that steps use, the modes of networks, the graphs that stay."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Gradient:
 
 @dataclass
 class Watch:
-    """What is seen of one run; `problems` has a line for each thing that is wrong."""
+    """The observations of one run; `problems` has a line for each problem."""
 
     problems: list[str] = field(default_factory=list)
     windows: list[int] = field(default_factory=list)

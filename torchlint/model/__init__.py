@@ -1,4 +1,4 @@
-"""What a module means to PyTorch: values, events, dataflow and queries, each imported when it is first used."""
+"""The meaning of a module for PyTorch: values, events, dataflow and queries, each imported on first use."""
 
 from __future__ import annotations
 

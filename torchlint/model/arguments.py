@@ -27,11 +27,11 @@ class Arguments:
         return self.positional[index] if index < len(self.positional) else None
 
     def bind(self, parameters: Parameters, receiver: Value | None = None) -> Bound[Value]:
-        """The arguments by the parameters that take them; of a method the receiver is the first."""
+        """The arguments by the parameters that take them; the receiver of a method is the first."""
         return bind(parameters, self.positional, self.keywords, starred=self.starred, receiver=receiver)
 
     def operands(self, operator: str, node: ast.AST, receiver: Value | None = None) -> tuple[Value, ...]:
-        """What an operator works on, in the order of its parameters, whether it is called as a function or a method."""
+        """The operands of an operator in the order of its parameters, for a call of the function or of the method."""
         ordered = self.all() if receiver is None else (receiver, *self.all())
         known = OPERATORS.get(operator)
         if known is None or self.starred:
@@ -46,7 +46,7 @@ class Arguments:
         return (*(bound.get(name) or Plain(node) for name in named), *others, *bound.rest)
 
     def flags(self, method: FunctionInfo) -> Flags:
-        """The parameters of a method that are `None`, `True`, `False` or a word: given, or by default."""
+        """The flags that a method's parameters receive or have by default: `None`, `True`, `False` or a word."""
         if self.starred:
             return frozenset()
         names = method.parameters[1:]
@@ -60,7 +60,7 @@ class Arguments:
         return (*self.positional, *self.keywords.values(), *self.starred)
 
     def all_from(self, first: str) -> tuple[Value, ...]:
-        """All, with that of the first parameter first, though it may be given by its name behind others."""
+        """All arguments, that of the first parameter first, even if the call passes it by keyword after others."""
         named = sorted(self.keywords, key=lambda name: name != first)
         return (*self.positional, *(self.keywords[name] for name in named), *self.starred)
 
@@ -71,9 +71,9 @@ MethodHandler = Callable[[Value, Arguments, ast.Call], Value | None]
 
 
 def takes(function: Function, arguments: Arguments) -> bool:
-    """Whether a function takes these arguments, as far as one can tell: else the call raises, or is of another one.
+    """Whether a function accepts these arguments, as far as torchlint knows.
 
-    A decorator may make it take others.
+    If not, the call raises or goes to another function. A decorator may change the parameters.
     """
     info, written = function.info, function.info.node.args
     if info.decorators or arguments.starred:
@@ -88,7 +88,7 @@ def takes(function: Function, arguments: Arguments) -> bool:
 
 
 def flag(bound: Bound[Value], parameter: str) -> bool | None:
-    """The literal of an argument that is False by default; None where a variable decides."""
+    """The literal value of an argument whose default is False; None if a variable decides."""
     value = bound.get(parameter)
     if value is None:
         return False if bound.complete else None
@@ -97,23 +97,23 @@ def flag(bound: Bound[Value], parameter: str) -> bool | None:
 
 
 def is_true(value: Value | None) -> bool:
-    """Whether an argument is `True`, written out."""
+    """Whether an argument is the literal `True`."""
     return isinstance(value, Plain) and value.constant is True
 
 
 def is_false(value: Value | None) -> bool:
-    """Whether an argument is `False`, written out."""
+    """Whether an argument is the literal `False`."""
     return isinstance(value, Plain) and value.constant is False
 
 
 def written(call: ast.Call, parameters: Parameters, parameter: str, *, method: bool = False) -> ast.expr | None:
-    """What is written for a parameter in a call."""
+    """The expression that a call passes for a parameter."""
     keywords = {item.arg: item.value for item in call.keywords if item.arg is not None}
     return bind(parameters, call.args, keywords, receiver=call.func if method else None).get(parameter)
 
 
 def first_argument(call: ast.Call) -> ast.expr:
-    """What is written first between the brackets of a call that has an argument."""
+    """The first argument of a call that has at least one."""
     return call.args[0] if call.args else call.keywords[0].value
 
 

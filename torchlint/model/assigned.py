@@ -11,7 +11,7 @@ ASSIGNING = (*_BINDING, ast.Assign, ast.withitem)
 
 
 def assigned_in(node: ast.AST) -> set[str]:
-    """The names that a statement or expression binds by itself, or changes by a method in place."""
+    """The names that a statement or expression itself binds, or changes in place by a method."""
     names: set[str] = set()
     if isinstance(node, ast.Expr):
         if isinstance(node.value, ast.Call):
@@ -52,7 +52,7 @@ def _add_names(target: ast.expr, names: set[str]) -> None:
 
 
 def assigned_attributes(target: ast.expr) -> Iterator[ast.Attribute]:
-    """The attributes among what a target of an assignment binds."""
+    """The attributes among the names that an assignment's target binds."""
     if isinstance(target, ast.Attribute):
         yield target
     elif isinstance(target, (ast.Tuple, ast.List)):

@@ -1,4 +1,4 @@
-"""Cases: what an option, `args.amp`, is taken to be, and what tests answer then."""
+"""Cases: the assumed value of an option such as `args.amp`, and the results of tests for this value."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from torchlint.syntax.python_tree import PythonTree
 _EQUAL = (ast.Eq, ast.Is, ast.In)
 _UNEQUAL = (ast.NotEq, ast.IsNot, ast.NotIn)
 _PLAIN = (ast.Name, ast.Attribute, ast.Constant, ast.Subscript, ast.Compare, ast.BinOp, ast.UnaryOp, ast.Tuple)
-"""What an option is written with: nothing is called."""
+"""The nodes an option is written with: none of them is a call."""
 
 
 class _Other:
-    """What equals none of the literals that an option is compared with."""
+    """A value different from every literal that an option is compared with."""
 
 
 OTHER = _Other()
 
 
 class Case(NamedTuple):
-    """What an option is taken to be."""
+    """The assumed value of an option."""
 
     option: str
     value: object
 
     def answer(self, test: ast.expr, tree: PythonTree) -> bool | None:
-        """What a test, without `not`, `and` and `or`, gives in this case; None: it asks something else."""
+        """The result in this case of a test without `not`, `and` and `or`; None if the test is about something else."""
         question = question_of(test)
         if option_of(question.operand, tree) != self.option:
             return None
@@ -39,7 +39,7 @@ class Case(NamedTuple):
 
 
 class Question(NamedTuple):
-    """Whether an expression is true, or (with literals) whether it equals one of them."""
+    """A test whether an expression is true, or (with literals) whether it equals one of them."""
 
     operand: ast.expr
     literals: list[Any] | None = None
@@ -66,14 +66,14 @@ def question_of(test: ast.expr) -> Question:
 
 
 def _literals(node: ast.expr) -> list[Any] | None:
-    """The literal that something is compared with, or those of `in ("a", "b")`."""
+    """The literal that a test compares something with, or the literals of `in ("a", "b")`."""
     items = node.elts if isinstance(node, (ast.Tuple, ast.List, ast.Set)) else [node]
     constants = [item.value for item in items if isinstance(item, ast.Constant)]
     return constants if len(constants) == len(items) else None
 
 
 def option_of(operand: ast.expr, tree: PythonTree) -> str | None:
-    """What tells an option from others: how it is written and, of names that functions bind, in which."""
+    """The key of an option: its expression and, if functions bind its names, the function it is in."""
     parts = list(walk(operand))
     if not all(isinstance(item, _PLAIN) for item in parts) or not any(isinstance(item, ast.Name) for item in parts):
         return None
@@ -82,6 +82,6 @@ def option_of(operand: ast.expr, tree: PythonTree) -> str | None:
 
 
 def bare_names(operand: ast.expr) -> Iterator[ast.Name]:
-    """The names in an expression that stand for themselves, not for the object whose attribute is read."""
+    """The names in an expression, without those whose attribute is read."""
     owners = {item.value for item in walk(operand) if isinstance(item, (ast.Attribute, ast.Subscript))}
     return (item for item in walk(operand) if isinstance(item, ast.Name) and item not in owners)

@@ -1,4 +1,4 @@
-"""Dataflow over events: which states of something the paths through a function may bring to each point."""
+"""Dataflow over events: the possible states at each point of a function, over all paths."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from torchlint.model.events import Branch, Event, Exit, Inlined, Item, Loop, Try
 
 
 def pruned(items: list[Item], kinds: tuple[type[Event], ...]) -> list[Item]:
-    """A sequence without events of other kinds, nor what is left empty without them: the same for a `Flow` that
-    asks about these only."""
+    """A sequence without events of other kinds and without the items that become empty.
+
+    A `Flow` over these kinds gives the same result for it.
+    """
     kept: list[Item] = []
     for item in items:
         if isinstance(item, Branch):
@@ -32,19 +34,19 @@ State = TypeVar("State")
 
 
 class Flow(Generic[State]):
-    """Runs sets of states through a sequence: a state is what one path may have done so far.
+    """Runs sets of states through a sequence: a state is one possible history of a path.
 
-    Each arm of a branch may be `taken`, but for those that are taken only where an optimizer did not step.
+    Each arm of a branch may be `taken`, except arms that run only if an optimizer did not step.
     """
 
     def __init__(self, transfer: Callable[[Event, frozenset[State]], frozenset[State]]) -> None:
         self.transfer = transfer
         self.taken: Callable[[Branch], int | None] = lambda branch: None
-        """The only arm that is taken of a branch; None where nobody knows."""
+        """The only arm of a branch that runs; None if that is not known."""
         self.exits: dict[Exit, frozenset[State]] = {}
 
     def run(self, items: list[Item], states: frozenset[State]) -> frozenset[State]:
-        """The states in which the end of `items` may be reached; those that leave are in `exits`."""
+        """The states at the end of `items`; `exits` collects the states of paths that leave early."""
         for item in items:
             if not states:
                 break
@@ -79,7 +81,7 @@ class Flow(Generic[State]):
         return after
 
     def loop(self, loop: Loop, states: frozenset[State]) -> frozenset[State]:
-        """Zero or more times around, if it is certain one or more, until nothing new is found."""
+        """The states after zero or more iterations (one or more if that is certain), up to the fixed point."""
         outer = {way: self.exits.pop(way, frozenset()) for way in (Exit.BREAK, Exit.CONTINUE)}
         reached = states
         while True:
@@ -103,7 +105,7 @@ class Flow(Generic[State]):
 
 def _union(parts: Iterable[frozenset[State]]) -> frozenset[State]:
     found: frozenset[State] = frozenset()
-    for part in parts:  # mostly they are one and the same
+    for part in parts:  # usually they are identical
         if part is not found:
             found = found | part if found else part
     return found

@@ -1,4 +1,4 @@
-"""Functions, classes and imports of one module, and those of others that it imports."""
+"""The functions, classes and imports of one module, and of the modules it imports."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from torchlint.syntax.python_tree import PythonTree
 
 
 class FunctionInfo:
-    """A function, method or lambda: its parameters and what stands around it."""
+    """A function, method or lambda: its parameters and the scopes around it."""
 
     __slots__ = ("decorators", "definitions", "enclosing", "is_generator", "name", "node", "owner", "parameters")
 
@@ -38,7 +38,7 @@ class FunctionInfo:
     ) -> None:
         self.node = node
         self.definitions = definitions
-        """Those of the module it stands in."""
+        """The definitions of the module that contains it."""
         self.owner = owner
         self.enclosing = enclosing
         self.name = "<lambda>" if isinstance(node, ast.Lambda) else node.name
@@ -55,7 +55,7 @@ class FunctionInfo:
         return any(item == name or item.endswith(f".{name}") for item in self.decorator_names)
 
     def takes_tensor(self, parameter: str) -> bool:
-        """Whether an annotation says that a parameter is a tensor, or may be None: `Tensor`, `Optional[Tensor]`."""
+        """Whether an annotation says that a parameter is a tensor, perhaps or None: `Tensor`, `Optional[Tensor]`."""
         return any(item.arg == parameter and self._is_tensor(item.annotation) for item in all_parameters(self.node))
 
     def _is_tensor(self, annotation: ast.expr | None) -> bool:
@@ -70,7 +70,7 @@ class FunctionInfo:
 
     @property
     def is_hook(self) -> bool:
-        """Whether it does nothing, so that subclasses may."""
+        """Whether the body does nothing, so that subclasses may override it."""
         body = [self.node.body] if isinstance(self.node, ast.Lambda) else self.node.body
         return all(
             isinstance(item, (ast.Pass, ast.Raise))
@@ -80,7 +80,7 @@ class FunctionInfo:
 
     @property
     def is_abstract(self) -> bool:
-        """Whether only subclasses have it: objects that are called by the name of its class are theirs."""
+        """Whether only subclasses implement it: calls through the class go to objects of a subclass."""
         body = [] if isinstance(self.node, ast.Lambda) else self.node.body
         return self.has_decorator("abstractmethod") or (bool(body) and isinstance(body[-1], ast.Raise))
 
@@ -98,17 +98,17 @@ class ClassInfo:
         self._known: dict[str, FunctionInfo | None] = {}
         self.node = node
         self.definitions = definitions
-        """Those of the module it stands in."""
+        """The definitions of the module that contains it."""
         self.name = node.name
         self.methods: dict[str, FunctionInfo] = {}
         self.bases = [dotted(item) for item in node.bases]
         self.assigned: dict[str, set[str]] = {}
         """attribute -> methods that assign it"""
         self.bound: dict[str, set[str]] = {}
-        """The same, without those that only do so by `+=` and its kin."""
+        """The same without methods that only use augmented assignments such as `+=`."""
 
     def ancestors(self) -> Iterator[ClassInfo | str]:
-        """The class, then its bases depth first; one that is of no module that is known as its qualified name."""
+        """The class, then its bases depth first; a base from an unknown module as its qualified name."""
         seen: set[ClassInfo] = set()
         stack: list[ClassInfo | str] = [self]
         while stack:
@@ -121,11 +121,11 @@ class ClassInfo:
             yield item
 
     def is_related_to(self, other: ClassInfo | None) -> bool:
-        """Whether an object may be of both classes: one is the other, or inherits from it."""
+        """Whether an object may be an instance of both classes: they are equal, or one inherits from the other."""
         return other is not None and (other in self.ancestors() or self in other.ancestors())
 
     def method(self, name: str) -> FunctionInfo | None:
-        """A method by the order of inheritance, looked up once for all classes that have it from one."""
+        """A method by the order of inheritance, looked up once for all classes that inherit it from the same class."""
         passed: dict[ClassInfo, None] = {}
         item = self
         while name not in item._known and name not in item.methods:
@@ -143,11 +143,11 @@ class ClassInfo:
         return found
 
     def writers(self, name: str) -> set[str]:
-        """The methods that assign an attribute, those of bases that are overridden included."""
+        """The methods that assign an attribute, including overridden methods of bases."""
         return {method for item in self._classes() for method in item.assigned.get(name, ())}
 
     def binders(self, name: str) -> set[str]:
-        """The same, without those that only do so by `+=` and its kin: of a tensor, it stays the one that it is."""
+        """The same without augmented assignments such as `+=`: an in-place change keeps the tensor."""
         return {method for item in self._classes() for method in item.bound.get(name, ())}
 
     def _classes(self) -> Iterator[ClassInfo]:
@@ -159,16 +159,16 @@ class Others(Protocol):
 
     @property
     def visit(self) -> Visit:
-        """Where the interpretation is under way, as long as that leads through them."""
+        """A context in which the interpretation runs while it is inside those modules."""
 
     def defined(self, qualified: str, importer: Definitions) -> ClassInfo | FunctionInfo | None:
-        """What a qualified name stands for in a module; None if no module of the repository defines it."""
+        """The class or function behind a qualified name in a module; None if no module of the repository has it."""
 
     def imported_by_star(self, module: str, name: str, importer: Definitions) -> str | None:
-        """What a name is that `from module import *` binds, qualified; None if it does not bind it."""
+        """The qualified name of a name that `from module import *` binds; None if it binds no such name."""
 
     def followed(self) -> Iterable[Definitions]:
-        """The modules that were followed so far."""
+        """The modules followed so far."""
 
 
 class Definitions:
@@ -182,19 +182,19 @@ class Definitions:
         self.class_names: dict[str, ClassInfo] = {}
         self.scopes = Scopes(tree)
         self._names: dict[ast.expr, str] = {}
-        """The qualified name of each expression that was asked for: most rules ask for all that is called."""
+        """The qualified name of each expression asked for so far: most rules ask for every callee."""
         self._bases: dict[ClassInfo, list[ClassInfo | str]] = {}
         self._collect_definitions()
         self._collect_attributes()
 
     def follow(self, others: Others | None) -> None:
-        """From here on other modules are these."""
+        """Use these as the other modules from here on."""
         self.others = others
         self._bases.clear()
 
     @property
     def imports(self) -> dict[str, str]:
-        """What the module itself imports: local name -> qualified name."""
+        """The module's own imports: local name -> qualified name."""
         return self.scopes.imports
 
     def _collect_definitions(self) -> None:
@@ -227,7 +227,7 @@ class Definitions:
                             method.owner.bound.setdefault(attribute.attr, set()).add(method.name)
 
     def function_around(self, node: ast.AST) -> FunctionInfo | None:
-        """The innermost function that holds a node (not the node itself), of this module or one that it imports."""
+        """The innermost function around a node (not the node itself), in this module or one that it imports."""
         elsewhere = elsewhere_of(node)
         if elsewhere is not elsewhere_of(self.tree.module):
             tree = elsewhere.tree if elsewhere is not None else None
@@ -237,14 +237,14 @@ class Definitions:
 
     @cached_property
     def _around(self) -> dict[ast.AST, FunctionInfo | None]:
-        """The innermost function that holds each node, as far as one does."""
+        """The innermost function around each node that is in one."""
         found: dict[ast.AST, FunctionInfo | None] = {}
         for scope in self.tree.scopes:
             found.update(dict.fromkeys(inside(scope), self.functions.get(scope)))
         return found
 
     def method_around(self, node: ast.AST) -> FunctionInfo | None:
-        """The method that holds a node, also through nested functions."""
+        """The method around a node, also through nested functions."""
         function = self.function_around(node)
         while function is not None and function.owner is None and function.enclosing is not None:
             function = function.enclosing
@@ -256,7 +256,7 @@ class Definitions:
 
     @cached_property
     def _loop_names(self) -> dict[ast.AST, set[str]]:
-        """For each loop the names, worked out for all loops at once."""
+        """The names for each loop, computed for all loops in one pass."""
         found: dict[ast.AST, set[str]] = {}
         if self.tree.by_type.keys().isdisjoint(LOOPS):
             return found
@@ -285,13 +285,13 @@ class Definitions:
         return self._bound[name] == 1 and (name in self._top_level or name in self.class_names)
 
     def is_only_imported(self, name: str) -> bool:
-        """Whether all that the module binds a name to are imports of one thing."""
+        """Whether every binding of a name in the module is an import of the same thing."""
         targets = self.scopes.alternatives.get(name, [])
         return len(set(targets)) == 1 and self._bound[name] == len(targets)
 
     @cached_property
     def _bound(self) -> Counter[str]:
-        """How often the module binds each name, in its branches, loops and `with` blocks, too."""
+        """The number of bindings of each name in the module, including branches, loops and `with` blocks."""
         found: Counter[str] = Counter()
         stack: list[ast.AST] = [self.tree.module]
         while stack:
@@ -307,7 +307,7 @@ class Definitions:
 
     @cached_property
     def constants(self) -> frozenset[str]:
-        """Names that the module binds once, at its top level; cells of a notebook may be run again with others."""
+        """Names that the module binds once, at its top level; a user may rerun a notebook's cells with other values."""
         if self.tree.source.is_notebook:
             return frozenset()
         bound = Counter(name for node in self.tree.of_type(*ASSIGNING) for name in assigned_in(node))
@@ -317,23 +317,23 @@ class Definitions:
 
     @cached_property
     def names_of_bases(self) -> set[str]:
-        """The last names of all that classes of the module derive from."""
+        """The last names of all bases of the module's classes."""
         return {base.rpartition(".")[2] for info in self.classes.values() for base in info.bases}
 
     def class_named(self, name: str) -> ClassInfo | None:
-        """The class that a dotted name stands for: of this module, or of one that it imports."""
+        """The class that a dotted name stands for, from this module or one that it imports."""
         found = self.defined(name)
         return found if isinstance(found, ClassInfo) else None
 
     def bases(self, info: ClassInfo) -> list[ClassInfo | str]:
-        """What a class of the module derives from: a class, or the qualified name of one of no known module."""
+        """The base classes of a class; a class of no known module as its qualified name."""
         known = self._bases.get(info)
         if known is None:
             known = self._bases[info] = [self.class_named(name) or self.qualified(name) for name in info.bases]
         return known
 
     def defined(self, name: str) -> ClassInfo | FunctionInfo | None:
-        """The class or function that a dotted name stands for: of this module, or of one that it imports."""
+        """The class or function that a dotted name stands for, from this module or one that it imports."""
         found = self.class_names.get(name) or self.function_named(name)
         if found is None and self.others is not None:
             first, dot, rest = name.partition(".")
@@ -343,14 +343,14 @@ class Definitions:
         return found
 
     def function_named(self, name: str) -> FunctionInfo | None:
-        """The function that the module defines at its top level under a name."""
+        """The top-level function of the module with this name."""
         return self._top_level.get(name)
 
     def imported(self, name: str) -> str | None:
         """The qualified name of a name that is neither local nor global: imported, builtin, or unknown (None).
 
-        What only an `import *` can have bound is PyTorch's where that imports from PyTorch; else `torch`, `nn`,
-        `F` and `optim` mean what they mean by convention.
+        A name that only an `import *` can bind is PyTorch's if that imports from PyTorch. Otherwise `torch`, `nn`,
+        `F` and `optim` have their conventional meaning.
         """
         target = self.imports.get(name)
         if target is not None:
@@ -367,18 +367,18 @@ class Definitions:
         return _CONVENTIONAL.get(name) if self.scopes.star_imports or renamed else None
 
     def names_assigned(self, nodes: Iterable[ast.AST]) -> set[str]:
-        """The names that statements, or anything inside of them, bind."""
+        """The names that statements bind, including nested statements."""
         return {name for node in nodes for item in walk(node) for name in assigned_in(item)}
 
     def local_name(self, qualified: str) -> str | None:
-        """How the module may write a qualified name, `th.no_grad` for `torch.no_grad`; None without its import."""
+        """The module's own spelling of a qualified name, `th.no_grad` for `torch.no_grad`; None without an import."""
         for local, target in self.imports.items():
             if qualified == target or qualified.startswith(f"{target}."):
                 return local + qualified[len(target) :]
         return None
 
     def qualified(self, name: str, at: ast.AST | None = None) -> str:
-        """The qualified name of a dotted name, by the imports that hold at a node, or for the module."""
+        """The qualified name of a dotted name, by the imports in effect at a node, or in the module."""
         first, dot, rest = name.partition(".")
         bound = self.scopes.binding(first, at) if at is not None else None
         if bound is not None:
@@ -389,7 +389,7 @@ class Definitions:
         return f"{target}{dot}{rest}"
 
     def named(self, node: ast.expr) -> str:
-        """The qualified name that an expression is where it stands: `torch.no_grad`; empty of what is no name."""
+        """The qualified name of an expression at its place: `torch.no_grad`; empty if it is no name."""
         known = self._names.get(node)
         if known is None:
             known = self._names[node] = self.qualified(dotted(node), node)

@@ -1,4 +1,4 @@
-"""Training events in flow order: a tree of what a program does to gradients, graphs and memory."""
+"""Training events in flow order: a tree of a program's effects on gradients, graphs and memory."""
 
 from __future__ import annotations
 
@@ -22,52 +22,51 @@ Path = tuple[tuple[object, int], ...]
 
 @dataclass(eq=False, repr=False)
 class Event:
-    """Something that matters to training, at a site. The place fields are set when it is recorded."""
+    """Something relevant to training, at a site. The place fields are set on recording."""
 
     site: Site
     mode: GradMode = field(default=GradMode.ON, init=False)
     order: int = field(default=0, init=False)
     path: Path = field(default=(), init=False)
     passed: Path = field(default=(), init=False)
-    """The arms that it comes after, and that leave: by `return`, `raise`, `break` or `continue`."""
+    """The arms before it that leave: by `return`, `raise`, `break` or `continue`."""
     loops: tuple[Loop, ...] = field(default=(), init=False)
     calls: tuple[Site, ...] = field(default=(), init=False)
     """The calls through which the event was reached, outermost first."""
     call_path: Path = field(default=(), init=False)
-    """The part of `path` that lies outside the function the event stands in."""
+    """The part of `path` outside the function that contains the event."""
     undecided: Path = field(default=(), init=False)
-    """The part of `path` since a function was called with gradients off: nobody knows whether it gets here."""
+    """The part of `path` since a call with gradients off: it is unknown whether execution gets here."""
     escaped: Path = field(default=(), init=False)
     """The part of `passed` since then."""
 
     def place_in(self, loop: Loop | None) -> Site:
-        """Where the body of a loop, or of a function without one, makes it happen: itself, or the call that leads to
-        it."""
+        """The site in the body of a loop or trace: the event's own, or that of the call leading to it."""
         return (*self.calls[loop.depth if loop is not None else 0 :], self.site)[0]
 
 
 @dataclass(eq=False, repr=False)
 class Backward(Event):
-    """A backward pass; `retain` and `create` are None where the argument is not a literal."""
+    """A backward pass; `retain` and `create` are None if the argument is not a literal."""
 
     loss: Value
     retain: bool | None = False
     create: bool | None = False
     framework: Value | None = None
-    """The accelerator, engine or module of Lightning that is told to make it."""
+    """The accelerator, engine or Lightning module that runs it."""
     given_gradient: bool | None = False
-    """Whether it is told how the values of the loss count; None: that is not known, as with `*args`."""
+    """Whether it receives a gradient for the loss; None if that is not known, as with `*args`."""
     given_inputs: bool = False
-    """Whether it is told for which tensors gradients are wanted: it goes no further than these."""
+    """Whether it receives `inputs`: then it computes gradients for these tensors only."""
 
     @property
     def outputs(self) -> Value:
-        """What the pass starts from, as for `Grad`."""
+        """The tensors the pass starts from, as for `Grad`."""
         return self.loss
 
     @property
     def keeps_graph(self) -> bool | None:
-        """Whether the graph can be gone through again: it is retained where a graph of the gradients is made, too."""
+        """Whether a second pass through the graph is possible: `create_graph` retains the graph as well."""
         if True in (self.retain, self.create):
             return True
         return None if None in (self.retain, self.create) else False
@@ -81,22 +80,22 @@ class Grad(Event):
     inputs: Value | None = None
     """The tensors for which gradients are computed."""
     allows_unused: bool = False
-    """Whether it gives None for those that are outside the graph, or may; else it raises."""
+    """Whether it gives None for inputs outside the graph, or may; otherwise it raises."""
 
 
 @dataclass(eq=False, repr=False)
 class Clear(Event):
-    """Gradients are cleared: of an optimizer, a module or (None) of something unknown."""
+    """Gradients are cleared: those of an optimizer, a module or (None) something unknown."""
 
     target: Value | None
     explicit: bool = True
     of: Value | None = None
-    """Of a clearing that is written by hand, the parameter whose gradient it is."""
+    """The parameter whose gradient a clearing written by hand clears."""
 
 
 @dataclass(eq=False, repr=False)
 class MayClear(Event):
-    """An unresolved call of this name that is handed these values: it may clear, or do, anything to them."""
+    """An unresolved call with this name that receives these values: it may clear them, or have any other effect."""
 
     name: str
     handed: tuple[Value, ...]
@@ -105,7 +104,7 @@ class MayClear(Event):
 
 @dataclass(eq=False, repr=False)
 class Uncalled(Event):
-    """A method of this name is named as a statement, and not called."""
+    """A statement that names a method and does not call it."""
 
     name: str
     owner: Value
@@ -113,14 +112,14 @@ class Uncalled(Event):
 
 @dataclass(eq=False, repr=False)
 class Yield(Event):
-    """A generator hands control to its consumer, who may do anything before the next value."""
+    """A generator yields to its consumer, which may do anything before the next value."""
 
 
 @dataclass(eq=False, repr=False)
 class Step(Event):
-    """An optimizer's step; `name` is what the program calls it, `manual` an update written by hand.
+    """An optimizer's step; `name` is its name in the program, `manual` marks an update written by hand.
 
-    `expression` is what the optimizer is written as there: `opts[i]` of `opts[i].step()` and of `scaler.step(opts[i])`.
+    `expression` is the optimizer as written: `opts[i]` of `opts[i].step()` and of `scaler.step(opts[i])`.
     """
 
     optimizer: Value
@@ -141,7 +140,7 @@ class Unscale(Event):
 
 @dataclass(eq=False, repr=False)
 class ScheduleStep(Event):
-    """A learning-rate scheduler's step; `by` is what it is given: an epoch or a metric."""
+    """A learning-rate scheduler's step; `by` is its argument: an epoch or a metric."""
 
     scheduler: Value
     by: tuple[Value, ...] = ()
@@ -152,42 +151,42 @@ class GradRead(Event):
     """Gradients are read, copied or changed."""
 
     changes: bool = False
-    """Whether they are changed in place: scaled, clamped, averaged."""
+    """Whether they are changed in place, such as scaled, clamped or averaged."""
     of: Value | None = None
-    """The tensor whose gradient a change is about; None: several, or not known."""
+    """The tensor whose gradient changes; None if there are several, or it is not known."""
 
 
 @dataclass(eq=False, repr=False)
 class Clip(Event):
-    """Gradients of these parameters are clipped to a bound; None where it is not given."""
+    """Clipping of these parameters' gradients to a bound; None if the call has no bound."""
 
     parameters: Value | None = None
     bound: Value | None = None
 
 
 class Keeping(Enum):
-    """What a `Keep` does; the value is the word of `trace` for it."""
+    """The effect of a `Keep`; the value is the word that `trace` prints for it."""
 
     APPEND = "append"
-    """A container takes the value, beside those it holds."""
+    """A container takes the value in addition to its contents."""
     ADD = "add"
     """The value is added to a sum."""
     SLOT = "slot"
     """The value is stored at an index or a key."""
     CLEAR = "clear"
-    """The container lets go of what it held."""
+    """A container drops its contents."""
 
 
 @dataclass(eq=False, repr=False)
 class Keep(Event):
-    """A value is put where it outlives the statement; with `CLEAR`, what was put there is thrown away."""
+    """A value is stored beyond the statement; with `CLEAR`, the stored values are dropped."""
 
     container: Value
     value: Value
     how: Keeping
     name: str
     local: bool = False
-    """Whether it is a variable of a call under way, which begins anew with the next call."""
+    """Whether it is a variable of a running call, which starts over with the next call."""
 
 
 @dataclass(eq=False, repr=False)
@@ -216,7 +215,7 @@ class Mutate(Event):
 
 @dataclass(eq=False, repr=False)
 class Read(Event):
-    """A name that holds a value which is changed somewhere is read again; other values are read without an event."""
+    """A name is read again whose value changes somewhere; reads of other values have no event."""
 
     value: Value
     name: str
@@ -224,26 +223,26 @@ class Read(Event):
 
 @dataclass(eq=False, repr=False)
 class EmptyCache(Event):
-    """`torch.cuda.empty_cache()` and its kin."""
+    """`torch.cuda.empty_cache()` and similar functions."""
 
 
 @dataclass(eq=False, repr=False)
 class MemoryProbe(Event):
-    """Memory is being measured, or its counters are reset."""
+    """Code measures memory, or resets the counters."""
 
     resets: bool
 
 
 @dataclass(eq=False, repr=False)
 class Anomaly(Event):
-    """Anomaly detection is switched; `on` is None where a variable decides."""
+    """Code switches anomaly detection; `on` is None if a variable decides."""
 
     on: bool | None
 
 
 @dataclass(eq=False, repr=False)
 class ModeSwitch(Event):
-    """A module is switched to training or evaluation; `training` is None where a variable decides."""
+    """Code switches a module to training or evaluation; `training` is None if a variable decides."""
 
     module: Value
     training: bool | None
@@ -251,20 +250,20 @@ class ModeSwitch(Event):
 
 @dataclass(eq=False, repr=False)
 class Returned(Event):
-    """A value leaves the function that a trace begins with; what is returned to a caller that is seen is none."""
+    """A value leaves the function that a trace begins with; returns to a visible caller do not count."""
 
     value: Value
 
 
 @dataclass(eq=False, repr=False)
 class Fresh(Event):
-    """Something with gradients of its own is made: an optimizer, a module, a leaf."""
+    """An object with gradients of its own is created: an optimizer, a module, a leaf."""
 
     value: Value
 
 
 class Exit(Enum):
-    """Control leaves; the value is the statement by which it does."""
+    """Control leaves a block; the value is the statement that leaves."""
 
     RETURN = "return"
     RAISE = "raise"
@@ -274,7 +273,7 @@ class Exit(Enum):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Period:
-    """A branch takes an arm in every `length`-th iteration of a loop, beginning with that number; else the other."""
+    """A branch takes one arm in every `length`-th iteration of a loop, starting with that number; else the other."""
 
     loop: Loop
     length: int
@@ -282,24 +281,24 @@ class Period:
     arm: int
 
     def arm_in(self, iteration: int) -> int:
-        """The arm that is taken in an iteration, which are counted from 0."""
+        """The arm taken in an iteration; iterations count from 0."""
         return self.arm if iteration % self.length == self.first else 1 - self.arm
 
 
 @dataclass(eq=False, repr=False)
 class Branch:
-    """One of several sequences happens."""
+    """One of several sequences runs."""
 
     site: Site
     arms: list[list[Item]]
     period: Period | None = None
     after_overflow: int | None = None
-    """The arm that is taken only where gradients were infinite, so that a scaler has left out the step."""
+    """The arm taken only after infinite gradients, for which a scaler skipped the step."""
 
 
 @dataclass(eq=False, repr=False)
 class Try:
-    """The body, perhaps cut short, then perhaps a handler."""
+    """The body, perhaps interrupted, then perhaps a handler."""
 
     site: Site
     body: list[Item]
@@ -314,19 +313,19 @@ class Loop:
     body: list[Item]
     implicit: bool = False
     depth: int = 0
-    """How many calls deep the loop stands."""
+    """The number of calls around the loop."""
     path: Path = ()
-    """The arms of branches in which the loop as a whole stands."""
+    """The arms of branches around the whole loop."""
     certain: bool = False
-    """Whether it comes to one iteration at least."""
+    """Whether it runs at least one iteration."""
     over: Value | None = None
-    """What it goes over."""
+    """The iterable."""
     edge: BackEdge | None = None
-    """What an iteration changes; None where none comes to its end."""
+    """The changes an iteration makes; None if no iteration reaches its end."""
 
     @cached_property
     def always_leaves(self) -> bool:
-        """Whether each iteration that gets so far ends by `break`, `return`, `continue` or `raise`."""
+        """Whether each iteration that gets this far ends by `break`, `return`, `continue` or `raise`."""
         return any(isinstance(item, Exit) for item in self.body)
 
 
@@ -339,9 +338,9 @@ class Inlined:
     start: int
     """When the call began, in the order of values and events."""
     result: Value
-    """What it returns."""
+    """The return value."""
     receiver: Value | None = None
-    """What it is a method of."""
+    """The object whose method it is."""
 
 
 Item = Event | Branch | Try | Loop | Inlined | Exit
@@ -367,7 +366,7 @@ def events_in(items: list[Item]) -> Iterator[Event]:
 
 
 def without_yields(items: list[Item]) -> list[Item]:
-    """Items, of which no generator hands control to anybody."""
+    """Items without the yields of generators."""
     for item in items_in(items):
         if isinstance(item, Branch):
             item.arms = [_kept(arm) for arm in item.arms]
@@ -383,12 +382,12 @@ def _kept(items: list[Item]) -> list[Item]:
 
 
 def repeating(loops: tuple[Loop, ...]) -> list[Loop]:
-    """The loops of the program: without an optimizer's own, over its closure."""
+    """The loops of the program, without an optimizer's own loop over its closure."""
     return [loop for loop in loops if not loop.implicit]
 
 
 def exclusive(first: Path, second: Path) -> bool:
-    """Whether two paths never happen in one pass: they take different arms of one branch, where they first differ."""
+    """Whether two paths exclude each other in one pass: where they first differ, they take different arms."""
     for (branch, arm), (other, taken) in zip(first, second, strict=False):
         if branch is not other or arm != taken:
             return branch is other
@@ -396,12 +395,12 @@ def exclusive(first: Path, second: Path) -> bool:
 
 
 def handlers(path: Path) -> Path:
-    """The handlers of exceptions that a path leads through."""
+    """The exception handlers on a path."""
     return tuple((branch, arm) for branch, arm in path if isinstance(branch, Try))
 
 
 def apart(first: Event, second: Event) -> bool:
-    """Whether two events never happen in one pass: on different arms, or one after the arm of the other has left."""
+    """Whether two events exclude each other in one pass: in different arms, or one after the other's arm has left."""
     return (
         exclusive(first.path, second.path)
         or not set(second.passed).isdisjoint(first.path)

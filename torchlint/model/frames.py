@@ -1,4 +1,4 @@
-"""Activations of functions: their local names, and where free names are looked up."""
+"""Activations of functions: their local names, and the scopes of free names."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Frame:
-    """The local names of one activation of a function (or of the module), and where free names are looked up."""
+    """The local names of one activation of a function (or of the module), and the scopes of free names."""
 
     __slots__ = (
         "block",
@@ -43,18 +43,18 @@ class Frame:
         found = parent.definitions if parent is not None else definitions
         assert found is not None, "the frame of a module says of which"
         self.definitions: Definitions = found
-        """Those of the module it belongs to."""
+        """The definitions of the module it belongs to."""
         self.blocks = blocks
-        """How many `with` blocks were open when the function was called."""
+        """The number of open `with` blocks at the function's call."""
         self.called = called
-        """Whether a call of this module made it, so that its parameters are that call's arguments."""
+        """Whether a call in this module made it, so that its parameters have that call's arguments."""
         self.parent = parent
         self.locals: dict[str, Value] = {}
         self.outer_names: set[str] = set()
         self.returns: list[Value] = []
         self.yields: list[tuple[GradMode, Site]] = []
-        """The grad mode at each `yield`, and where that stands."""
+        """The grad mode at each `yield`, and its site."""
         self.block: Callable[[Value], None] | None = None
-        """What a `with` statement does where the function, its context manager, yields."""
+        """The body of the `with` statement, which runs where the function, its context manager, yields."""
         self.ends: list[Any] = []
         """Snapshots of the state at each `return`."""

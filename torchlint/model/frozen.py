@@ -1,4 +1,4 @@
-"""Modules that may be frozen: whose parameters are told, somewhere, not to require gradients."""
+"""Modules that may be frozen: somewhere, the program sets `requires_grad` of their parameters to False."""
 
 from __future__ import annotations
 
@@ -32,31 +32,31 @@ _UNPICKLING = frozenset(("pickle.load", "pickle.loads", "dill.load", "cloudpickl
 
 
 class Frozen:
-    """Answers about modules, whenever and under whatever condition it is that they are told."""
+    """Answers about frozen modules, at any time and under any condition."""
 
     def __init__(self, program: Program, parts: Parts) -> None:
         self.told = program.observations.frozen
-        """The modules, parameters and tensors that are told so."""
+        """The modules, parameters and tensors that the program freezes."""
         self._program = program
         self._traces = program.traces
         self._parts = parts
         self._known: dict[Value, bool] = {}
 
     def may_be(self, module: Value) -> bool:
-        """Whether all parameters of a module may be frozen, or of what it is a part of."""
+        """Whether all parameters of a module, or of a module that contains it, may be frozen."""
         if module not in self._known:
             self._known[module] = self._is_part(module) or self._is_told_part_by_part(module) or _is_unpickled(module)
         return self._known[module]
 
     def _is_told_part_by_part(self, module: Value) -> bool:
-        """Whether each module that the class of a module makes or is given is told so."""
+        """Whether the program freezes each module that the module's class creates or receives."""
         info = module.info if isinstance(module, Module) else None
         parts = self._program.attributes_of(info).values() if info is not None else ()
         inner = [part for part in map(resolved, parts) if is_module_like(part) and has_parameters(part)]
         return bool(inner) and all(map(self._is_part, inner))
 
     def may_be_partly(self, module: Value) -> bool:
-        """Whether some of the parameters of a module may be."""
+        """Whether some parameters of a module may be frozen."""
         return module in self._all_of
 
     @cached_property
@@ -67,13 +67,13 @@ class Frozen:
 
     @cached_property
     def _all_of(self) -> set[Value]:
-        """All that those were made of, or are a part of."""
+        """The frozen values and the arguments of calls that freeze, with the values these come from."""
         handed = (item for event in (*self._calls, *self._named(naming.SWITCHING)) for item in event.handed)
         return ancestry(list(self.told)).union(map(resolved, handed))
 
     @cached_property
     def _calls(self) -> list[MayClear]:
-        """Calls of unknown functions that by their names freeze what they are handed: `freeze(teacher)`."""
+        """Calls of unknown functions whose names say that they freeze their arguments: `freeze(teacher)`."""
         return list(self._named(naming.FREEZING))
 
     def _named(self, names: LazyPattern[str]) -> Iterator[MayClear]:
@@ -82,7 +82,7 @@ class Frozen:
 
 
 def _is_unpickled(module: Value) -> bool:
-    """Whether a module comes out of a pickle, with what was frozen: the averaged one of a training, by custom."""
+    """Whether a module comes from a pickle, which keeps frozen parameters: usually the averaged model of a training."""
     whole = whole_of(module)
     if not isinstance(whole, Unknown):
         return False
@@ -91,7 +91,7 @@ def _is_unpickled(module: Value) -> bool:
 
 
 def _drawn_from(value: Value) -> Iterable[Value]:
-    """What a value is drawn from by a loop or a call: `m` of `for m in model.modules()`, which is all of it."""
+    """The values from which a loop or a call takes a value: `m` of `for m in model.modules()` may be all of `model`."""
     if isinstance(value, Attribute):
         return value.parents if value.label in ("weight", "bias") else ()
     if isinstance(value, Tensor):

@@ -1,4 +1,4 @@
-"""What is known of graphs so far, as those ask it who help to find out."""
+"""The answers about graphs known so far, for the analyses that help to find the others."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class GraphAnswers(Protocol):
         """Whether a value carries a graph."""
 
     def is_data(self, value: Value) -> bool:
-        """Whether a value is a part of what a loader yields."""
+        """Whether a value is part of a batch from a loader."""
 
     def graph(self, value: Value) -> set[Value]:
-        """The results of calls and operators that a value's graph goes through."""
+        """The results of calls and operators in a value's graph."""

@@ -1,4 +1,4 @@
-"""Operators that cut graphs, and the numbers that tensors give."""
+"""Operators that cut graphs, and numbers taken from tensors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ CUTTING = _LETTING_GO | {"new", "compare", "bitwise"} | NOT_DIFFERENTIABLE
 
 
 def is_cut(value: Value) -> bool:
-    """Whether a value is what a tensor gives without its graph: `loss.item()`, `loss.detach().cpu()`."""
+    """Whether a value was taken from a tensor without its graph: `loss.item()`, `loss.detach().cpu()`."""
     while isinstance(value, Tensor) and value.op not in _LETTING_GO and len(value.parents) == 1:
         value = resolved(value.parents[0])
     if isinstance(value, Plain):

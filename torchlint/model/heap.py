@@ -1,4 +1,4 @@
-"""The heap: what containers hold at a point of the program, and which places an iteration of a loop changes."""
+"""The heap: the contents of containers at a point of the program, and the places that an iteration changes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torchlint.model.value import Origin, Value
 
 
 class Change(Enum):
-    """The last change of what a container holds; the value is the word of `trace` for it."""
+    """The last change of a container's contents; the value is the word of `trace` for it."""
 
     PUT = "puts something into"
     EMPTIED = "empties"
@@ -20,10 +20,10 @@ class Change(Enum):
 
 
 class Contents(Value):
-    """What a container holds at a point of the program. It is never a value of the program.
+    """The contents of a container at a point of the program.
 
-    `parents` hold its contents before the change, and the value that is put in. The label of `SET` is a literal key, or
-    empty; that of `UNKNOWN` is the name of the call.
+    It is never a value of the program. `parents` hold the contents before the change, and the value that the change
+    puts in. The label of `SET` is a literal key, or empty. The label of `UNKNOWN` is the name of the call.
     """
 
     __slots__ = ("change",)
@@ -34,11 +34,11 @@ class Contents(Value):
 
 
 AS_MADE = Contents(None, Change.EMPTIED)
-"""The contents of a container that nothing has changed since it was made."""
+"""The contents of a container without changes since its creation."""
 
 
 class BackEdge(NamedTuple):
-    """The places that an iteration of a loop changes: what each holds at its beginning and at its end.
+    """The places that an iteration of a loop changes, with their values at its beginning and end.
 
     A place that does not exist holds None.
     """
@@ -48,5 +48,5 @@ class BackEdge(NamedTuple):
     contents: Mapping[Value, tuple[Value, Value]]
 
     def may_set(self, owner: Value, name: str) -> bool:
-        """Whether an iteration sets an attribute of this name, or does to the object what nobody knows."""
+        """Whether an iteration sets an attribute of this name, or has unknown effects on the object."""
         return owner in self.contents or any(attribute == name for _, attribute in self.attributes)

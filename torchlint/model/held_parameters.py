@@ -1,4 +1,4 @@
-"""Whose parameters an optimizer holds: what it was made from."""
+"""The modules whose parameters an optimizer holds, from its arguments."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from torchlint.pytorch import operators
 
 
 def parameters_of(optimizer: Value) -> tuple[set[Value], bool]:
-    """The modules and leaves whose parameters an optimizer holds, and whether that is all of them."""
+    """The modules and leaves whose parameters an optimizer holds, and whether the list is complete."""
     found, known = sources_of(item for option in inputs_of(optimizer) for item in _given(option))
     return found, known and not any(option.has_use("add_param_group") for option in inputs_of(optimizer))
 
 
 def sources_of(parameters: Iterable[Value | None]) -> tuple[set[Value], bool]:
-    """The modules and leaves that parameters are of, and whether that is all of them; None: not known."""
+    """The modules and leaves that own parameters, and whether the list is complete; None if not known."""
     found: set[Value] = set()
     known = True
     stack = list(parameters)
@@ -48,7 +48,7 @@ def sources_of(parameters: Iterable[Value | None]) -> tuple[set[Value], bool]:
         seen.add(item)
         item = resolved(item)
         if isinstance(item, Phi) and item.is_keyed:
-            known = False  # one of several, nobody knows which
+            known = False  # one of several, it is unknown which
             continue
         if isinstance(item, Parameters):
             stack.extend(resolved(parent) for parent in item.parents)
@@ -68,7 +68,7 @@ def sources_of(parameters: Iterable[Value | None]) -> tuple[set[Value], bool]:
 
 
 def _given(optimizer: Value) -> tuple[Value | None, ...]:
-    """What an optimizer was made from; `critic.optimizer` holds the parameters of `critic`. None: not known."""
+    """The values an optimizer was built from; `critic.optimizer` holds the parameters of `critic`. None: not known."""
     if isinstance(optimizer, Optimizer):
         return optimizer.parents
     if is_kind(optimizer, Kind.ENGINE):
@@ -76,13 +76,13 @@ def _given(optimizer: Value) -> tuple[Value | None, ...]:
         return _given(resolved(inner)) if inner is not None else (optimizer.part("model_parameters"),)
     if isinstance(optimizer, Attribute) and is_module_like(optimizer.parents[0]):
         owner = resolved(optimizer.parents[0])
-        if getattr(owner, "info", None) is None:  # else it is stored by a base class, which is elsewhere
+        if getattr(owner, "info", None) is None:  # otherwise a base class in another file stores it
             return optimizer.parents
     return (None,)
 
 
 def surely_optimizer(value: Value) -> bool:
-    """Whether a value is an optimizer by its class or by the methods called on it, not by its name."""
+    """Whether a value is an optimizer by its class or by the methods called on it; its name does not count."""
     if isinstance(value, Phi):
         return all(isinstance(item, Optimizer) for item in inputs_of(value))
     if isinstance(value, Optimizer) or is_kind(value, Kind.ENGINE):

@@ -1,4 +1,4 @@
-"""Modules of the repository that a module imports: found and parsed when they are first asked for, never run."""
+"""The repository's modules that a module imports: found and parsed on first use, never run."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from torchlint.syntax.reading import read
 from torchlint.syntax.spare_trees import spare
 
 MAX_BYTES = 300_000
-"""Text of other modules that is followed for one that is linted; what more there is, is unknown."""
+"""Maximum size of the followed modules for one linted module; the rest stays unknown."""
 SMALL_BYTES = 8_000
-"""A module of which there is more is followed only if it has a word that matters to training."""
+"""A larger module is followed only if it contains a word that matters to training."""
 MODEL_BYTES = 32_000
 """A module that defines models or datasets is followed up to this size without such a word."""
 MAX_REEXPORTS = 8
-"""Modules through which one hands on what another defines."""
+"""Maximum number of modules that re-export a definition."""
 MAX_KEPT_BYTES = 1_000_000
-"""Text of which the trees are kept for the next file; a tree takes some hundred times as much memory."""
+"""Maximum size of texts whose trees stay in memory for the next file; a tree takes about a hundred times as much."""
 
 
 _WORDS = (
@@ -38,7 +38,7 @@ _BASES = (b"Module)", b"Dataset)")
 
 
 class Stop(Enum):
-    """Why a module of the repository is not followed."""
+    """The reason why a module of the repository is not followed."""
 
     UNREAD = "cannot be read, lies outside the repository or is larger than 1 MB"
     WORDLESS = "longer than 8 kB (models: 32 kB), and has no word that matters to training"
@@ -47,7 +47,7 @@ class Stop(Enum):
 
 
 class Parsed:
-    """Trees of modules by their content: many files import the same few."""
+    """Trees of modules by their content, as many files import the same few modules."""
 
     def __init__(self) -> None:
         self.visit = Visit()
@@ -55,7 +55,7 @@ class Parsed:
         self._bytes = 0
 
     def definitions(self, path: str, data: bytes) -> Definitions | None:
-        """Those of a module's text; None if it is no Python."""
+        """The definitions in a module's text; None if it is not valid Python."""
         key = path, data
         if key in self._kept:
             self._kept.move_to_end(key)
@@ -81,47 +81,47 @@ _PARSED: WeakKeyDictionary[object, Parsed] = WeakKeyDictionary()
 
 @dataclass(frozen=True)
 class Target:
-    """What a qualified name stands for: something in a module of the repository, or (`rest` empty) that module."""
+    """The meaning of a qualified name: a definition in a module of the repository, or (`rest` empty) that module."""
 
     base: str
     definitions: Definitions | None
-    """None of a folder without a file, and of a file that is no Python."""
+    """None for a folder without a file, and for a file that is not Python."""
     rest: tuple[str, ...] = ()
 
 
 @dataclass
 class Imports:
-    """Follows the imports of one module, and of what it imports."""
+    """Follows the imports of one module, and theirs in turn."""
 
     search: Search
     own: Definitions | None = None
-    """Those of the linted module, which others may import."""
+    """The definitions of the linted module, which other modules may import."""
     training: dict[tuple[Definitions, int], set[str]] = field(default_factory=dict)
-    """The names of the functions of a module that train, within so many modules."""
+    """The names of a module's training functions, found within a number of modules."""
     stops: dict[str, Stop | None] = field(default_factory=dict)
-    """By path each module that was asked for; None: it is followed."""
+    """The requested modules by path, with the reason for not following them; None if followed."""
     _bytes: int = 0
     _by_base: dict[str, Definitions | None] = field(default_factory=dict)
     _pending_stars: set[tuple[Definitions, str]] = field(default_factory=set)
-    """The names that are looked for in what modules import by `*`: these may import each other."""
+    """The names being looked up through `import *`, as modules may import each other."""
     _known: dict[tuple[Definitions, str], ClassInfo | FunctionInfo | None] = field(default_factory=dict)
 
     @property
     def parsed(self) -> Parsed:
-        """The trees that files of this run share."""
+        """The trees shared by the files of this run."""
         return _PARSED.setdefault(self.search.sources.kin, Parsed())
 
     def target(self, qualified: str, importer: Definitions) -> Target | None:
-        """What a qualified name stands for in a module; None if that is none of the repository's, or not followed."""
+        """The meaning of a qualified name in a module; None if it is not of the repository or cannot be followed."""
         base, parts = self.search.start(qualified, self._path_of(importer))
         return None if base is None else self._followed(self._descend(base, parts))
 
     def member(self, base: str, name: str) -> Target | None:
-        """What a module of the repository binds a name to."""
+        """The meaning of a name in a module of the repository."""
         return self._followed(self._descend(base, [name]))
 
     def _followed(self, target: Target) -> Target | None:
-        """Where a target leads to, through packages that hand it on."""
+        """The definition behind a target, through packages that re-export it."""
         for _ in range(MAX_REEXPORTS):
             handed_on = self._handed_on(target)
             if handed_on is None:
@@ -133,7 +133,7 @@ class Imports:
         return None
 
     def _descend(self, base: str, parts: list[str]) -> Target:
-        """Follow a dotted name from a module into its submodules, where it does not define the name itself."""
+        """Follow a dotted name from a module into its submodules, if it does not define the name itself."""
         for number, part in enumerate(parts):
             definitions = self._definitions(base)
             if definitions is not None and definitions.binds(part):
@@ -145,7 +145,7 @@ class Imports:
         return Target(base, self._definitions(base))
 
     def _handed_on(self, target: Target) -> tuple[str, str] | None:
-        """What a package that is not parsed imports under a name, and its path."""
+        """The qualified name that an unparsed package imports under a name, and the package's path."""
         path = self.search.sources.file_of(target.base)
         if target.definitions is not None or not target.rest or path is None:
             return None
@@ -153,7 +153,7 @@ class Imports:
         return None if imported is None else (".".join([imported, *target.rest[1:]]), path)
 
     def defined(self, qualified: str, importer: Definitions) -> ClassInfo | FunctionInfo | None:
-        """What a qualified name stands for in a module, through modules that hand it on."""
+        """The class or function that a qualified name stands for in a module, followed through re-exports."""
         key = importer, qualified
         if key not in self._known:
             self._known[key] = self._look_up(qualified, importer)
@@ -175,25 +175,25 @@ class Imports:
         return None
 
     def importers(self, name: str, words: tuple[bytes, ...]) -> Iterator[Definitions]:
-        """The modules that import the linted one, and hold a name and one of some words: they may call it."""
+        """The modules that import the linted one and contain a name and one of some words: they may call it."""
         return self._all_parsed(self.search.importers(name.encode(), words))
 
     def mentioning(self, words: tuple[bytes, ...]) -> Iterator[Definitions]:
-        """The other modules of the repository that hold one of some words."""
+        """The other modules of the repository that contain one of some words."""
         return self._all_parsed(self.search.mentioning(words))
 
     def _all_parsed(self, files: Iterable[tuple[str, bytes]]) -> Iterator[Definitions]:
         return filter(None, (self.parsed.definitions(path, data) for path, data in files))
 
     def beside(self, definitions: Definitions, words: Iterable[str]) -> Iterator[Definitions]:
-        """The modules in the folder of a module, and below, that hold one of these words."""
+        """The modules in a module's folder and below that contain one of these words."""
         for base in self.search.holding(os.path.dirname(self._path_of(definitions)), [item.encode() for item in words]):
             found = self._definitions(base)
             if found is not None:
                 yield found
 
     def imported_by_star(self, module: str, name: str, importer: Definitions) -> str | None:
-        """What a name is that `from module import *` binds, qualified, as the module has it; None if it binds none."""
+        """The qualified name behind a name that `from module import *` binds; None if it binds no such name."""
         target = self.target(module, importer)
         if name.startswith("_") or target is None or target.definitions is None or target.rest:
             return None
@@ -204,7 +204,7 @@ class Imports:
         return handed_on if is_of_a_package else f"{module}.{name}"
 
     def _imported_as(self, name: str, module: Definitions) -> str | None:
-        """What a module has imported under a name, itself by `*` perhaps: empty if it defines it; None: it has none."""
+        """The qualified name a module imports under a name, perhaps by `*`; empty: it defines it, None: neither."""
         if module.binds(name):
             return module.imports.get(name, "")
         if not module.scopes.star_imports or (module, name) in self._pending_stars:
@@ -216,21 +216,21 @@ class Imports:
 
     @property
     def visit(self) -> Visit:
-        """Where the interpretation is under way, as long as that leads through other modules."""
+        """A context in which the interpretation runs while it is inside other modules."""
         return self.parsed.visit
 
     def followed(self) -> list[Definitions]:
-        """The modules that were followed so far."""
+        """The modules followed so far."""
         return [definitions for definitions in self._by_base.values() if definitions is not None]
 
     def close(self) -> None:
-        """Let go of what is not asked for any more."""
+        """Release data that is no longer needed."""
         for definitions in self._by_base.values():
             if definitions is not None:
                 definitions.follow(None)
 
     def modules(self, importer: Definitions, words: tuple[bytes, ...]) -> list[Definitions]:
-        """The modules that a module imports at once, of those in whose text one of these words is."""
+        """The modules that a module imports directly and that contain one of these words."""
         names = [*importer.scopes.anywhere().values(), *importer.scopes.star_imports]
         bases = dict.fromkeys(base for name in names for base in self._bases(name, importer))
         texts = {base: self.search.read(base) or b"" for base in bases}
@@ -238,7 +238,7 @@ class Imports:
         return [definitions for definitions in found if definitions is not None and definitions is not importer]
 
     def _bases(self, qualified: str, importer: Definitions) -> Iterator[str]:
-        """The modules on the way to what a qualified name stands for."""
+        """The modules on the path to the target of a qualified name."""
         name = qualified.lstrip(".")
         parts = name.split(".") if name else []
         dots = qualified[: len(qualified) - len(name)]
@@ -272,7 +272,7 @@ class Imports:
         return found
 
     def _stop(self, data: bytes | None) -> Stop | None:
-        """Why a module of this text is not even parsed."""
+        """The reason why a module with this text is not parsed."""
         if data is None:
             return Stop.UNREAD
         if not _is_worth_it(data):
@@ -288,7 +288,7 @@ def _is_worth_it(data: bytes) -> bool:
 
 @dataclass(frozen=True)
 class Bases:
-    """Knows the classes that a module inherits from others, where imports are not followed otherwise."""
+    """The inherited classes of a module, for runs that do not follow imports otherwise."""
 
     imports: Imports
 

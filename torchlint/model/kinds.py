@@ -1,4 +1,4 @@
-"""Of which class of Python's or PyTorch's a value is, as far as that is certain: a number, `isinstance`, `hasattr`."""
+"""The Python or PyTorch class of a value, as far as it is certain: a number, `isinstance`, `hasattr`."""
 
 from __future__ import annotations
 
@@ -42,25 +42,25 @@ _NAMES = {List: "list", Tuple: "tuple", Set: "set", Dict: "dict", Deque: "collec
 _MAPPINGS = frozenset({"collections.abc.Mapping", "typing.Mapping", "collections.Mapping"})
 _SEQUENCES = frozenset({"collections.abc.Sequence", "typing.Sequence", "collections.Sequence"})
 _KNOWN = _NUMBERS | _COLLECTIONS | _MAPPINGS | _SEQUENCES | {"str", "bytes", "numpy.ndarray", "torch.Tensor"}
-"""Classes of which each value that is known is one, or is not."""
+"""Classes for which it is known whether a known value is an instance."""
 _OF_TENSORS = frozenset({"detach", "item", "cpu", "backward", "requires_grad", "grad", "grad_fn", "numpy", "shape"})
-"""Attributes that all tensors have, and no number, text or collection of Python's."""
+"""Attributes that all tensors have, and no number, text or collection of Python."""
 
 TENSOR = "a tensor"
-"""A use: something takes the value that only takes tensors, or an annotation says that it is one."""
+"""A use: the value goes where only tensors are allowed, or an annotation declares it a tensor."""
 _PARTS = frozenset({"getitem", "unbind"})
 _COMPUTED = frozenset(kind.__name__ for kind in (ast.BinOp, ast.UnaryOp, ast.AugAssign, ast.Compare))
-"""Expressions whose value is a number if all operands are."""
+"""Expressions whose value is a number if all operands are numbers."""
 _MOST_DECIDING = 64
-"""Values that are asked for one answer: in a long chain of sums each would ask for all before it."""
+"""Maximum number of values per answer: in a long chain of sums each one would query all before it."""
 _PERHAPS_SEVERAL = frozenset("getitem split chunk unbind max min sort topk median mode svd qr".split())
 """Operators whose result may be a tuple."""
 
 
 def is_number(value: Value) -> Answer:
-    """Whether a value is a plain number, or something else of Python's that is no tensor.
+    """Whether a value is a plain number, or another Python value that is no tensor.
 
-    NO: it is a tensor, on some way at least, for something says so. UNKNOWN: it may be either.
+    NO: on at least one path it is a tensor. UNKNOWN: it may be either.
     """
     found, seen, stack = Answer.YES, set[Value](), [value]
     while stack:
@@ -80,7 +80,7 @@ def is_number(value: Value) -> Answer:
 
 
 def note_tensor(value: Value) -> None:
-    """Note that a value is a tensor, or a list of tensors; so is each whose storage it shares."""
+    """Record that a value is a tensor, or a list of tensors, together with the values that share its storage."""
     seen, stack = set[Value](), [value]
     while stack:
         item = stack.pop()
@@ -108,7 +108,7 @@ def _is_surely_tensor(value: Value) -> bool:
 
 
 def _decided_by(value: Value) -> Collection[Value]:
-    """The values on which it depends whether a value is a number: the operands of arithmetic, the whole of a part."""
+    """The values that decide whether a value is a number: the operands of arithmetic, or the whole of a part."""
     if isinstance(value, Phi):
         return value.parents
     if isinstance(value, Container):
@@ -116,14 +116,16 @@ def _decided_by(value: Value) -> Collection[Value]:
     if isinstance(value, Tensor):
         return _operands(value)
     if isinstance(value, Attribute):
-        call = result_of_call(value)  # what is moved by `model.to(device)` may be a module, and `model.beta` a number
+        call = result_of_call(value)  # the receiver of `model.to(device)` may be a module, and `model.beta` a number
         return (call,) if call is not None else ()
     return value.parents if isinstance(value, (Element, Iteration)) else ()
 
 
 def _operands(value: Tensor) -> tuple[Value, ...]:
-    """The operands of a result that may be a number: of Python's operators and functions, and of methods that numbers
-    and arrays have, too; the numbers that a module returns."""
+    """The operands of a result that may be a number, or the numbers that a module returns.
+
+    The result is of Python's operators and functions, or of methods that numbers and arrays have, too.
+    """
     made = value.site.written if value.site is not None else None
     if made is not None and made.kind in _COMPUTED:
         return value.parents
@@ -141,13 +143,13 @@ def _operands(value: Tensor) -> tuple[Value, ...]:
 
 
 def is_one_of(value: Value, kinds: Iterable[str]) -> bool | None:
-    """Whether a value is of one of these classes, given by their full names; None if nobody knows."""
+    """Whether a value is an instance of one of these classes, by their full names; None if unknown."""
     answers = [_is_of(value, kind) for kind in kinds]
     return True if True in answers else None if None in answers else False
 
 
 def has_attribute(value: Value, name: ast.expr) -> bool | None:
-    """Whether a value has the attribute of this name, a literal; None if nobody knows."""
+    """Whether a value has the attribute with this literal name; None if unknown."""
     if not isinstance(name, ast.Constant) or name.value not in _OF_TENSORS:
         return None
     return is_one_of(value, ["torch.Tensor"])
@@ -172,7 +174,7 @@ def _is_of(value: Value, kind: str) -> bool | None:
 
 
 def _may_be_several(value: Value) -> bool:
-    """Whether a result may be several tensors: not that of a loss of PyTorch, nor what goes backward."""
+    """Whether a result may be several tensors: not that of a PyTorch loss, nor a value that goes backward."""
     module = value.parents[0] if isinstance(value, ModuleOutput) else None
     may_be = module is not None or (isinstance(value, Tensor) and value.op in _PERHAPS_SEVERAL)
     if not may_be or value.has_use("backward"):
@@ -183,7 +185,7 @@ def _may_be_several(value: Value) -> bool:
 
 
 def _is_plain_of(value: Plain, kind: str) -> bool | None:
-    """A literal is of its own class; what else is no tensor is a number or a text."""
+    """The class of a plain value: a literal has its own class, any other non-tensor is a number or a text."""
     if value.is_literal:
         own = type(value.constant).__name__
         return (

@@ -1,4 +1,4 @@
-"""What values were made from: by which call, from which operands, in whose storage."""
+"""The origin of values: the call that made them, its operands, and the storage they share."""
 
 from __future__ import annotations
 
@@ -29,36 +29,40 @@ _PARTS = (Attribute, Element)
 
 
 def result_of_call(value: Value) -> Unknown | None:
-    """The call whose result a value is, or is a part of."""
+    """The call that a value, or its whole, results from."""
     value = whole_of(value)
     return value if isinstance(value, _RESULTS) else None
 
 
 def whole_of(value: Value) -> Value:
-    """What a value is an element or attribute of, however deep."""
+    """The outermost value that a value is an element or attribute of, at any depth."""
     while isinstance(value, _PARTS) and value.parents:
         value = value.parents[0]
     return value
 
 
 def attached(value: Value) -> Value:
-    """The tensor that `x.data` and `x.detach()` are of."""
+    """The tensor from which `x.data` and `x.detach()` come."""
     while isinstance(value, Tensor) and value.op in _CUT_VIEWS and value.base is not None:
         value = resolved(value.base)
     return value
 
 
 def graph_inputs(value: Tensor) -> tuple[Value, ...]:
-    """The operands that an operator's graph goes on into: `x.type_as(y)` takes no gradient from y, and the module that
-    has a parameter is not in its graph."""
+    """The operands into which an operator's graph continues.
+
+    `x.type_as(y)` takes no gradient from y, and a parameter's module is not in its graph.
+    """
     if isinstance(value, ModuleParameter):
         return ()
     return value.parents[:1] if value.op == TO or value.op.endswith("_as") else value.parents
 
 
 def held_at(container: Container, user: Value) -> list[Value]:
-    """What a container may have held when an operator or call was given it: not what was made later, but for what an
-    iteration before has left in it."""
+    """The items a container may have held when an operator or call used it.
+
+    Items made later do not count, unless the previous iteration may have left them in it.
+    """
 
     def may_be_in(item: Value) -> bool:
         repeated = set(item.loops).intersection(user.loops).difference(container.loops)
@@ -68,7 +72,7 @@ def held_at(container: Container, user: Value) -> list[Value]:
 
 
 def opened(parts: Iterable[Value], user: Value, given: set[Value]) -> Iterator[Value]:
-    """What an operator or call is handed; of a container, which goes to `given`, what it may have held then."""
+    """The operands of an operator or call; a container goes to `given` and yields the items it may have held then."""
     for part in parts:
         if isinstance(part, Container):
             given.add(part)
@@ -78,12 +82,12 @@ def opened(parts: Iterable[Value], user: Value, given: set[Value]) -> Iterator[V
 
 
 def made_of(value: Value) -> Iterable[Value]:
-    """What a value was made from at once: its operands, or what is in it."""
+    """The direct inputs of a value: its operands, or its contents."""
     return value.elements() if isinstance(value, Container) else value.parents
 
 
 def ancestry(values: Iterable[Value], through: Callable[[Value], Iterable[Value]] = made_of) -> set[Value]:
-    """Values and all that they were made from, detached or not; `through` says of each what it comes from."""
+    """Values and all their ancestors, detached or not; `through` gives the inputs of each."""
     found: set[Value] = set()
     stack = list(values)
     while stack:
@@ -95,7 +99,7 @@ def ancestry(values: Iterable[Value], through: Callable[[Value], Iterable[Value]
 
 
 def with_owners(value: Value) -> list[Value]:
-    """A value, what it is an attribute of, and what that is: an optimizer may hold the one that does the work."""
+    """A value, its owner, and the owner's owners: an optimizer may hold the one that does the work."""
     found: list[Value] = []
     while value not in found:  # `node = node.next` is an attribute of itself
         found.append(value)
@@ -111,10 +115,10 @@ def storages(
     carried: bool = True,
     left: Callable[[Phi], bool] = lambda phi: False,
 ) -> set[Value]:
-    """The values whose storage a value may share, itself included, down to where it was made.
+    """The values whose storage a value may share, itself included, down to its creation.
 
-    With a `path`, only those that it has where that path was taken; with `carried`, also those that it has from earlier
-    iterations of a loop. Of a Phi that is `left`, none: it is that of a particular iteration.
+    With a `path`, only those possible on that path. With `carried`, also those from earlier iterations of a loop.
+    None of a Phi that is `left`: it belongs to a particular iteration.
     """
     taken = dict(path)
     found: set[Value] = set()
@@ -134,7 +138,7 @@ def storages(
 
 
 def computed_inside(value: Value) -> Iterator[Tensor]:
-    """What the `forward` of a module of the program computes for its output, with a graph."""
+    """The tensors with a graph that the `forward` of the program's module computes for its output."""
     body = value.body if isinstance(value, ModuleOutput) else None
     stack, seen = [body] if body is not None else [], set[Value]()
     while stack and len(seen) < _MOST_INSIDE:
@@ -147,13 +151,16 @@ def computed_inside(value: Value) -> Iterator[Tensor]:
 
 
 def after_loops(phi: Phi) -> list[Value]:
-    """What a value may be; where one is behind a loop, that loop has run."""
+    """The possible values; if one of them comes after a loop, that loop has run."""
     ends = phi.parents
     return [item for item in ends if not (isinstance(item, Phi) and item.is_loop and set(item.parents[1:]) & set(ends))]
 
 
 def left_by_iterations(carried: Phi) -> Iterator[Value]:
-    """What the iterations of a loop may leave of a value, and where branches meet in that: not what it was before."""
+    """The values that the iterations of a loop may leave in a variable, with the merges of branches in between.
+
+    The value from before the loop is not among them.
+    """
     seen: set[Value] = {carried}
     stack = list(carried.parents[1:])
     while stack:
@@ -165,7 +172,7 @@ def left_by_iterations(carried: Phi) -> Iterator[Value]:
 
 
 def _possible(arms: set[tuple[object, int]] | None, taken: dict[object, int]) -> bool:
-    """Whether an input of a Phi can be the one when these arms were taken."""
+    """Whether an input of a Phi is possible on a path with these arms."""
     if not arms:
         return True
     return any(taken.get(branch, number) == number for branch, number in arms)

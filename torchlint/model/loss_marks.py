@@ -1,4 +1,4 @@
-"""Marks of losses: values that a backward pass surely went into, and modules that it trained."""
+"""Marks of losses: values that surely received a backward pass, and modules that it trained."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ _TERMS = frozenset("add sub neg scale to cuda cpu float double half mean sum sta
 
 
 class LossMarks:
-    """Tells tracking what it can know from losses, before it answers anything."""
+    """Gives tracking the facts that losses show, before it answers anything."""
 
     def __init__(self, tracking: GraphAnswers, modules: ModuleGraphs) -> None:
         self._tracking = tracking
         self._modules = modules
         self._from_module: dict[Value, bool] = {}
-        """Whether values come from a module, as far as that was asked."""
+        """Whether values come from a module, for the values asked so far."""
 
     def mark(self, loss: Value) -> None:
-        """The loss, the terms it is the sum of, and every value that its graph can only come from."""
+        """Mark the loss, the terms of its sum, and every value that is the only possible source of its graph."""
         stack, seen = [(loss, True)], set[Value]()
         while stack:
             value, certain = stack.pop()
@@ -50,7 +50,7 @@ class LossMarks:
             if certain or self._is_loss(value):
                 self._tracking.backpropagated.add(value)
                 if isinstance(value, Iteration):
-                    self._from_module.clear()  # it is no data
+                    self._from_module.clear()  # it is not data
             if isinstance(value, (Phi, Container)):
                 parts = value.elements() if isinstance(value, Container) else value.parents
                 is_one = isinstance(value, Phi) and value.is_keyed
@@ -67,7 +67,7 @@ class LossMarks:
                     stack.extend((item, False) for item in value.parents)
 
     def mark_module_calls(self, graph: Iterable[Value]) -> None:
-        """What is called like a module, with gradients on, in the graph of a loss gives a part of that graph."""
+        """Mark the results of module-like calls in a loss's graph, made with gradients on, as part of the graph."""
         for value in graph:
             if isinstance(value, CallResult) and value.mode is GradMode.ON:
                 if value.callee is not None and is_forward(value):
@@ -75,7 +75,7 @@ class LossMarks:
                     self._tracking.trained.update((resolved(value.callee), value.site))
 
     def _only_source(self, value: Tensor) -> Value | None:
-        """The one operand that a tensor's graph can come from: the others are numbers, data or detached."""
+        """The only possible source of a tensor's graph: the other operands are numbers, data or detached."""
         if isinstance(value, ModuleOutput):
             return None
         sources = [item for item in graph_inputs(value) if not self._cannot_track(item)]
@@ -92,9 +92,9 @@ class LossMarks:
         return not isinstance(value, (Unknown, Phi, Container)) or self._tracking.is_data(value)
 
     def _comes_from_module(self, value: Value) -> bool:
-        """Whether a value is computed by what is, or is called like, a module."""
+        """Whether a value is computed by a module, or by a callee that is called like one."""
         user: dict[Value, Value | None] = {}
-        """Each value that was looked at, with the one that is computed of it."""
+        """Each visited value, with the value that is computed from it."""
         stack: list[tuple[Value, Value | None]] = [(value, None)]
         while stack:
             item, used_by = stack.pop()
@@ -110,7 +110,7 @@ class LossMarks:
         return False
 
     def _is_loss(self, value: Value) -> bool:
-        """Whether a term of a loss is one itself: the result of a call or of a loss function."""
+        """Whether a term of a loss is a loss itself: the result of a call or of a loss function."""
         if isinstance(value, Unknown):
             return isinstance(value, CallResult) or (
                 isinstance(value, (Attribute, Element)) and result_of_call(value) is not None
@@ -121,13 +121,13 @@ class LossMarks:
 
 
 def _taken_apart(values: Collection[Value]) -> set[Value]:
-    """Numbers, and what another of several values is a part of: of `out[0] if both else out` nobody knows the rest."""
+    """Numbers, and values of which another alternative is a part: in `out[0] if both else out`, the rest is unknown."""
     numbers = {item for item in values if isinstance(item, Plain)}
     return numbers | {item.parents[0] for item in values if isinstance(item, Component)}
 
 
 def _chain(value: Value, user: dict[Value, Value | None]) -> Iterator[Value]:
-    """A value, what is computed of it, and so on."""
+    """A value, its user, and so on."""
     item: Value | None = value
     while item is not None:
         yield item
@@ -135,7 +135,7 @@ def _chain(value: Value, user: dict[Value, Value | None]) -> Iterator[Value]:
 
 
 def _is_made_by_module(value: Value) -> bool:
-    """Whether a value is a leaf, or the result of what is, or is called like, a module."""
+    """Whether a value is a leaf, or the result of a module or of a callee that is called like one."""
     if isinstance(value, Tensor):
         return isinstance(value, ModuleOutput) or value.leaf
     callee = value.callee if isinstance(value, CallResult) else None

@@ -1,4 +1,4 @@
-"""The semantic model of one module: what its code means to PyTorch, worked out once and lazily."""
+"""The semantic model of one module: the meaning of its code for PyTorch, computed lazily and once."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class Model:
-    """The facade that rules ask. Each part is worked out when it is first asked for."""
+    """The facade for rules. Each part is computed on first use."""
 
     def __init__(
         self,
@@ -45,15 +45,15 @@ class Model:
         bases: Bases | None = None,
         case: Case | None = None,
     ) -> None:
-        """`calls` names callables that rules ask about though they train nothing: see `Rule.calls`.
+        """`calls` names callables that rules ask about although they train nothing: see `Rule.calls`.
 
-        `imports` follows what the module imports of the repository; without it that is unknown, but for classes that
-        `bases` knows. `imported_texts` reads the modules themselves, followed or not. `case` says what an option is
-        taken to be; without it, it may be anything.
+        `imports` follows the module's imports from the repository. Without it these are unknown, except classes that
+        `bases` knows. `imported_texts` reads the modules themselves, followed or not. `case` gives the assumed value
+        of an option; without it, any value is possible.
         """
         self.tree = tree
         self.torch = torch or Releases()
-        """The releases of PyTorch that the project asks for."""
+        """The releases of PyTorch that the project requires."""
         self._imports = imports
         self._imported_texts = imported_texts
         self._bases = bases
@@ -62,19 +62,19 @@ class Model:
 
     @cached_property
     def is_test(self) -> bool:
-        """Whether the file is a test: some habits are right there."""
+        """Whether the file is a test, where some habits are correct."""
         return is_test(self.tree.source.path, self.tree.source.code)
 
     @cached_property
     def definitions(self) -> Definitions:
-        """Functions, classes and imports: for what can be asked without interpreting anything."""
+        """Functions, classes and imports, for queries without interpretation."""
         found = Definitions(self.tree, self._imports or self._bases)
         if self._modules is not None:
             self._modules.own = found
         return found
 
     def is_uncalled(self, line: int) -> bool:
-        """Whether a line is of what a script defines and never comes to, and no file of the repository imports it."""
+        """Whether a line belongs to code that a script defines and never reaches, and that no file imports."""
         return self._modules is not None and self._uncalled.holds(line) and not self._is_imported
 
     @cached_property
@@ -83,7 +83,7 @@ class Model:
 
     @cached_property
     def _is_imported(self) -> bool:
-        """Whether another file of the repository imports one of this name, from wherever that is."""
+        """Whether another file of the repository imports this name, from any module."""
         name = PurePath(self.tree.source.path).stem.encode()
         line = re.compile(rb"^[ \t]*(?:from|import)\b[^\n]*\b%s\b" % re.escape(name), re.MULTILINE)
         others = self._modules.search.mentioning((name,)) if self._modules is not None else ()
@@ -94,13 +94,13 @@ class Model:
         return self._bases.imports if self._bases is not None else self._imports
 
     def importers(self, name: str, words: tuple[bytes, ...]) -> Iterator[Definitions]:
-        """The files of the repository that import this one, and hold a name and one of some words: for hints."""
+        """The repository files that import this one and contain a name and one of some words, used as hints."""
         return self._modules.importers(name, words) if self._modules is not None else iter(())
 
     def stores_of(self, name: str) -> Iterator[ast.Attribute]:
-        """Where an attribute of this name is set, here or in any other file of the repository: for hints.
+        """The assignments to an attribute of this name, here or in any other file of the repository, used as hints.
 
-        Who has an object may set what is another file's: `model.rnn.dropout = 0`.
+        Code with access to an object may set an attribute that another file defines: `model.rnn.dropout = 0`.
         """
         words = f".{name} =".encode(), f".{name}=".encode()
         for tree in (self.tree, *(other.tree for other in self._mentioning(words))):
@@ -108,13 +108,13 @@ class Model:
             yield from (node for node in nodes if node.attr == name and isinstance(node.ctx, ast.Store))
 
     def mentions(self, words: tuple[bytes, ...]) -> bool:
-        """Whether this file, or another one of the repository, holds one of some words: for hints."""
+        """Whether this file, or another one of the repository, contains one of some words; used as a hint."""
         return any(word in self.tree.source.code for word in words) or next(self._mentioning(words), None) is not None
 
     def reads_entry(self, key: str) -> bool:
-        """Whether this file, or another one of the repository, reads the entry of a dictionary with a key: for hints.
+        """Whether this file, or another one of the repository, reads a dictionary's entry with a key; used as a hint.
 
-        A store is no reading: `state["x"] = y`.
+        A store does not count: `state["x"] = y`.
         """
         pattern = re.compile(rb"""(?:\[\s*["']%s["']\s*\](?!\s*=[^=])|\bget\(\s*["']%s["']|["']%s["']\s+in\b)"""
                              % ((re.escape(key.encode()),) * 3))  # fmt: skip
@@ -123,12 +123,12 @@ class Model:
         return any(pattern.search(tree.source.code) for tree in trees)
 
     def _mentioning(self, words: tuple[bytes, ...]) -> Iterator[Definitions]:
-        """The other files of the repository that hold one of some words."""
+        """The other files of the repository that contain one of some words."""
         return self._modules.mentioning(words) if self._modules is not None else iter(())
 
     @cached_property
     def imported_texts(self) -> list[bytes]:
-        """The texts of the modules of the repository that this one imports: for hints, which only silence."""
+        """The texts of this module's imports from the repository, used as hints, which only silence rules."""
         return list(self._imported_texts())
 
     @cached_property
@@ -138,17 +138,17 @@ class Model:
 
     @property
     def is_interpreted(self) -> bool:
-        """Whether somebody has asked for the program."""
+        """Whether the program has been interpreted."""
         return "program" in vars(self)
 
     @cached_property
     def tracking(self) -> Tracking:
-        """Which values carry a graph."""
+        """The graphs that values carry."""
         return Tracking(self.program.observations.backwards, self.frozen)
 
     @cached_property
     def parts(self) -> Parts:
-        """Which values are parts of others."""
+        """The values that are parts of others."""
         return Parts(self.program)
 
     @cached_property
@@ -158,12 +158,12 @@ class Model:
 
     @cached_property
     def ownership(self) -> Ownership:
-        """Whose gradients an event touches."""
+        """The optimizers whose gradients an event affects."""
         return Ownership(self.program, self.tracking, self.parts)
 
     @cached_property
     def gradients(self) -> relations.gradients.Gradients:
-        """Which gradients steps use."""
+        """The gradients that steps use."""
         return relations.gradients.Gradients(self.program, self.ownership)
 
     @cached_property
@@ -178,7 +178,7 @@ class Model:
 
     @cached_property
     def cadence(self) -> relations.cadence.Cadences:
-        """How often something happens, compared with the steps of an optimizer."""
+        """The frequency of events, compared with the steps of an optimizer."""
         return relations.cadence.Cadences(self.program)
 
     @cached_property
@@ -193,12 +193,12 @@ class Model:
 
     @cached_property
     def held(self) -> relations.held.Held:
-        """What iterations of loops leave behind."""
+        """Values that iterations of loops leave behind."""
         return relations.held.Held(self.program, self.tracking, self.parts)
 
     @cached_property
     def layout(self) -> relations.layout.Layout:
-        """The dimensions in which samples and steps stand."""
+        """The dimensions of samples and steps."""
         return relations.layout.Layout(self.program)
 
     @cached_property
@@ -208,17 +208,17 @@ class Model:
 
     @cached_property
     def training_layers(self) -> TrainingLayers:
-        """What modules do in training only."""
+        """The effects that modules have in training only."""
         return TrainingLayers(self.program, self._modules)
 
     @cached_property
     def endings(self) -> Endings:
-        """Which operators values are the results of."""
+        """The operators that produce values."""
         return Endings(self.program)
 
     @cached_property
     def sure_graphs(self) -> SureGraphs:
-        """The parts of graphs that are sure."""
+        """The certain parts of graphs."""
         return SureGraphs(self.tracking, self.ownership, self.frozen)
 
     @cached_property
@@ -235,7 +235,7 @@ class Model:
 
     @cached_property
     def provenance(self) -> relations.provenance.Provenance:
-        """Where modules and parameters come from."""
+        """The origin of modules and parameters."""
         return relations.provenance.Provenance(self.definitions)
 
     @cached_property
@@ -246,6 +246,6 @@ class Model:
     @cached_property
     def shapes(self) -> Shapes:
         """Shapes and element types of tensors."""
-        from torchlint.model.shapes.shapes import Shapes  # most files have none to ask of
+        from torchlint.model.shapes.shapes import Shapes  # most files have no tensors to ask about
 
         return Shapes(self.program)

@@ -1,4 +1,4 @@
-"""Graphs of what modules return: of their parameters, their inputs, or parts that may be frozen."""
+"""Graphs of module outputs: from their parameters, their inputs, or parts that may be frozen."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from torchlint.pytorch.effects import GradMode
 
 
 class ModuleGraphs:
-    """Answers about outputs of modules, known or by their names."""
+    """Answers about outputs of modules, known or recognized by name."""
 
     def __init__(self, tracking: GraphAnswers, frozen: Frozen) -> None:
         self._tracking = tracking
@@ -36,10 +36,10 @@ class ModuleGraphs:
         self._by_frozen: dict[Value, bool] = {}
 
     def output_tracks(self, value: ModuleOutput) -> Answer:
-        """The output of a module: of its parameters, or of its input where it has none."""
+        """The graph of a module's output: from its parameters, or from its input if it has none."""
         module, returned = value.parents[0], returned_by(value)
         if returned is not None and any(isinstance(item, Module) for item in inputs_of(returned)):
-            return Answer.UNKNOWN  # itself, which holds what it has computed
+            return Answer.UNKNOWN  # itself, which holds its results
         if returned is not None and self.tracked_inside(returned, value) is Answer.NO:
             return Answer.NO
         if not has_parameters(module):
@@ -53,8 +53,10 @@ class ModuleGraphs:
         return Answer.YES if isinstance(module, (Module, Unknown)) else Answer.UNKNOWN
 
     def _depends(self, returned: Value) -> bool:
-        """Whether it depends on something, on the mode of the module perhaps, if what a `forward` returns has a graph:
-        `return out if self.training else out.detach()`."""
+        """Whether the graph of a `forward`'s result depends on something, perhaps the mode of the module.
+
+        `return out if self.training else out.detach()`.
+        """
         if isinstance(returned, Phi):
             return any(self._tracking.tracked(item) is Answer.NO for item in meanings(returned))
         return isinstance(returned, Tensor) and returned.mode is GradMode.UNKNOWN
@@ -76,13 +78,13 @@ class ModuleGraphs:
         ):
             return self._tracking.tracked(whole)
         if isinstance(whole, Tensor) and naming.LOSS.search(resolved(whole.parents[0]).label):
-            return Answer.UNKNOWN  # beside the loss such a function returns numbers, often in a dictionary
+            return Answer.UNKNOWN  # besides the loss such a function returns numbers, often in a dictionary
         if value.has_use("sum()") and value not in self._tracking.backpropagated:
             return Answer.UNKNOWN  # Python sums lists: these may be lengths
         return Answer.YES if whole in self._tracking.backpropagated else Answer.UNKNOWN
 
     def tracked_inside(self, returned: Value, whole: Value) -> Answer:
-        """Whether what a `forward` returns carries a graph, where it is given what it is in this call."""
+        """Whether the result of a `forward` has a graph for the arguments of this call."""
         answer = self._tracking.tracked(returned)
         if answer is not Answer.UNKNOWN or not isinstance(whole, ModuleOutput):
             return answer
@@ -102,8 +104,7 @@ class ModuleGraphs:
         return Answer.any_of(answers)
 
     def is_of_frozen(self, value: Value) -> bool:
-        """Whether a value is what a module computes that may be frozen, or whose parts that compute it may be: a
-        teacher's, beside the student's."""
+        """Whether the module that computes a value may be frozen, or its computing parts: a teacher's output."""
         value = resolved(value)
         if not isinstance(value, ModuleOutput):
             return False
@@ -113,8 +114,7 @@ class ModuleGraphs:
         )
 
     def _is_by_frozen(self, returned: Value) -> bool:
-        """Whether what a `forward` returns has a graph only where what it is given has one: parts that may be frozen
-        compute it."""
+        """Whether the result of a `forward` has a graph only if its input has one, because its parts may be frozen."""
         if self._tracking.tracked(returned) is not Answer.UNKNOWN:
             return False
         if returned not in self._by_frozen:
@@ -123,21 +123,21 @@ class ModuleGraphs:
         return self._by_frozen[returned]
 
     def through_frozen(self, given: Iterable[Value]) -> Answer:
-        """The output of a module that may be frozen has a graph for certain if what it is given has one."""
+        """Whether the output of a module that may be frozen has a graph: certain only if its input has one."""
         return Answer.YES if Answer.any_of(map(self._tracking.tracked, given)) is Answer.YES else Answer.UNKNOWN
 
     def adds_no_graph(self, callee: Value, given: Iterable[Value]) -> bool:
-        """Whether what is called is a criterion by its name, which seldom has parameters, and is given no graph."""
+        """Whether a callee is a criterion by its name, which seldom has parameters, and its inputs have no graph."""
         return bool(naming.LOSS.search(callee.label)) and Answer.any_of(map(self._tracking.tracked, given)) is Answer.NO
 
 
 def _is_of_unknown_class(module: Value) -> bool:
-    """Whether nothing but that it is a module is known: a parameter that is annotated as one."""
+    """Whether a module's class is unknown: a parameter annotated as a module."""
     return not isinstance(module, Module) or (module.info is None and "." not in module.name)
 
 
 def _inputs_here(value: Value) -> Sequence[Value]:
-    """What the graph of a value of a `forward` may come from in that `forward` itself."""
+    """The values of the `forward` itself from which the graph of one of its values may come."""
     if isinstance(value, (Container, Phi)):
         return value.elements() if isinstance(value, Container) else value.parents
     return graph_inputs(value) if isinstance(value, Tensor) and not isinstance(value, ModuleOutput) else ()

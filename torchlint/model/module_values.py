@@ -1,4 +1,4 @@
-"""What is a module, and what modules made: by what is known of a value, or by its name."""
+"""Modules and the outputs of modules, recognized by known facts about a value or by its name."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ from torchlint.pytorch.autograd_table import MODULES_WITHOUT_PARAMETERS
 from torchlint.pytorch.effects import RegistersHook
 
 BY_HAND = "backward by hand"
-"""A use: something computes gradients of its own, `delta = layer.backward(delta)`, and is no module of PyTorch."""
+"""A use: a method computes its own gradients, `delta = layer.backward(delta)`, and the object is no PyTorch module."""
 GIVEN_TO_FORWARD = "given to `forward`"
-"""A use: it is a parameter of the `forward` of a module, which may be handed what another one gives."""
+"""A use: a parameter of a module's `forward`, which may receive the output of another module."""
 _HOOKS = table.methods_with(RegistersHook)
 _CHANGING = (
     "__setattr__", "__setitem__", "append", "extend", "insert", "add_module", "pop", "register_module",
@@ -42,7 +42,7 @@ _CHANGING = (
 
 
 def is_module(value: Value) -> Answer:
-    """Whether a value is an `nn.Module`: by class, by use as one, or by what it was made from."""
+    """Whether a value is an `nn.Module`: by class, by its use as one, or by its origin."""
     value = resolved(value)
     if isinstance(value, Module):
         return Answer.YES
@@ -52,7 +52,7 @@ def is_module(value: Value) -> Answer:
     if isinstance(value, Instance) and any(
         value.has_use(name) and value.info.method(name) is None for name in api.MODULE_EVIDENCE
     ):
-        return Answer.YES  # of a base that is not known
+        return Answer.YES  # of an unknown base
     if isinstance(value, Unknown):
         made_by = value.callee
         if isinstance(made_by, External) and api.gives_no_tensor(made_by.name):
@@ -73,7 +73,7 @@ def is_module(value: Value) -> Answer:
 
 
 def is_module_like(item: Value) -> bool:
-    """Whether a value is, or by its name may be, a module; or an object of unknown class that `super()` stands for."""
+    """Whether a value is a module, may be one by its name, or is an object of unknown class behind `super()`."""
     item = resolved(item)
     if not isinstance(item, Unknown):
         return is_module(item) is Answer.YES
@@ -81,14 +81,14 @@ def is_module_like(item: Value) -> bool:
     receiver = call.parents[:1] if call is not None and not isinstance(call.callee, External) else ()
     makers = (call.callee, *receiver) if isinstance(call, CallResult) else ()
     if any(maker is not None and is_module_like(maker) and not naming.is_class_name(maker.label) for maker in makers):
-        return False  # what a module, or a method of one, returns is a tensor; a method of a class makes a module
+        return False  # a module, and its methods, return tensors; a method of a class creates a module
     return is_module(item) is Answer.YES or isinstance(item, Super) or bool(naming.MODULE.search(item.label))
 
 
 def has_parameters(module: Value) -> bool:
-    """Whether a module has parameters: known of PyTorch's and of plain classes, assumed of others.
+    """Whether a module has parameters: known for PyTorch's and plain classes, assumed for others.
 
-    A class without any has those of the modules that it is made with.
+    A class without any has those of the modules that it is built with.
     """
     module = resolved(module)
     if isinstance(module, Phi):
@@ -104,20 +104,22 @@ def has_parameters(module: Value) -> bool:
 
 
 def is_as_made(module: Value) -> bool:
-    """Whether a module does what it was made to do, as far as one can tell: nothing is put into it later, no attribute
-    is set, and no hook gives another result."""
+    """Whether a module still does what its constructor set up, as far as torchlint knows.
+
+    No code adds parts later, sets attributes, or registers a hook that changes the result.
+    """
     return not module.has_use(*_CHANGING)
 
 
 def called_like_module(callee: Value) -> bool:
-    """Whether what is called is a module, by what is known of it or by its name."""
+    """Whether the callee is a module, by known facts or by its name."""
     if is_module(callee) is Answer.YES:
         return True
     return not isinstance(callee, (External, Function)) and naming.is_called_as_module(callee.label)
 
 
 def is_forward(value: Value) -> bool:
-    """Whether a value is what a module made, by what is known of it or by its name: what is given a module is none."""
+    """Whether a value is the output of a module, by known facts or by its name; an input is not."""
     if isinstance(value, ModuleOutput):
         return True
     if not isinstance(value, Unknown) or value.callee is None or not called_like_module(value.callee):
@@ -126,7 +128,7 @@ def is_forward(value: Value) -> bool:
 
 
 def given_to(forward: Value) -> list[Value]:
-    """What a module is given for an output, without the module itself."""
+    """The inputs of a module for an output, without the module itself."""
     if isinstance(forward, Tensor):
         return list(forward.parents[1:])
     callee = forward.callee if isinstance(forward, Unknown) else None
@@ -135,12 +137,12 @@ def given_to(forward: Value) -> list[Value]:
 
 
 def is_hooked(module: Value) -> bool:
-    """Whether hooks may change what a module takes or gives."""
+    """Whether hooks may change a module's inputs or outputs."""
     return any(item.has_use(*_HOOKS) for item in inputs_of(module))
 
 
 def modules_of(graph: Iterable[Value]) -> Iterator[Value]:
-    """The modules, known or by their names, that the values of a graph were made by."""
+    """The modules, known or recognized by name, that produced the values of a graph."""
     for value in graph:
         if isinstance(value, ModuleOutput):
             yield resolved(value.parents[0])
@@ -149,12 +151,12 @@ def modules_of(graph: Iterable[Value]) -> Iterator[Value]:
 
 
 def returned_by(value: ModuleOutput) -> Value | None:
-    """What the `forward` returns that a value is the output of; None: not known."""
+    """The value the `forward` returns for this output; None if that is not known."""
     return _unless_hooks_fill_it(value.body)
 
 
 def returned_parts(value: Tensor) -> list[Value]:
-    """What each `return` of a `forward` gives where one of its results is taken; empty: not known of each."""
+    """The part of each `return` of a `forward` that a value takes from the result; empty if one is not known."""
     whole = value.parents[0]
     if isinstance(whole, Component):
         bodies = returned_parts(whole)
@@ -173,5 +175,5 @@ def _part_of(returned: Value, key: object) -> Value | None:
 
 
 def _unless_hooks_fill_it(returned: Value | None) -> Value | None:
-    """Nobody returns an empty container that stays one."""
+    """The returned value, unless it is an empty container that hooks may fill."""
     return None if isinstance(returned, Container) and not returned.elements() else returned

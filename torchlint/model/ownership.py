@@ -1,4 +1,4 @@
-"""Whose gradients an event touches: which optimizer holds the parameters of which module."""
+"""The gradients an event affects: which optimizer holds the parameters of which module."""
 
 from __future__ import annotations
 
@@ -50,18 +50,18 @@ from torchlint.pytorch.effects import Clears, GoesBackward
 from torchlint.pytorch.table import methods_with
 
 MAX_OPTIMIZERS = 50
-"""Of how many optimizers a loop or function is asked; not of all, or time would grow with their square."""
+"""The maximum number of optimizers per loop or function; the time grows with their square."""
 TOUCHING = (Step, Backward, Clear, Fresh, MayClear, Uncalled, Yield, GradRead)
-"""What may happen to the gradients of an optimizer."""
+"""The events that may affect the gradients of an optimizer."""
 GIVING = (Backward, GradRead, Grad, Yield, Clear, MayClear, Uncalled, Call)
-"""What may give an optimizer gradients."""
+"""The events that may give gradients to an optimizer."""
 _CLEARING = methods_with(Clears)
 _GOING_BACKWARD = methods_with(GoesBackward)
-"""Methods that are meant to clear, and to go backward, also where the call is forgotten: that is another defect."""
+"""Methods that clear or go backward. Naming one without calling it counts, too: that is another defect."""
 
 
 class Ownership:
-    """Relates optimizers, modules and the events that touch their gradients."""
+    """Relates optimizers, modules and the events that affect their gradients."""
 
     def __init__(self, program: Program, tracking: Tracking, parts: Parts) -> None:
         self.program = program
@@ -71,7 +71,7 @@ class Ownership:
         self._filled = {
             owner for owner, value in parts.stored if isinstance(owner, Unknown) and not isinstance(value, Plain)
         }
-        """Objects of unknown make, such as graphs and batches, in which the program stores something."""
+        """Objects of unknown classes, such as graphs and batches, in which the program stores something."""
         self._reached: dict[tuple[Backward, Value], bool] = {}
         self._cleared: dict[tuple[Event, Value], bool] = {}
         self._handed: dict[tuple[MayClear, Value], bool] = {}
@@ -90,7 +90,7 @@ class Ownership:
         return [event for trace in self.traces for event in trace.of(Clear)]
 
     def touching(self, region: Loop | Trace) -> list[Item]:
-        """What may happen to gradients in a loop or a trace, for a `Flow`."""
+        """The events that may affect gradients in a loop or a trace, for a `Flow`."""
         if region not in self._touching:
             self._touching[region] = pruned(region.body if isinstance(region, Loop) else region.items, TOUCHING)
         return self._touching[region]
@@ -100,8 +100,10 @@ class Ownership:
         return list(dict.fromkeys(resolved(step.optimizer) for step in trace.of(Step)))[:MAX_OPTIMIZERS]
 
     def reaches(self, backward: Backward, optimizer: Value) -> bool:
-        """Whether a backward pass may put gradients where an optimizer takes them: unless all the modules that
-        its loss went through are known to be others."""
+        """Whether a backward pass may reach parameters of an optimizer.
+
+        Not if all modules behind the loss are known to be others.
+        """
         key = (backward, optimizer)
         if key not in self._reached:
             ours, known = self.held_by(optimizer)
@@ -109,34 +111,34 @@ class Ownership:
         return self._reached[key]
 
     def held_by(self, optimizer: Value) -> tuple[set[Value], bool]:
-        """`parameters_of` an optimizer, worked out once."""
+        """`parameters_of` an optimizer, computed once."""
         if optimizer not in self._held:
             self._held[optimizer] = parameters_of(optimizer)
         return self._held[optimizer]
 
     def modules_behind(self, backward: Backward) -> tuple[set[Value], bool]:
-        """The modules that a loss went through, and whether these are all of them."""
+        """The modules behind a loss, and whether the list is complete."""
         if backward.loss not in self._modules:
             self._modules[backward.loss] = self._modules_of(self.tracking.pass_through(backward.loss))
         return self._modules[backward.loss]
 
     def surely_reaches(self, backward: Backward, optimizer: Value) -> bool:
-        """Whether a loss surely went through a module that an optimizer holds."""
+        """Whether a loss surely depends on a module that an optimizer holds."""
         ours, known = self.held_by(optimizer)
         return known and self.overlap(ours, self.modules_behind(backward)[0])
 
     def may_use(self, value: Value, ours: set[Value]) -> bool:
-        """Whether a forward pass may be one through any of these modules."""
+        """Whether a forward pass may run any of these modules."""
         modules, complete = self._modules_of({value})
         return not complete or self.overlap(ours, modules)
 
     def _may_reach(self, through: tuple[set[Value], bool], ours: set[Value]) -> bool:
-        """Whether a graph that went through modules, perhaps all of them, may have gone through one of ours."""
+        """Whether a graph through some modules, perhaps a complete list, may include one of ours."""
         modules, complete = through
         return not complete or not modules or self.overlap(ours, modules)
 
     def _modules_of(self, graph: set[Value]) -> tuple[set[Value], bool]:
-        """The modules with parameters that a graph goes through, and whether these are all of them."""
+        """The modules with parameters in a graph, and whether the list is complete."""
         modules: set[Value] = set()
         complete = True
         for item in graph:
@@ -158,7 +160,7 @@ class Ownership:
         return {item for item in modules if not isinstance(item, Module) or has_parameters(item)}, complete
 
     def may_clear(self, event: Event, optimizer: Value) -> bool:
-        """Whether an event clears the gradients of an optimizer, or cannot be told not to."""
+        """Whether an event clears an optimizer's gradients, or may clear them."""
         if not isinstance(event, (Clear, Fresh, MayClear)):
             return isinstance(event, Yield) or (isinstance(event, Uncalled) and event.name in _CLEARING)
         key = (event, optimizer)
@@ -174,13 +176,13 @@ class Ownership:
         return self.is_handed(event, optimizer)
 
     def may_change(self, event: Event, optimizer: Value) -> bool:
-        """Whether an event changes gradients of an optimizer in place, or cannot be told not to."""
+        """Whether an event changes an optimizer's gradients in place, or may change them."""
         if not isinstance(event, GradRead) or not event.changes:
             return False
         return event.of is None or self.holds(optimizer, event.of) is not Answer.NO
 
     def holds(self, optimizer: Value, parameters: Value) -> Answer:
-        """Whether an optimizer holds some of these parameters: a list of them, or what `parameters()` gives."""
+        """Whether an optimizer holds some of these parameters: a list of them, or the result of `parameters()`."""
         parameters = resolved(parameters)
         if parameters is optimizer:
             return Answer.YES
@@ -191,8 +193,7 @@ class Ownership:
         return Answer.NO if ours_known and theirs_known else Answer.UNKNOWN
 
     def held_by_any(self, optimizers: Collection[Value]) -> Callable[[Value], bool]:
-        """Asks whether one of several optimizers surely holds some of these parameters, in a time that does not grow
-        with how many these are."""
+        """A test whether an optimizer surely holds some of these parameters, in time independent of their number."""
         group = Group(self._parts, {item for one in optimizers for item in self.held_by(one)[0]}, derived=True)
         return lambda parameters: parameters in optimizers or group.overlaps(_sources_of(parameters)[0])
 
@@ -219,8 +220,10 @@ class Ownership:
         return Answer.YES if self.overlap(ours, set(inputs_of(target))) else Answer.NO
 
     def _is_inherited_beside(self, optimizer: Value, other: Value) -> bool:
-        """Whether an optimizer is an attribute that only a base of another module can have stored, in an object that
-        has another one: it may hold the same parameters."""
+        """Whether an optimizer comes from the base class of another module, in an object with an optimizer of its own.
+
+        Both may hold the same parameters.
+        """
         owner = resolved(optimizer.parents[0]) if isinstance(optimizer, Unknown) and optimizer.parents else None
         if not isinstance(owner, (Instance, Module)) or owner.info is None or not isinstance(optimizer, Unknown):
             return False
@@ -235,12 +238,12 @@ class Ownership:
         )
 
     def may_give_gradients(self, event: Event, optimizer: Value) -> bool:
-        """Whether an event gives an optimizer gradients to step on, or might."""
+        """Whether an event gives gradients to an optimizer, or may."""
         if isinstance(event, Backward):
             return self.reaches(event, optimizer)
         if isinstance(event, (GradRead, Grad, Yield)) or (isinstance(event, Clear) and event.target is None):
             return True
-        if isinstance(event, MayClear):  # a backward that is none of PyTorch's is one by hand
+        if isinstance(event, MayClear):  # a backward outside PyTorch is one by hand
             return event.name in _GOING_BACKWARD or self.is_handed(event, optimizer)
         if isinstance(event, Uncalled):
             return event.name in _GOING_BACKWARD
@@ -249,7 +252,7 @@ class Ownership:
         return False
 
     def may_go_backward(self, call: Call) -> bool:
-        """An unresolved call that is handed what may be a loss."""
+        """Whether an unresolved call receives a possible loss."""
         callee = call.value.callee
         name = callee.label if callee is not None else ""
         if callee is None or called_like_module(callee) or naming.only_computes(name):
@@ -261,14 +264,14 @@ class Ownership:
         return is_statement and any(map(_is_made_of_outputs, given))
 
     def is_handed(self, event: MayClear, optimizer: Value) -> bool:
-        """Whether an unresolved call gets hold of what an optimizer steps on."""
+        """Whether an unresolved call has access to the values that an optimizer steps on."""
         key = (event, optimizer)
         if key not in self._handed:
             self._handed[key] = any(self._reaches(event, item, optimizer) for item in event.handed)
         return self._handed[key]
 
     def _reaches(self, event: MayClear, item: Value, optimizer: Value) -> bool:
-        """Whether a call that is handed `item` may clear what `optimizer` steps on."""
+        """Whether a call that receives `item` may clear the gradients that `optimizer` steps on."""
         item = resolved(item)
         if isinstance(item, Phi):
             return any(self._reaches(event, part, optimizer) for part in inputs_of(item))
@@ -294,17 +297,17 @@ class Ownership:
         return False
 
     def _is_data(self, item: Value) -> bool:
-        """Whether a value is part of what a loader gives, whatever its name."""
+        """Whether a value is part of a loader's batch, whatever its name."""
         return isinstance(item, Unknown) and self.tracking.tracked(item) is Answer.NO
 
     def _only_computes(self, event: MayClear, item: Value) -> bool:
-        """A method of a module whose name has nothing to do with gradients."""
+        """Whether it is a method of a module whose name has nothing to do with gradients."""
         if event.receiver is None or not is_module_like(item) or item not in set(inputs_of(event.receiver)):
             return False
         return not naming.may_touch_gradients(event.name)
 
     def _holds(self, item: Instance, optimizer: Value) -> bool:
-        """Whether an object of this module has the optimizer, or a model that it may step on."""
+        """Whether an object of this module has the optimizer, or a model that the optimizer may step on."""
         stored, heap = self.program.observations.stored, self.program.interpreter.state.heap
         for (owner, _), value in (*stored.items(), *heap.items()):
             if owner is item and (
@@ -317,21 +320,21 @@ class Ownership:
         )
 
     def overlap(self, first: set[Value], second: set[Value]) -> bool:
-        """Whether a module is in both sets, or holds or is held by one in the other."""
+        """Whether a module is in both sets, or contains or is part of one in the other."""
         return Group(self._parts, first, derived=True).overlaps(second)
 
 
 def _sources_of(parameters: Value) -> tuple[set[Value], bool]:
-    """The modules and leaves that parameters are of, those of another optimizer perhaps, and whether that is all."""
+    """The modules and leaves that own parameters, perhaps another optimizer's, and whether the list is complete."""
     return sources_of(parameters.parents if isinstance(parameters, Optimizer) else (parameters,))
 
 
 def _modules_in(handed: Iterable[Value]) -> list[Value]:
-    """The modules that a forward pass is handed, to use them in it."""
+    """The modules that a forward pass receives as arguments, to run them inside."""
     return [item for value in handed for item in inputs_of(value) if is_module(item) is Answer.YES]
 
 
 def _is_made_of_outputs(item: Value) -> bool:
-    """Whether a value is what an unresolved call made of the output of a module: a loss, perhaps."""
+    """Whether a value is an unresolved call's result on a module's output: perhaps a loss."""
     is_result = isinstance(item, CallResult)
     return is_result and any(map(is_forward, ancestry(list(item.parents))))

@@ -1,4 +1,4 @@
-"""Classes of modules that surely have no parameters, most losses and wrappers of formulas; and buffers of others."""
+"""Module classes that surely have no parameters, such as most losses and wrappers of formulas. Buffers of others."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ _BASES = frozenset(
 _KEEPING = frozenset(
     "register_parameter add_module register_module setattr append extend insert update setdefault".split()
 )
-"""What may put a module or a parameter where an assignment does not."""
+"""The ways to register a module or a parameter without an assignment."""
 _AFFINE = 4
-"""With so many arguments in their order, that of `affine` is one."""
+"""The number of positional arguments from which one of them is `affine`."""
 _PARAMETERLESS: WeakKeyDictionary[ClassInfo, bool] = WeakKeyDictionary()
 _BUFFERS: WeakKeyDictionary[ClassInfo, frozenset[str]] = WeakKeyDictionary()
-"""What is known of classes as long as they are there: one that is kept keeps its file, and all that this follows."""
+"""The cached buffers by class; a weak key, because a class keeps its whole file in memory."""
 
 
 def is_parameterless(info: ClassInfo) -> bool:
-    """Whether objects of a class keep nothing but numbers, texts, buffers and modules of this kind."""
+    """Whether objects of a class hold only numbers, texts, buffers and modules of this kind."""
     known = _PARAMETERLESS.get(info)
     if known is None:
-        _PARAMETERLESS[info] = False  # of a class that makes one of its own
+        _PARAMETERLESS[info] = False  # of a class that creates one of its own
         known = _PARAMETERLESS[info] = all(
             _keeps_nothing(item) if isinstance(item, ClassInfo) else item in _BASES for item in info.ancestors()
         )
@@ -46,7 +46,7 @@ def _keeps_nothing(info: ClassInfo) -> bool:
 
 
 def _makes_nothing(call: ast.Call, info: ClassInfo) -> bool:
-    """Whether a call makes no object that may have parameters, and puts none anywhere: by its name."""
+    """Whether a call, by its name, creates no object with parameters and registers none."""
     own, name = info.definitions.defined(dotted(call.func)), called_name(call)
     if isinstance(own, ClassInfo):
         return is_parameterless(own)
@@ -55,7 +55,7 @@ def _makes_nothing(call: ast.Call, info: ClassInfo) -> bool:
 
 
 def _kept(nodes: list[ast.AST]) -> Iterator[ast.expr]:
-    """What is assigned to attributes."""
+    """The values assigned to attributes."""
     for node in nodes:
         if isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
@@ -64,7 +64,7 @@ def _kept(nodes: list[ast.AST]) -> Iterator[ast.expr]:
 
 
 def _is_plain(node: ast.AST, info: ClassInfo) -> bool:
-    """Whether a value is surely no module with parameters: by what is called for it, and by names."""
+    """Whether a value is surely no module with parameters, by its callee and by names."""
     if isinstance(node, (ast.Name, ast.Attribute)):
         return not naming.MODULE.search(dotted(node).rpartition(".")[2])
     if isinstance(node, ast.Call):
@@ -75,7 +75,7 @@ def _is_plain(node: ast.AST, info: ClassInfo) -> bool:
 
 
 def _gives_plain(call: ast.Call, info: ClassInfo) -> bool:
-    """Whether a call gives a number, a text, a new tensor, or a module of PyTorch without parameters."""
+    """Whether a call gives a number, a text, a new tensor, or a PyTorch module without parameters."""
     if isinstance(call.func, ast.Name) and hasattr(builtins, call.func.id):
         return True
     name, own = info.definitions.named(call.func), info.definitions.defined(dotted(call.func))
@@ -87,14 +87,14 @@ def _gives_plain(call: ast.Call, info: ClassInfo) -> bool:
 
 
 def _is_without_weights(call: ast.Call) -> bool:
-    """Whether a call makes a norm that only normalizes: it is told so, or of a kind that does unless it is told."""
+    """Whether a call builds a norm without weights: by its arguments, or by the class's default."""
     told = [item.value for item in call.keywords if item.arg in ("affine", "elementwise_affine")]
     by_default = not told and len(call.args) < _AFFINE and called_name(call).startswith("InstanceNorm")
     return by_default or any(is_literal(value, False) for value in told)
 
 
 def is_buffer(attribute: Unknown) -> bool:
-    """Whether an attribute is what `register_buffer` has made one of its class."""
+    """Whether an attribute is a buffer that `register_buffer` of its class sets."""
     info = class_of(resolved(attribute.parents[0])) if attribute.parents else None
     return info is not None and attribute.label in _buffers(info)
 

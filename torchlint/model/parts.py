@@ -1,4 +1,4 @@
-"""What values are parts of others: attributes, elements, what `__init__` stores, and what a class was handed."""
+"""The values that are parts of others: attributes, elements, and values that `__init__` stores or receives."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _PART = (Attribute, Element, Iteration, BoundMethod)
 
 
 class Parts:
-    """Answers about parts, by what the program stores where."""
+    """Answers about parts, from the places where the program stores values."""
 
     def __init__(self, program: Program) -> None:
         self.stored = [
@@ -36,7 +36,7 @@ class Parts:
             for heap in (program.observations.stored, *(trace.heap for trace in program.traces))
             for (owner, _), value in heap.items()
         ]
-        """What has an attribute, and what that is."""
+        """The owners of an attribute, and the value of the attribute."""
         self._above: dict[tuple[Value, bool], set[Value]] = {}
         self._made_of: dict[Value, set[Value]] = {}
         self._holders: dict[Value, list[Value]] = {}
@@ -45,35 +45,36 @@ class Parts:
                 for item in inputs_of(part):
                     self._holders.setdefault(item, []).append(owner)
         self._objects: dict[ClassInfo, list[Value]] = {}
-        """What is stored somewhere and is an object of a class."""
+        """The stored objects of each class."""
         for item in self._holders:
             if (info := class_of(item)) is not None:
                 self._objects.setdefault(info, []).append(item)
 
     def holders(self, value: Value) -> Iterable[Value]:
-        """The objects in which a value is stored, by itself, in a container or in a module that it was given to."""
+        """The objects that store a value, directly, in a container or in a module that received it."""
         return self._holders.get(value, ())
 
     def is_part(self, part: Value, whole: Value, *, derived: bool = False) -> bool:
         """Whether a value is another, an attribute or element of it, or stored in it by `__init__`.
 
-        With `derived`, also what a call made of it, such as `maml.clone()`, and what its class stores in each object.
+        With `derived`, also the results of its methods, such as `maml.clone()`, and the values that its class stores
+        in each object.
         """
         return self.part_of_any((whole,), derived=derived)(part)
 
     def part_of_any(self, wholes: Collection[Value], *, derived: bool = False) -> Callable[[Value], bool]:
-        """Asks whether a value is a part of one of several, in a time that does not grow with how many these are."""
+        """A test whether a value is a part of one of several, in time independent of their number."""
         return Group(self, wholes, derived=derived).holds
 
     def above(self, part: Value, *, derived: bool) -> set[Value]:
-        """A value, what it is a part of, and so on, worked out once."""
+        """A value, its wholes, and their wholes in turn, computed once."""
         key = part, derived
         if key not in self._above:
             self._above[key] = self._upward(part, derived=derived)
         return self._above[key]
 
     def made_of(self, whole: Value) -> set[Value]:
-        """What a module was made of, worked out once: what its class was handed, and what that was made of."""
+        """The values a module was built from, computed once: the arguments of its class, and their own inputs."""
         if whole not in self._made_of:
             self._made_of[whole] = _made_of(whole)
         return self._made_of[whole]
@@ -100,7 +101,7 @@ class Parts:
 
 
 class Group:
-    """Values of which it is asked again and again whether others are parts of them, or they of others."""
+    """A group of values for repeated questions whether others are parts of them, or contain them."""
 
     def __init__(self, parts: Parts, members: Collection[Value], *, derived: bool) -> None:
         self._parts = parts
@@ -122,22 +123,22 @@ class Group:
         return whole in self._above or not inside.isdisjoint(self._above) or class_of(whole) in self._templates
 
     def overlaps(self, others: Iterable[Value]) -> bool:
-        """Whether one of several values is a part of a member, or has one as a part."""
+        """Whether one of several values is a part of a member, or contains one."""
         return any(self.holds(item) or self.is_in(item) for item in others)
 
     @cached_property
     def _above(self) -> set[Value]:
-        """The members, and what they are parts of."""
+        """The members, and the values they are parts of."""
         return set[Value]().union(*(self._parts.above(item, derived=self._derived) for item in self._members))
 
     @cached_property
     def _templates(self) -> set[ClassInfo]:
-        """The classes of which all objects have a member as a part."""
+        """The classes whose objects all have a member as a part."""
         return _templates(self._above)
 
 
 def _made_of(whole: Value) -> set[Value]:
-    """What a module was made of: what its class was handed, and what that was made of."""
+    """The values a module was built from: the arguments of its class, and the values these were built from."""
     found: set[Value] = set()
     stack = [whole]
     while stack:
@@ -154,11 +155,11 @@ def _made_of(whole: Value) -> set[Value]:
 
 
 def _templates(values: Iterable[Value]) -> set[ClassInfo]:
-    """The classes for all objects of which one of these values stands."""
+    """The classes whose objects one of these values represents."""
     known = ((item, class_of(item)) for item in values)
     return {info for item, info in known if info is not None and _is_template(item, info)}
 
 
 def _is_template(item: Value, info: ClassInfo) -> bool:
-    """Whether a value stands for all objects of a class."""
+    """Whether a value represents all objects of a class."""
     return item.site is not None and item.site.written == site_of(info.node).written

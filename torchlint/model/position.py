@@ -1,4 +1,4 @@
-"""Where in the program something happens, and the states that meet behind it."""
+"""Positions in the program, and the states that meet after them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Place = TypeVar("Place", str, tuple[Value, str])
 
 
 class Snapshot:
-    """What differs between the arms of a branch."""
+    """The state that differs between the arms of a branch."""
 
     __slots__ = ("alive", "arm", "contents", "heap", "locals", "mode")
 
@@ -39,7 +39,7 @@ class Snapshot:
 
 
 def changed(before: Snapshot, after: Snapshot) -> BackEdge:
-    """The places that hold something else in one state than in another before it."""
+    """The places whose value differs between a state and an earlier one."""
     contents = {item: (before.contents.get(item, AS_MADE), value) for item, value in after.contents.items()}
     return BackEdge(
         _changes(before.locals, after.locals),
@@ -58,69 +58,69 @@ def _changes(before: dict[Place, Value], after: dict[Place, Value]) -> dict[Plac
 
 
 class LoopScope:
-    """A loop that is being interpreted: its Phis, and the states that leave its body early."""
+    """A loop during its interpretation: its Phis, and the states that leave its body early."""
 
     def __init__(self, event: Loop, blocks: int, repeats: bool) -> None:
         self.event = event
         self.blocks = blocks
-        """How many `with` blocks were open around it."""
+        """The number of open `with` blocks around it."""
         self.repeats = repeats
-        """Whether there can be a second iteration; else what is in the loop happens once, in no loop."""
+        """Whether a second iteration is possible; otherwise its events happen once, in no loop."""
         self.name_phis: dict[str, Phi] = {}
         self.heap_phis: dict[tuple[Value, str], Phi] = {}
         self.elements: list[tuple[Phi, Phi, Callable[[Value], Value]]] = []
-        """Elements that were read of one of the Phis, each with that and with how it is read: known at the end."""
+        """Elements read from one of the Phis, each with the Phi and the kind of read; resolved at the loop's end."""
         self.ends: list[Snapshot] = []
         self.breaks: list[Snapshot] = []
 
 
 class Position(NamedTuple):
-    """Where in the program something happens. A position never changes: going elsewhere is another."""
+    """A position in the program. Positions are immutable: moving gives a new one."""
 
     path: Path = ()
-    """The arms of branches that it stands in, outermost first."""
+    """The arms of branches around it, outermost first."""
     passed: Path = ()
-    """The arms that it comes after, and that leave: by `return`, `raise`, `break` or `continue`."""
+    """The arms before it that leave: by `return`, `raise`, `break` or `continue`."""
     loops: tuple[Loop, ...] = ()
-    """The loops that it repeats with, outermost first."""
+    """The loops around it that repeat it, outermost first."""
     scopes: tuple[LoopScope, ...] = ()
-    """All loops around it, those included that end in their first iteration."""
+    """All loops around it, including those that end in their first iteration."""
     calls: tuple[Site, ...] = ()
     """The calls through which it is reached, outermost first."""
     call_path: Path = ()
-    """The part of `path` that lies outside the function it stands in."""
+    """The part of `path` outside the current function."""
     functions: tuple[FunctionInfo, ...] = ()
-    """The functions under way: the one that interpretation began with, and those that are called in place."""
+    """The running functions: the root, and those called in place."""
     called_without_grad: tuple[int, int] | None = None
-    """How long `path` and `passed` were at the outermost call under way that was made with gradients off."""
+    """The lengths of `path` and `passed` at the outermost running call made with gradients off."""
 
     def in_arm(self, branch: Branch | Try, number: int) -> Position:
-        """In an arm of a branch that stands here."""
+        """The position in an arm of a branch here."""
         return Position((*self.path, (branch, number)), *self[1:])
 
     def after(self, arms: Path) -> Position:
-        """Behind a branch that stands here, some arms of which leave."""
+        """The position after a branch here, some arms of which leave."""
         return self._replace(passed=(*self.passed, *arms)) if arms else self
 
     def in_loop(self, loop: Loop) -> Position:
-        """In a loop that stands here."""
+        """The position in a loop here."""
         return self._replace(loops=(*self.loops, loop))
 
     def in_scope(self, scope: LoopScope) -> Position:
-        """In a loop that stands here and may end in its first iteration."""
+        """The position in a loop here that may end in its first iteration."""
         here = self.in_loop(scope.event) if scope.repeats else self
         return here._replace(scopes=(*self.scopes, scope))
 
     def leaving(self, loop: Loop) -> Position:
-        """Where a loop, and those in it, will not come to another iteration."""
+        """The position on a path on which a loop, and those in it, reach no other iteration."""
         return self._replace(loops=self.loops[: self.loops.index(loop)])
 
     def in_function(self, function: FunctionInfo) -> Position:
-        """In a function, with the same loops and calls around it."""
+        """The position in a function, with the same loops and calls around it."""
         return self._replace(functions=(*self.functions, function))
 
     def in_call(self, site: Site, function: FunctionInfo, mode: GradMode) -> Position:
-        """In a function that is called here, in a grad mode."""
+        """The position in a function called here, in a grad mode."""
         since = self.called_without_grad
         if mode is GradMode.OFF and since is None:
             since = (len(self.path), len(self.passed))

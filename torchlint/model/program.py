@@ -1,4 +1,4 @@
-"""The module as a program: which functions are worth interpreting, in what order, and the trace of each."""
+"""The module as a program: the functions worth interpreting, their order, and the trace of each."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _MODES = SET_GRAD_MODE | GRAD_MODES.keys()
 
 @dataclass(eq=False)
 class Trace:
-    """What one root does: the module's own statements (`root` None), or a function no caller of which was seen."""
+    """The events of one root: the module's own statements (`root` None), or a function without a visible caller."""
 
     root: FunctionInfo | None
     items: list[Item]
@@ -60,35 +60,35 @@ class Trace:
     heap: dict[tuple[Value, str], Value]
     observations: Observations
     start: int
-    """When its interpretation began."""
+    """The time at which its interpretation began."""
     called: bool
-    """Whether the module calls a function of this name, though no call could be followed."""
+    """Whether the module calls a function of this name, although no call could be followed."""
     began: Snapshot
     """The state at its beginning."""
     contents: dict[Value, Value]
-    """What containers hold at its end."""
+    """The contents of containers at its end."""
 
     @cached_property
     def edge(self) -> BackEdge:
-        """What it changes from its beginning to its end."""
+        """The changes from its beginning to its end."""
         return changed(self.began, Snapshot(self.frame.locals, self.heap, self.contents, self.began.mode, True))
 
     @cached_property
     def events(self) -> list[Event]:
-        """All that happens, in flow order."""
+        """All events, in flow order."""
         return list(events_in(self.items))
 
     def of(self, kind: type[Kind], loops: tuple[Loop, ...] = ()) -> list[Kind]:
-        """The events of a kind inside of these loops, in flow order."""
+        """The events of a kind inside these loops, in flow order."""
         found: list[Kind] = self._of(kind)  # type: ignore[assignment]
         return [event for event in found if event.loops[: len(loops)] == loops] if loops else found
 
     def backwards_of(self, step: Step) -> list[Backward]:
-        """The backward passes in the iteration of a step, which may stand in a loop of its own over optimizers."""
+        """The backward passes in the iteration of a step, which may be in its own loop over optimizers."""
         return [item for item in self.of(Backward) if step.loops[: len(item.loops)] == item.loops]
 
     def training_loop(self, event: Event) -> Loop | None:
-        """The innermost loop around an event that also goes backward: not one over several optimizers."""
+        """The innermost loop around an event that also contains a backward: not one over several optimizers."""
         return next((loop for loop in reversed(event.loops) if loop in self._training_loops), None)
 
     @cached_property
@@ -114,7 +114,7 @@ class Trace:
         return {}
 
     def only(self, *kinds: type[Event]) -> list[Item]:
-        """What happens, without events of other kinds, for a `Flow` that asks about these only; worked out once."""
+        """The items without events of other kinds, for a `Flow` over these kinds only; computed once."""
         if kinds not in self._pruned:
             self._pruned[kinds] = pruned(self.items, kinds)
         return self._pruned[kinds]
@@ -125,7 +125,7 @@ class Trace:
 
     @cached_property
     def followed(self) -> dict[Site, list[Inlined]]:
-        """The calls of functions of the module that were followed, by their sites."""
+        """The followed calls of the module's functions, by their sites."""
         found: dict[Site, list[Inlined]] = {}
         for item in items_in(self.items):
             if isinstance(item, Inlined):
@@ -134,7 +134,7 @@ class Trace:
 
     @cached_property
     def reads(self) -> dict[Value, list[Read]]:
-        """Where values are read again."""
+        """The sites where values are read again."""
         found: dict[Value, list[Read]] = {}
         for event in self.of(Read):
             found.setdefault(event.value, []).append(event)
@@ -142,14 +142,14 @@ class Trace:
 
     @property
     def receiver(self) -> Value | None:
-        """`self`, where the root is a method."""
+        """`self`, if the root is a method."""
         if self.root is None or not self.root.is_method or not self.root.parameters:
             return None
         return self.frame.locals.get(self.root.parameters[0])
 
 
 class Program:
-    """Interprets a module: its statements first, then the relevant functions that they did not reach."""
+    """Interprets a module: first its statements, then the relevant functions that these did not reach."""
 
     def __init__(
         self,
@@ -158,9 +158,9 @@ class Program:
         imports: Imports | None = None,
         case: Case | None = None,
     ) -> None:
-        """`calls` names callables: functions that call one, or what it has made, are interpreted, too.
+        """`calls` names callables: functions that call one, or its result, are interpreted, too.
 
-        `imports` follows what the module imports of the repository. `case` says what an option is taken to be.
+        `imports` follows the module's imports from the repository. `case` gives the assumed value of an option.
         """
         self.tree = definitions.tree
         self.calls = frozenset(calls)
@@ -175,46 +175,46 @@ class Program:
 
     @cached_property
     def is_test(self) -> bool:
-        """Whether the file is a test: some habits are right there."""
+        """Whether the file is a test, where some habits are correct."""
         return is_test(self.tree.source.path, self.tree.source.code)
 
     @cached_property
     def changed(self) -> set[Value]:
-        """What changes in place made of their targets."""
+        """The results of in-place changes."""
         return {event.result for trace in self.traces for event in trace.of(Mutate)}
 
     @cached_property
     def files(self) -> dict[PythonTree, Definitions]:
-        """The file, and those that were followed from it."""
+        """The file, and the files followed from it."""
         others = self.definitions.others.followed() if self.definitions.others is not None else ()
         return {item.tree: item for item in (self.definitions, *others)}
 
     def nodes(self, *kinds: type[ast.AST]) -> Iterator[Any]:
-        """The nodes of exactly these types, in the file and in those that were followed from it."""
+        """The nodes of exactly these types, in the file and in the files followed from it."""
         return chain.from_iterable(tree.of_type(*kinds) for tree in self.files)
 
     def definitions_of(self, node: ast.AST) -> Definitions:
-        """The definitions of the file that a node stands in."""
+        """The definitions of the file that contains a node."""
         elsewhere = elsewhere_of(node)
         return self.files[elsewhere.tree] if elsewhere is not None else self.definitions
 
     def returned_by(self, info: ClassInfo) -> Value | None:
-        """What the `forward` of a class of this module returns, whatever it is called with; None: not known."""
+        """The return value of the `forward` of a class of this module for any arguments; None if it is not known."""
         forward = self.interpreter.transfer.forwards.forward_of(info)
         return forward.returned if forward is not None else None
 
     def forwards_of(self, info: ClassInfo) -> tuple[Forward | None, Forward | None]:
-        """The facts about the first call of the `forward` of a class, and about the next; None: not known."""
+        """The facts about the first call of a class's `forward`, and about the next call; None if not known."""
         forwards = self.interpreter.transfer.forwards
         return forwards.forward_of(info), forwards.second_forward_of(info)
 
     def functions_named(self, names: Collection[str]) -> Iterator[FunctionInfo]:
-        """The functions of these names, in the file and in those that were followed from it."""
+        """The functions with these names, in the file and in the files followed from it."""
         for definitions in self.files.values():
             yield from (info for info in definitions.functions.values() if info.name in names)
 
     def asked_before(self, arm: tuple[object, int]) -> ast.expr | None:
-        """What is asked before the first arm of a branch: `accelerator.sync_gradients`."""
+        """The test before the first arm of a branch: `accelerator.sync_gradients`."""
         branch, number = arm
         node = self.tree.node(branch.site) if isinstance(branch, Branch) else None
         return node.test if isinstance(node, ast.If) and number == 0 else None
@@ -228,12 +228,12 @@ class Program:
         return is_optimizer_class(info)
 
     def attributes_of(self, info: ClassInfo) -> dict[str, Value]:
-        """What `__init__` of a class of this module stores in an object, by name."""
+        """The attributes that `__init__` of a class of this module stores in an object, by name."""
         template = self.interpreter.template(info)
         return {name: value for (owner, name), value in self.observations.stored.items() if owner is template}
 
     def samples_of(self, info: ClassInfo) -> list[Value]:
-        """What `__getitem__` of a class returns, at each of its ends, whatever the index; empty: not known."""
+        """The value of each `return` in a class's `__getitem__`, for any index; empty if that is not known."""
         if info not in self._samples:
             method = info.method("__getitem__")
             self._samples[info] = []
@@ -244,17 +244,17 @@ class Program:
 
     @property
     def is_cut_short(self) -> bool:
-        """Whether there is more to interpret, here or in what is imported, than is worth the time."""
+        """Whether interpretation stops early, because the module or its imports exceed the limits."""
         state = self.interpreter.state
         return state.budget <= 0 or state.elsewhere >= MAX_ELSEWHERE
 
     def tests(self, trace: Trace) -> bool:
-        """Whether what a trace begins with is a test, in a file of tests."""
+        """Whether a trace starts with a test, in a file of tests."""
         return self.is_test and trace.root is not None and trace.root.name.startswith("test")
 
     @property
     def is_benchmark(self) -> bool:
-        """Whether the module measures how long training takes."""
+        """Whether the module measures the duration of training."""
         return is_benchmark(self.tree.source.path, self.tree.source.code)
 
     def _interpret(self) -> Iterator[Trace]:
@@ -280,7 +280,7 @@ class Program:
             yield self._root(info, start, owner)
 
     def _all_observations(self) -> Observations:
-        """Those of all roots together, to which belongs what rules let the interpreter look at later."""
+        """The observations of all roots together; later requests of rules to the interpreter also add to them."""
         state = self.interpreter.state
         found = state.of_module.of_same_classes()
         for part in (state.asides, *(trace.observations for trace in self.traces)):
@@ -289,7 +289,7 @@ class Program:
         return found
 
     def _is_switched_off_for_good(self) -> bool:
-        """Whether a statement of the module switches gradients off, and nothing anywhere switches them on."""
+        """Whether a statement of the module switches gradients off for good, without code that switches them on."""
         names = (self.definitions.qualified(dotted(node), node) for node in self.tree.of_type(ast.Attribute, ast.Name))
         modes = [GRAD_MODES.get(name) if name not in SET_GRAD_MODE else None for name in names if name in _MODES]
         calls = [statement.value for statement in self.tree.module.body if isinstance(statement, ast.Expr)]
@@ -301,7 +301,7 @@ class Program:
         return name in SET_GRAD_MODE and len(call.args) == 1 and is_literal(call.args[0], False)
 
     def _root(self, info: FunctionInfo, start: Snapshot, owner: ClassInfo | None = None) -> Trace:
-        """Interpret a function with callers unknown; one that a class of this module inherits for that class."""
+        """Interpret a function with unknown callers; an inherited one for the class of this module that inherits it."""
         state = self.interpreter.state
         state.frame = state.module_frame
         state.restore(start)
@@ -319,11 +319,11 @@ class Program:
         self.interpreter.run(info.node.body)
         called = info.name in self.called_names and info.name != "__init__"
         if info.owner is None and info.name not in self._names_read:
-            called = False  # `optimizer.step()` calls no function `step` that nobody names
+            called = False  # `optimizer.step()` calls no function `step` that the file does not name
         return Trace(info, state.items, frame, state.heap, state.observations, began, called, start, state.contents)
 
     def _is_forward(self, info: FunctionInfo) -> bool:
-        """A module's `forward` runs in many contexts; what is wrong with it shows in its own."""
+        """Whether it is a module's `forward`, which runs in many contexts: a problem in it shows in its own trace."""
         return info.name == "forward" and info.owner is not None
 
     @cached_property

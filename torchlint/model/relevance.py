@@ -1,4 +1,4 @@
-"""Which functions are worth interpreting: those that train, or change in place, and those that call them."""
+"""The functions worth interpreting: those that train or change values in place, and their callers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from torchlint.pytorch.table import ACTING_METHODS, last_names_with
 from torchlint.syntax.python_ast import FUNCTIONS, LOOPS, called_name, dotted, walk
 
 MAX_MODULES = 3
-"""Modules through which a call leads before something trains."""
+"""Maximum number of modules between a call and the training code."""
 
 _TRAINING = last_names_with(Clears, GoesBackward, Steps, FreesCache, DetectsAnomaly) | {
     name.rpartition(".")[2] for name in SET_GRAD_MODE
@@ -26,11 +26,11 @@ _WORDS = tuple(sorted(name.encode() for name in _TRAINING))
 _KEEPING = last_names_with(Keeps)
 _OF_TENSORS = CREATORS | TENSOR_METHODS | OUT_OF_PLACE
 _SAY_NOTHING = frozenset({"__init__", "forward", "__call__", "__enter__", "__exit__"})
-"""Names under which many functions are called, and none is called by."""
+"""Names shared by many functions: a call by such a name does not identify the function."""
 
 
 class Relevance:
-    """Asks a module, and those of the repository that it imports."""
+    """Finds the relevant functions in a module, and in its imports from the repository."""
 
     def __init__(self, definitions: Definitions, imports: Imports | None = None, within: int = MAX_MODULES) -> None:
         self.definitions = definitions
@@ -39,7 +39,7 @@ class Relevance:
         self._within = within
 
     def training(self) -> list[FunctionInfo]:
-        """Functions that train or change something in place, here or in a module that is imported."""
+        """Functions that train or change something in place, here or in an imported module."""
         training = list(self._calling(_TRAINING | self._imported_training() | self._imported_changing()))
         changing = self._changing(trains=bool(training) or self._imports is not None)
         return self._with_callers([*training, *changing, *self._naming()])
@@ -50,11 +50,11 @@ class Relevance:
         return {info.name for info in found} - _SAY_NOTHING
 
     def asking(self, calls: Collection[str]) -> list[FunctionInfo]:
-        """Functions that call one of these, or what one of them has made."""
+        """Functions that call one of these, or a result of one."""
         return self._with_callers(self._asked_for(calls), of_classes=True) if calls else []
 
     def inherited(self) -> Iterator[tuple[FunctionInfo, ClassInfo]]:
-        """The methods that train and that a class of this module inherits from another one, if they call its own."""
+        """The training methods that a class of this module inherits from another one, if they call its own."""
         for info in self.definitions.classes.values():
             for base in list(info.ancestors())[1:] if self._imports is not None and info.methods else ():
                 if isinstance(base, ClassInfo) and base.definitions is not self.definitions:
@@ -77,7 +77,7 @@ class Relevance:
         return found
 
     def _imported_changing(self) -> set[str]:
-        """The functions of modules that this one imports that change a tensor in place by a method."""
+        """The imported functions that change a tensor in place by a method."""
         if self._imports is None or self._within < MAX_MODULES:
             return set()
         modules = self._imports.modules(self.definitions, (b"_(",))
@@ -88,7 +88,7 @@ class Relevance:
         return {info.name for info in self._with_callers(self._calling(INPLACE)) if info.owner is None}
 
     def _with_callers(self, functions: Iterable[FunctionInfo], *, of_classes: bool = False) -> list[FunctionInfo]:
-        """Functions and those that call them, in the order of the file; `of_classes`: also those that make objects."""
+        """Functions and their callers, in the order of the file; `of_classes` adds those that create objects."""
         relevant, calls = set(functions), self._calls
         names = {info.name for info in relevant}
         if of_classes:
@@ -112,7 +112,7 @@ class Relevance:
         return found
 
     def _calling(self, names: Collection[str]) -> Iterator[FunctionInfo]:
-        """Functions that call one of these, or give a name to what goes backward: `go = loss.backward`."""
+        """Functions that call one of these, or bind a backward method to a name: `go = loss.backward`."""
         for call in self.tree.of_type(ast.Call):
             if called_name(call) in names:
                 yield from self._functions(call)
@@ -124,7 +124,7 @@ class Relevance:
     def _changing(self, trains: bool) -> Iterator[FunctionInfo]:
         """Functions that change something in place, or keep something in a loop.
 
-        Where nothing trains, only tensors that may be in use matter, and what an evaluation keeps.
+        If nothing trains, only tensors in use matter, and values that an evaluation keeps.
         """
         changed = list(changes.written(self.tree)) if trains else FileIndex.of(self.tree).tensor_changes
         calls = (call for call in self.tree.of_type(ast.Call) if called_name(call) in _KEEPING)
@@ -140,7 +140,7 @@ class Relevance:
         return index.keeps_while_evaluating or index.has_word((b"training_step",))
 
     def _naming(self) -> Iterator[FunctionInfo]:
-        """Functions with a statement that does nothing: it names a method that acts, or calls one that only returns."""
+        """Functions with a statement without effect: it names a method that acts, or calls one that only returns."""
         for statement in self.tree.of_type(ast.Expr):
             node, names = statement.value, ACTING_METHODS
             if isinstance(node, ast.Call):
@@ -149,7 +149,7 @@ class Relevance:
                 yield from self._functions(statement)
 
     def _moves_tensor(self, method: ast.Attribute) -> bool:
-        """`x.to(device)` in a function that has made `x` by an operator: most others move modules."""
+        """`x.to(device)` in a function that computed `x` by an operator: most other calls move modules."""
         if method.attr not in MOVING:
             return False
         owner = method.value
@@ -175,7 +175,7 @@ class Relevance:
             yield from (info for info in self.definitions.functions.values() if info.node in methods)
 
     def _called(self, call: ast.Call) -> str:
-        """The last name of what is called, as it is called where it was imported from."""
+        """The last name of the callee, in the module it was imported from."""
         if isinstance(call.func, ast.Attribute):
             return call.func.attr
         return self.definitions.qualified(dotted(call.func)).rpartition(".")[2] or called_name(call)
@@ -186,7 +186,7 @@ class Relevance:
             yield function
 
     def _repeats(self, node: ast.AST) -> bool:
-        """Whether a node stands in a loop, or in what a framework calls for each batch."""
+        """Whether a node is in a loop, or in a function that a framework calls for each batch."""
         for item in self.tree.ancestors(node):
             if isinstance(item, LOOPS):
                 return True
@@ -196,7 +196,7 @@ class Relevance:
 
 
 def _calls_one_of(method: FunctionInfo, names: Collection[str]) -> bool:
-    """Whether a method calls, of its own object, a method of one of these names."""
+    """Whether a method calls, on its own object, a method with one of these names."""
     own = method.parameters[0] if method.parameters else ""
     calls = (node for node in walk(method.node) if isinstance(node, ast.Call))
     return any(dotted(call.func) == f"{own}.{called_name(call)}" and called_name(call) in names for call in calls)

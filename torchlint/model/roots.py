@@ -1,4 +1,4 @@
-"""The order in which functions become roots: callers first, wherever they stand in the file."""
+"""The order in which functions become roots: callers first, wherever they are in the file."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from torchlint.syntax.python_ast import called_name
 
 
 def callers_first(functions: Collection[FunctionInfo], definitions: Definitions) -> list[FunctionInfo]:
-    """Functions, those behind whose names nothing calls them first, and each behind those that name it.
+    """Functions in an order with uncalled ones first, and each one after its callers.
 
-    A function that another root enters is no root, so those that may enter it are interpreted before it. Who comes
-    first of two that name each other is decided by name.
+    A function that another root enters is no root, so its possible callers come first. Of two functions that name each
+    other, the one with the smaller name comes first.
     """
-    if len(functions) < 2:  # as in most files: then no name needs to be looked up
+    if len(functions) < 2:  # as in most files: then no name needs a lookup
         return list(functions)
     called = {called_name(call) for call in definitions.tree.of_type(ast.Call)}
     wanted = sorted(functions, key=lambda info: (info.name in called, *_full_name(info)))
@@ -37,7 +37,7 @@ def callers_first(functions: Collection[FunctionInfo], definitions: Definitions)
 
 
 def _callers(functions: list[FunctionInfo], definitions: Definitions) -> dict[FunctionInfo, list[FunctionInfo]]:
-    """Those of some functions that name each of them, or that it is defined in."""
+    """The callers of each function among some functions: those that name it, or the one that contains it."""
     found: dict[FunctionInfo, set[FunctionInfo]] = {info: set() for info in functions}
     by_name: dict[str, list[FunctionInfo]] = {}
     for info in functions:
@@ -54,7 +54,7 @@ def _callers(functions: list[FunctionInfo], definitions: Definitions) -> dict[Fu
 
 
 def _names(definitions: Definitions) -> Iterator[tuple[str, ast.AST]]:
-    """What names a function of the file: its name, or `self.` and the name of a method."""
+    """The names of functions in the file with their nodes: a plain name, or the method's name behind `self.`."""
     for node in definitions.tree.of_type(ast.Name):
         yield node.id, node
     for node in definitions.tree.of_type(ast.Attribute):

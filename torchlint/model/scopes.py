@@ -1,4 +1,4 @@
-"""Scopes: what imports bind where they stand, and which names a function binds itself."""
+"""Scopes: the imports in effect at each place, and the names that a function binds itself."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from torchlint.syntax.python_ast import FunctionNode
 from torchlint.syntax.python_tree import PythonTree
 
 LOCAL = "<local>"
-"""What the qualified name of something begins with that a function binds itself."""
+"""The prefix of qualified names that a function binds itself."""
 _OWN = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _OWN_OR_CLASS = frozenset({*_OWN, ast.ClassDef})
 _NAMED = frozenset({ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.ExceptHandler, ast.MatchAs, ast.MatchStar})
-"""What binds the name that it has."""
+"""The nodes that bind their own name."""
 
 
 class Scopes:
-    """The imports of a module by the function that they stand in; those of classes are taken for the module's."""
+    """The imports of a module by their function; imports in classes count as the module's."""
 
     def __init__(self, tree: PythonTree) -> None:
         self._tree = tree
         self.imports: dict[str, str] = {}
-        """What the module imports: local name -> qualified name."""
+        """The imports of the module: local name -> qualified name."""
         self.alternatives: dict[str, list[str]] = {}
-        """All that imports of the module bind a name to, in their order: of several the first that there is holds."""
+        """All targets of a name's imports in order: the first one that exists is in effect."""
         self.imports_of: dict[ast.AST, dict[str, str]] = {}
-        """What functions import."""
+        """The imports of functions."""
         self.star_imports: list[str] = []
         self._bound: dict[ast.AST, frozenset[str]] = {}
         for node in tree.of_type(ast.Import, ast.ImportFrom):
@@ -46,11 +46,11 @@ class Scopes:
                 self.imports_of.setdefault(function, {})[name] = target
 
     def anywhere(self) -> dict[str, str]:
-        """All imports, whatever the scope."""
+        """All imports, in any scope."""
         return {name: target for found in (*self.imports_of.values(), self.imports) for name, target in found.items()}
 
     def binding(self, name: str, at: ast.AST) -> str | None:
-        """What a name is bound to by the functions around a node: an import, `LOCAL`, or (None) it is the module's."""
+        """The binding of a name in the functions around a node: an import, `LOCAL`, or None for a module's name."""
         if name not in self._bound_anywhere:
             return None
         for function in self._around(at):
@@ -62,7 +62,7 @@ class Scopes:
         return None
 
     def _around(self, node: ast.AST) -> Iterator[FunctionNode]:
-        """The functions in whose bodies a node stands, the innermost first."""
+        """The functions whose bodies contain a node, the innermost first."""
         inner = node
         for item in self._tree.ancestors(node):
             if isinstance(item, _OWN):
@@ -72,7 +72,7 @@ class Scopes:
 
     @cached_property
     def _bound_anywhere(self) -> frozenset[str]:
-        """The names that anything but an import of the module binds: most that are asked for are none of them."""
+        """The names that anything but an import of the module binds; most lookups are of other names."""
         imported = chain.from_iterable(self.imports_of.values())
         return frozenset(imported).union(name for _, name in self._bindings)
 
@@ -91,7 +91,7 @@ class Scopes:
         return known
 
     def _declared(self, function: FunctionNode, *kinds: type[ast.Global] | type[ast.Nonlocal]) -> set[str]:
-        """The names that a function says are of an outer scope."""
+        """The names that a function declares `global` or `nonlocal`."""
         statements = self._declarations.get(function, ())
         return {name for node in statements if isinstance(node, kinds) for name in node.names}
 
@@ -107,7 +107,7 @@ class Scopes:
 
     @cached_property
     def _declarations(self) -> dict[FunctionNode, list[ast.Global | ast.Nonlocal]]:
-        """The statements of each function that say so."""
+        """The `global` and `nonlocal` statements of each function."""
         found: dict[FunctionNode, list[ast.Global | ast.Nonlocal]] = {}
         for node in self._tree.of_type(ast.Global, ast.Nonlocal):
             function = self._function_of(node)
@@ -116,7 +116,7 @@ class Scopes:
         return found
 
     def _function_of(self, node: ast.AST) -> FunctionNode | None:
-        """The function whose parameters or body a node stands in, and in no other function or class in it."""
+        """The function whose parameters or body directly contain a node, without a scope in between."""
         inner = node
         for item in self._tree.ancestors(node):
             if type(item) in _OWN_OR_CLASS:
@@ -142,7 +142,7 @@ def _body(function: FunctionNode) -> Sequence[ast.AST]:
 
 
 def _is_within(inner: ast.AST, function: FunctionNode) -> bool:
-    """Whether a node right below a function is of its parameters or its body: not of its decorators."""
+    """Whether a node directly below a function is in its parameters or its body, not in its decorators."""
     return isinstance(function, ast.Lambda) or inner is function.args or isinstance(inner, ast.stmt)
 
 

@@ -34,62 +34,62 @@ class State:
 
     def __init__(self, definitions: Definitions, budget: int, *, follows: bool = False) -> None:
         self.observations = Observations()
-        """Those of the present root."""
+        """The observations of the current root."""
         self.asides = self.observations.of_same_classes()
-        """Those of what is interpreted aside from the program: once, for all roots."""
+        """The observations of code interpreted aside from the program, once for all roots."""
         self.of_module = self.observations
-        """Those of the statements of the module, which all roots go on from."""
+        """The observations of the module's statements, from which all roots continue."""
         self.module_frame = Frame(None, None, definitions=definitions)
         self.follows = follows
-        """Whether imports are followed, rather than only known by the bases of classes."""
+        """Whether imports are followed; otherwise only the bases of classes are known."""
         self.frame = self.module_frame
         self.callers: list[Frame] = []
-        """The frames of the functions under way that have called others, the outermost first."""
+        """The frames of the running functions that have called others, the outermost first."""
         self.heap: dict[tuple[Value, str], Value] = {}
         self.certain: dict[tuple[Value, str], Value] = {}
-        """Attributes of which it is certain what they are, until something else is assigned."""
+        """Attributes with a certain value, until the next assignment."""
         self.contents: dict[Value, Value] = {}
-        """What containers hold: `AS_MADE` where there is none."""
+        """The contents of containers; `AS_MADE` if there is no entry."""
         self.mode = GradMode.ON
         self.entered_from: list[GradMode] = []
-        """The grad modes that the open `with` blocks will give back."""
+        """The grad modes to restore after the open `with` blocks."""
         self.alive = True
         self.position = Position()
         self.items: list[Item] = []
-        """What happens, in order: where the position is in an arm, a loop or a call, what happens there."""
+        """The items, in order; if the position is in an arm, a loop or a call, the items of that."""
         self.statements = 0
-        """Statements of this module interpreted since the present root began."""
+        """Statements of this module interpreted since the current root began."""
         self.budget = budget
-        """Statements that may still be interpreted in all."""
+        """Remaining number of statements to interpret in all."""
         self.elsewhere = 0
         """Statements of other modules interpreted so far."""
         self.clock = 0
         self.before: Callable[[tuple[Value, str]], Value | None] = lambda key: None
-        """What an attribute is as long as nothing on the way here has assigned it; None: not known."""
+        """The value of an attribute before any assignment on the way here; None if it is not known."""
         self._frames = {definitions: self.module_frame}
 
     # -- the position -------------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """Stand at the beginning of what nobody calls, before any event."""
+        """Start a root without a caller, before any event."""
         self.statements, self.items, self.position = 0, [], Position()
         self.observations = self.of_module.of_next()
 
     def at(self, position: Position, items: list[Item]) -> _Visit:
-        """Go elsewhere and come back: inside, events are recorded in `items`."""
+        """Move to a position, record events in `items`, and move back."""
         return _Visit(self, position, items)
 
     def arm(self, branch: Branch, number: int) -> _Visit:
-        """Go into an arm of a branch that stands here, and come back."""
+        """Enter an arm of a branch here, and move back."""
         return self.at(self.position.in_arm(branch, number), branch.arms[number])
 
     def loop(self, loop: Loop) -> _Visit:
-        """Go into a loop that stands here, and come back."""
+        """Enter a loop here, and move back."""
         return self.at(self.position.in_loop(loop), loop.body)
 
     @contextmanager
     def block(self) -> Iterator[None]:
-        """In a `with` block: behind it the grad mode is what it was."""
+        """Run a `with` block and restore the grad mode after it."""
         mode = self.mode
         self.entered_from.append(mode)
         yield
@@ -98,7 +98,7 @@ class State:
 
     @contextmanager
     def aside(self, calls: tuple[Site, ...]) -> Iterator[None]:
-        """Interpret something that is no part of the program, in a state of its own, and go on as before."""
+        """Interpret code aside from the program in a separate state, and restore the current one."""
         before = self.frame, self.heap, self.certain, self.contents, self.mode, self.alive, self.observations
         self.frame, self.heap, self.certain, self.contents = Frame(None, self.module_frame), {}, {}, {}
         self.mode, self.alive, self.observations = GradMode.ON, True, self.asides
@@ -122,25 +122,25 @@ class State:
         return Function(method, self.frame_of(method.definitions), receiver, mode)
 
     def can_inline(self, info: FunctionInfo) -> bool:
-        """Whether a call is followed into a function."""
+        """Whether a call of a function is followed."""
         within = self.statements < MAX_STATEMENTS and self.budget > 0
         is_own = info.definitions is self.module_frame.definitions
         return within and (is_own or (self.follows and self.elsewhere < MAX_ELSEWHERE)) and self.may_nest(info)
 
     def may_nest(self, info: FunctionInfo) -> bool:
-        """Whether a function is not under way yet, and few others are."""
+        """Whether a function is not already running, and few others are."""
         under_way = self.position.functions
         return info not in under_way and len(under_way) < MAX_DEPTH
 
     # -- values and events --------------------------------------------------------------------------
 
     def add(self, item: Branch | Loop) -> None:
-        """Record a branch or loop, if anything happens in it."""
+        """Record a branch or loop, if it contains events."""
         if any(item.arms) if isinstance(item, Branch) else item.body:
             self.items.append(item)
 
     def stamp(self, value: Made) -> Made:
-        """Stamp a new value with when, and in which loops, it was made."""
+        """Set the creation time and the loops of a new value."""
         self.clock += 1
         value.order = self.clock
         value.loops = self.position.loops
@@ -163,10 +163,10 @@ class State:
         self.items.append(event)
 
     def bind(self, name: str, value: Value) -> None:
-        """Assign a local name; names declared global or nonlocal are assigned where they live, too.
+        """Assign a local name; names declared global or nonlocal are also assigned in their own scope.
 
-        There they may be what they were, for a function is called where it wants: but not in the function itself, nor
-        for who calls it, if they live there.
+        There they may keep their old value, as the function may be called at any time. In the function itself, and
+        for a caller in whose scope the name lives, the new value is certain.
         """
         self.name_value(value, name)
         if name in self.frame.outer_names:
@@ -178,25 +178,25 @@ class State:
         self.frame.locals[name] = value
 
     def _holder_of(self, name: str) -> Frame:
-        """Where a name lives that a function declares global or nonlocal."""
+        """The frame of a name that a function declares global or nonlocal."""
         frame = self.frame.parent
         while frame is not None and frame.parent is not None and name not in frame.locals:
             frame = frame.parent
         return frame or self.frame
 
     def replace(self, old: Value, new: Value) -> None:
-        """A value has become another one wherever it goes by a name: here, in the functions under way, in objects."""
+        """Replace a value under all its names: here, in the running functions, and in objects."""
         places: list[dict[Any, Value]] = [self.heap, *(frame.locals for frame in (self.frame, *self.callers))]
         for place in places:
             place.update({key: new for key, value in place.items() if value is old})
 
     def name_value(self, value: Value, name: str) -> None:
-        """Remember what the program calls a value; an object's variable says more than its class."""
+        """Remember the program's name for a value; an object's variable says more than its class."""
         if value.label[:1] in ("", "[") or (isinstance(value, UnknownObject) and value.label == value.class_name):
             value.label = name
 
     def carried(self, key: tuple[Value, str], found: Value) -> Value:
-        """A number or tensor that was stored before the loop may be the previous iteration's."""
+        """A number or tensor stored before the loop may be the previous iteration's."""
         scope = next((scope for scope in reversed(self.position.scopes) if scope.repeats), None)
         if scope is None or scope.event in found.loops or not isinstance(found, (Plain, Phi)):
             return found
@@ -210,7 +210,7 @@ class State:
         return self.heap[key]
 
     def made_by(self, value: Value) -> tuple[str, Arguments, Value | None] | None:
-        """What makes a tensor or a layer, here or where all roots begin: see `Observations.calls`."""
+        """The call that makes a tensor or a layer, here or where all roots begin; see `Observations.calls`."""
         places = self.observations, self.of_module, self.asides
         return next((found for place in places if (found := place.calls.get(value)) is not None), None)
 
@@ -222,7 +222,7 @@ class State:
         return found
 
     def part_of(self, owner: Value, key: object, kind: type[Unknown], node: Origin) -> Value:
-        """An unknown part of a value, the same at every reading."""
+        """An unknown part of a value, the same for every read."""
         label = key if isinstance(key, str) else ""
 
         def make() -> Value:
@@ -233,13 +233,13 @@ class State:
         return self.shared_part(owner, key, make)
 
     def store(self, owner: Container, index: Value | None, value: Value, node: Origin) -> None:
-        """Remember that `owner[index]` is a value: until something else is stored, which may be at the same place."""
+        """Record that `owner[index]` is a value, until the next store, which may be at the same place."""
         self.heap.pop((owner, "[=]"), None)
         if index is not None:
             self.heap[owner, "[=]"] = self.stamp(Slot(node, index, value, self.position.path))
 
     def stored_at(self, owner: Value, index: Value | None) -> Value | None:
-        """What was stored in `owner[index]` on the way here, if that was the last to be stored in it."""
+        """The value stored in `owner[index]` on the way here, if it was the last one stored there."""
         slot = self.heap.get((owner, "[=]"))
         here = self.position
         if not isinstance(slot, Slot) or slot.loops != here.loops or here.path[: len(slot.path)] != slot.path:
@@ -247,14 +247,14 @@ class State:
         return slot.parents[1] if slot.parents[0] is index else None
 
     def change(self, container: Value, change: Change, node: Origin, value: Value | None = None, by: str = "") -> None:
-        """Note what becomes of the contents of a container, or of an object."""
+        """Record a change of the contents of a container, or of an object."""
         before = self.contents.get(container, AS_MADE)
         if change is not Change.UNKNOWN or not isinstance(before, Contents) or before.change is not change:
             kept = (before,) if value is None else (before, value)
             self.contents[container] = self.stamp(Contents(node, change, kept, by))
 
     def snapshot(self, arm: tuple[object, int] | None = None) -> Snapshot:
-        """The state here, at the end of an arm perhaps; it changes with what happens next, unless that is a restore."""
+        """The current state, for instance at the end of an arm; later events change it unless a restore comes first."""
         return Snapshot(self.frame.locals, self.heap, self.contents, self.mode, self.alive, arm)
 
     def copy(self) -> Snapshot:
@@ -268,7 +268,7 @@ class State:
         return state
 
     def restore(self, state: Snapshot) -> None:
-        """Go on from a copy of a state."""
+        """Continue from a copy of a state."""
         self.frame.locals = dict(state.locals)
         self.heap = dict(state.heap)
         self.contents = dict(state.contents)
@@ -276,7 +276,7 @@ class State:
         self.alive = state.alive
 
     def merge(self, states: list[Snapshot], node: Origin) -> None:
-        """Go on where several states meet; what differs becomes a Phi. With none alive, nothing goes on."""
+        """Continue from several states; differing values become a Phi. Without live states, nothing continues."""
         living = [state for state in states if state.alive]
         if not living:
             self.alive = False
@@ -313,7 +313,7 @@ class State:
             into[key] = self.phi(node, [value for value, _ in known], [arm for _, arm in known])
 
     def phi(self, node: Origin, values: list[Value], arms: Sequence[tuple[object, int] | None] = ()) -> Value:
-        """One of these values, each on its arm of a branch if that is known; no Phi where they are all the same."""
+        """One of these values, each with its branch arm if known; no Phi if they are all the same."""
         distinct = list(dict.fromkeys(values))
         if len(distinct) == 1:
             return distinct[0]
@@ -325,7 +325,7 @@ class State:
 
 
 class _Visit:
-    """Another position, as long as a `with` statement lasts; quicker than a generator."""
+    """Another position, for the duration of a `with` statement; faster than a generator."""
 
     __slots__ = ("_before", "_items", "_position", "_state")
 

@@ -1,4 +1,4 @@
-"""Which values carry a graph, what graph it is, and who passes backward through it."""
+"""The graphs that values carry, their contents, and the backward passes through them."""
 
 from __future__ import annotations
 
@@ -50,10 +50,12 @@ class Tracking:
     def __init__(self, losses: Iterable[Value], frozen: Frozen) -> None:
         self._frozen = frozen
         self.backpropagated: set[Value] = set()
-        """Values that a backward pass went into: tracked, whatever else is known of them."""
+        """Values that received a backward pass: tracked, regardless of other facts about them."""
         self.trained: set[Value | Site | None] = set()
-        """What was called like a module in the graph of a loss, and where: other calls of it, and in other contexts,
-        have a graph as well."""
+        """The callees called like modules in the graph of a loss, and their sites.
+
+        Other calls of them, and in other contexts, have a graph as well.
+        """
         self._answers: dict[Value, Answer] = {}
         self._settled: set[Value] = set()
         self._pending: list[Value] = []
@@ -63,7 +65,7 @@ class Tracking:
         self._learn_from(list(losses))
 
     def _learn_from(self, losses: list[Value]) -> None:
-        """Mark what losses tell; answers that were given before that was known are forgotten."""
+        """Mark the facts that losses show, and forget earlier answers."""
         marks = LossMarks(self, self._modules)
         for loss in losses:
             marks.mark(loss)
@@ -91,11 +93,11 @@ class Tracking:
         return answer
 
     def tracked_in(self, value: Value, call: ModuleOutput) -> Answer:
-        """Whether a value that the `forward` of a module computes carries a graph in this call."""
+        """Whether a value that a module's `forward` computes carries a graph in this call."""
         return self._modules.tracked_inside(value, call)
 
     def _forget_provisional(self, asked: Value) -> None:
-        """Answers found inside a cycle hold only if they are YES; the one that was asked for holds."""
+        """Forget answers from inside a cycle unless they are YES; the requested answer holds."""
         self._circular = False
         self._answers = {
             value: answer for value, answer in self._answers.items() if answer is Answer.YES or value in self._settled
@@ -119,9 +121,10 @@ class Tracking:
         return Answer.NO if isinstance(value, (Function, Module, Optimizer, External)) else Answer.UNKNOWN
 
     def _tracked_phi(self, value: Phi) -> Answer:
-        """One of several: `loss.item() if distributed else loss` may be the number, or `loss.detach()` the tensor.
+        """The answer for one of several values.
 
-        What is drawn from a container is each of them in turn.
+        `loss.item() if distributed else loss` may be the number, or `loss.detach()` the tensor. A value drawn from a
+        container is each of its items in turn.
         """
         answer = Answer.any_of(self.tracked(item) for item in value.parents)
         if value.is_keyed and answer is Answer.YES:
@@ -145,21 +148,23 @@ class Tracking:
         else:
             inner = Answer.any_of(self.tracked(item) for item in graph_inputs(value))
         if isinstance(value, ModuleOutput) and value.has_use("pop"):
-            return Answer.UNKNOWN  # a dictionary, whose loss was perhaps taken out
+            return Answer.UNKNOWN  # a dictionary, perhaps after its loss was taken out
         if inner is not Answer.NO and value in self.backpropagated:
             return Answer.YES
         return Answer.UNKNOWN if inner is Answer.YES and value.mode is GradMode.UNKNOWN else inner
 
     def tracked_in_training(self, value: Value) -> Answer:
-        """Whether a value carries a graph where a backward pass goes through what it is made of: a variable that
-        decides over the grad mode, as `set_grad_enabled(training)`, has switched gradients on then."""
+        """Whether a value carries a graph if a backward pass goes through its inputs.
+
+        Then a variable that decides on gradients, as in `set_grad_enabled(training)`, has switched them on.
+        """
         if isinstance(value, Tensor) and value.mode is GradMode.UNKNOWN and value.op not in CUTTING:
             if any(self._went_backward(item) for item in graph_inputs(value)):
                 return Answer.YES
         return self.tracked(value)
 
     def _went_backward(self, value: Value) -> bool:
-        """Whether a backward pass went into a result that was computed while a variable decided over gradients."""
+        """Whether a backward pass went into a result computed while a variable decided on gradients."""
         has_mode = isinstance(value, (Tensor, Unknown)) and value.mode is GradMode.UNKNOWN
         return has_mode and value in self.backpropagated and self.tracked(value) is Answer.YES
 
@@ -197,7 +202,7 @@ class Tracking:
         return Answer.UNKNOWN
 
     def _tracked_loss(self, value: Unknown, callee: Value) -> Answer:
-        """What is called as a loss has the graph of what it is given, but `loss.get_loss()` may be a number."""
+        """A value called as a loss has the graph of its inputs, but `loss.get_loss()` may be a number."""
         owner = callee.parents[0] if isinstance(callee, BoundMethod) else None
         answers = {item: self.tracked(item) for item in value.parents}
         if owner is not None and answers.get(owner) is Answer.YES:
@@ -205,15 +210,18 @@ class Tracking:
         return Answer.any_of(answers.values())
 
     def is_data(self, value: Value) -> bool:
-        """A part of what a loader yields."""
+        """Whether a value is part of a loader's batch."""
         whole = whole_of(value)
         if not isinstance(whole, Iteration) or whole in self.backpropagated:
             return False
         return not self._is_of_what_was_kept(whole)
 
     def _is_of_what_was_kept(self, value: Unknown) -> bool:
-        """Whether a loop goes over a list of this program's own into which tensors with a graph were put, over results
-        of a module, which one may be given, or a dictionary that is no batch: `for name, loss in f(batch).items()`."""
+        """Whether a loop iterates over graphs that the program stored, or that a module returned.
+
+        These are in a list of the program, in the results of a module, or in a dictionary that is no batch:
+        `for name, loss in f(batch).items()`.
+        """
         inside = [item for parent in value.parents for item in inputs_of(parent)]
         of_calls = [item for item in inside if isinstance(item, Unknown)]
         if any(self._is_of_dictionary(item) or self._is_of_forward(item) or _is_given(item) for item in of_calls):
@@ -221,21 +229,21 @@ class Tracking:
         return any(self.tracked(item) is Answer.YES for item in inside if isinstance(item, (Container, Tensor)))
 
     def _is_of_dictionary(self, value: Unknown) -> bool:
-        """Whether a value is what a dictionary holds, `losses.items()`, which may hold graphs."""
+        """Whether a value is a dictionary's content, `losses.items()`, which may hold graphs."""
         read = value.callee if isinstance(value, CallResult) else None
         if not isinstance(read, BoundMethod) or read.label not in ("items", "values"):
             return False
         return any(self.tracked(item) is not Answer.NO for item in read.parents)
 
     def _is_of_forward(self, value: Unknown) -> bool:
-        """Whether a value is what a module of unknown make gives, or a part of that, with gradients on."""
+        """Whether a value is the output of an unknown module with gradients on, or a part of it."""
         call = result_of_call(value)
         return call is not None and is_forward(call) and self.tracked(call) is not Answer.NO
 
     # -- graphs -------------------------------------------------------------------------------------
 
     def pass_through(self, outputs: Value, *, carried: bool = True) -> set[Value]:
-        """The graph that a backward pass goes through from a value, worked out once."""
+        """The graph of a backward pass from a value, computed once."""
         key = (outputs, carried)
         known = self._passes.get(key)
         if known is None:
@@ -243,14 +251,16 @@ class Tracking:
         return known
 
     def surely_through(self, outputs: Value) -> set[Value]:
-        """As `pass_through` without what is carried, but of what is drawn from a container, nobody knows which, only
-        what all that is in there goes through."""
+        """As `pass_through`, without carried values.
+
+        For an unknown item of a container, only the values in the graphs of all its items.
+        """
         return self.graph(outputs, carried=False, sure=True)
 
     def graph(self, value: Value, *, carried: bool = True, sure: bool = False) -> set[Value]:
-        """The results of calls and operators that a value's graph goes through.
+        """The results of calls and operators in a value's graph.
 
-        With `carried`, also through what earlier iterations of a loop left behind.
+        With `carried`, also the values that earlier iterations of a loop left behind.
         """
         found: set[Value] = set()
         given: set[Value] = set()
@@ -280,11 +290,11 @@ class Tracking:
 
 
 def _is_given(value: Unknown) -> bool:
-    """Whether a value is of what a `forward` is given, or a parameter that is named for what modules give."""
+    """Whether a value is an input of a `forward`, or a parameter with the name of a module's output."""
     is_output = isinstance(value, Parameter) and naming.OUTPUTS.search(value.label) is not None
     return is_output or whole_of(value).has_use(GIVEN_TO_FORWARD)
 
 
 def _counts(call: Unknown) -> bool:
-    """Whether a call is of what counts right answers, by its name."""
+    """Whether the name of a call says that it counts correct predictions."""
     return isinstance(call, CallResult) and call.callee is not None and bool(naming.COUNTING.search(call.callee.label))

@@ -1,4 +1,4 @@
-"""What takes part in training beside modules and optimizers: scalers, schedulers, engines, loaders."""
+"""Participants in training besides modules and optimizers: scalers, schedulers, engines, loaders."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from torchlint.model.values import External, Origin, Unknown, UnknownObject, Val
 
 
 class Kind(Enum):
-    """What takes part in training beside modules and optimizers."""
+    """The kind of a participant in training besides modules and optimizers."""
 
     SCALER = "scaler"
     SCHEDULER = "scheduler"
@@ -18,7 +18,7 @@ class Kind(Enum):
 
 
 class Utility(Unknown):
-    """An object of a known kind, of which nothing else is known."""
+    """An object of a known kind without further known facts."""
 
     __slots__ = ("kind",)
     origin = "utility"
@@ -36,7 +36,7 @@ class DataLoader(UnknownObject):
 
 
 class RecordClass(External):
-    """A class that `collections.namedtuple` makes, with the names of its fields."""
+    """A class created by `collections.namedtuple`, with the names of its fields."""
 
     __slots__ = ("fields",)
 

@@ -9,11 +9,11 @@ from typing import Any
 from torchlint.syntax.python_ast import Site, site_of
 
 Origin = ast.AST | Site | None
-"""The node, or the site of the node, that a value is made at."""
+"""The node, or the site of the node, that creates a value."""
 
 
 class Value:
-    """Base of all values. `site` is where the value was made; identity is what matters."""
+    """Base of all values. `site` is where the value was created; values compare by identity."""
 
     __slots__ = ("_attributes", "label", "loops", "order", "parents", "site", "uses")
 
@@ -21,13 +21,13 @@ class Value:
         self.site = site_of(node) if isinstance(node, ast.AST) else node
         self.parents = parents
         self.label = label
-        """The name under which the program knows it: a hint, never proof."""
+        """The program's name for it: a hint, never proof."""
         self.loops: tuple[object, ...] = ()
-        """The loops, outermost first, in one iteration of which the value was made."""
+        """The loops, outermost first, in one iteration of which the value was created."""
         self.order = 0
-        """When it was made, in the order of interpretation."""
+        """Its creation time, in the order of interpretation."""
         self.uses: set[str] | None = None
-        """Names of the methods called on it, `sum()` for Python's own: evidence of what it is."""
+        """Names of the methods called on it, `sum()` for Python's own: evidence of its type."""
         self._attributes: dict[object, Value] | None = None
 
     def used_as(self, name: str) -> None:
@@ -42,7 +42,7 @@ class Value:
         return self._attributes.get(key) if self._attributes else None
 
     def key_of(self, part: Value) -> object:
-        """The name or index under which a value is a part of this one; None of no part."""
+        """The name or index under which a value is a part of this one; None if it is no part."""
         return next((key for key, value in self.known_parts.items() if value is part), None)
 
     def set_part(self, key: object, value: Value) -> None:

@@ -1,4 +1,4 @@
-"""Abstract values: what an expression stands for, as nodes of a static-single-assignment graph."""
+"""Abstract values: the meaning of expressions, as nodes of a static-single-assignment graph."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Answer(Enum):
-    """Three-valued truth: a rule speaks only on YES."""
+    """Three-valued truth: a rule reports only on YES."""
 
     YES = "yes"
     NO = "no"
@@ -39,13 +39,13 @@ class Answer(Enum):
 
 
 FILLED = "handed to an unknown function"
-"""A use of a list or dictionary: something that is not known may have put more into it."""
+"""A use of a list or dictionary: unknown code may have added items."""
 _NO_CONSTANT = object()
 _DRAWN = "[drawn "
 
 
 class Plain(Value):
-    """No tensor: a Python number, string, None, bool; with its value where it is a literal."""
+    """A value that is no tensor: a Python number, string, None, bool; with its value if it is a literal."""
 
     __slots__ = ("constant",)
 
@@ -63,15 +63,15 @@ class Plain(Value):
 
 
 class Unknown(Value):
-    """Base of what the module does not define: a parameter, a part or the result of a call of an unknown.
+    """Base of values that the module does not define: a parameter, a part or the result of a call of an unknown.
 
-    `callee` is what was called, `mode` the grad mode it was called in.
+    `callee` is the called value, `mode` the grad mode of the call.
     """
 
     __slots__ = ("callee", "mode")
 
     origin: ClassVar[str]
-    """The word of `trace` for the class."""
+    """The word that `trace` prints for the class."""
 
     def __init__(
         self,
@@ -87,14 +87,14 @@ class Unknown(Value):
 
 
 class Parameter(Unknown):
-    """A parameter of a function, where no caller says what it is."""
+    """A parameter of a function without a caller that gives its value."""
 
     __slots__ = ()
     origin = "parameter"
 
 
 class UndefinedName(Unknown):
-    """A name of the module that it does not define."""
+    """A name that the module uses but does not define."""
 
     __slots__ = ()
     origin = "global"
@@ -122,7 +122,7 @@ class Iteration(Unknown):
 
 
 class BoundMethod(Unknown):
-    """A method of a value that is called."""
+    """A method of a value, as a callee."""
 
     __slots__ = ()
     origin = "method"
@@ -150,12 +150,12 @@ class UnknownObject(Unknown):
 
     @property
     def class_name(self) -> str:
-        """The name of its class; empty where that is not known."""
+        """The name of its class; empty if not known."""
         return self.callee.label if self.callee is not None else ""
 
 
 class Super(Unknown):
-    """The result of `super()` where the base class is not known."""
+    """The result of `super()` with an unknown base class."""
 
     __slots__ = ()
     origin = "super"
@@ -186,7 +186,7 @@ class External(Value):
 
 
 class SourceModule(External):
-    """A module of the repository: a file that is followed, or a folder of such."""
+    """A module of the repository: a followed file, or a folder of such files."""
 
     __slots__ = ("base",)
 
@@ -199,8 +199,8 @@ class SourceModule(External):
 class Tensor(Value):
     """The result of a tensor operator, or a leaf. `base` is the tensor whose storage it shares.
 
-    `op` is the name of the operator, one of `torchlint.pytorch.operators` among others; of what no operator has made,
-    the word of `trace` for its class.
+    `op` is the name of the operator, for example one of `torchlint.pytorch.operators`. For a tensor without an
+    operator it is the word that `trace` prints for its class.
     """
 
     __slots__ = ("base", "leaf", "mode", "op")
@@ -222,16 +222,16 @@ class Tensor(Value):
         self.leaf = leaf
 
     def made_again(self, node: Origin, mode: GradMode) -> Tensor:
-        """Another tensor that is computed in the same way, with its own storage."""
+        """Another tensor computed in the same way, with its own storage."""
         return Tensor(node, self.op, self.parents, mode)
 
 
 class WithoutOperator(Tensor):
-    """Base of tensors that no operator of PyTorch has made."""
+    """Base of tensors that no PyTorch operator created."""
 
     __slots__ = ()
     word: ClassVar[str]
-    """The word of `trace` for the class."""
+    """The word that `trace` prints for the class."""
 
     def __init__(
         self,
@@ -249,10 +249,10 @@ class WithoutOperator(Tensor):
 
 
 class ModuleOutput(WithoutOperator):
-    """The output of a module; `parents` are the module and what it is given.
+    """The output of a module; `parents` are the module and its inputs.
 
-    `body` is what the `forward` of a module of this file returns, whatever it is called with, and `given` what its
-    parameters are here.
+    `body` is the return value of the `forward` of a module of this file for any arguments, and `given` the arguments
+    of this call.
     """
 
     __slots__ = ("body", "given")
@@ -272,7 +272,7 @@ class Component(WithoutOperator):
 
 
 class Leaf(WithoutOperator):
-    """A tensor that is told to require gradients; with `leaf` unset, a module whose parameters are."""
+    """A tensor that requires gradients; with `leaf` unset, a module whose parameters require them."""
 
     __slots__ = ()
     word = "leaf"
@@ -286,7 +286,7 @@ class ModuleParameter(WithoutOperator):
 
 
 class NewTensor(WithoutOperator):
-    """A tensor without a history, which requires no gradients."""
+    """A tensor without a history that requires no gradients."""
 
     __slots__ = ()
     word = "new"
@@ -295,7 +295,7 @@ class NewTensor(WithoutOperator):
 class Phi(Value):
     """One of several values: after branches, or (with `loop`) the initial value and the last iteration's.
 
-    `arms` tells of an input in which arms of a branch it is the one; `source` is the list that it is an element of.
+    `arms` gives the branch arms in which an input is the value; `source` is the list that it is an element of.
     """
 
     __slots__ = ("arms", "is_keyed", "loop", "source")
@@ -305,7 +305,7 @@ class Phi(Value):
         self.loop = loop
         self.source: Container | None = None
         self.is_keyed = False
-        """Whether it is the element of that with a certain key, nobody knows which."""
+        """Whether it is the element of `source` with a certain but unknown key."""
         self.arms: dict[Value, set[tuple[object, int]]] = {}
 
     @property
@@ -314,7 +314,7 @@ class Phi(Value):
 
 
 class Container(Value):
-    """Base of lists, dictionaries and their like; `parents` are the values put in without a known key."""
+    """Base of lists, dictionaries and similar containers; `parents` are the values stored without a known key."""
 
     __slots__ = ("bounded", "branches", "grown", "is_open", "unsure")
 
@@ -322,40 +322,40 @@ class Container(Value):
         super().__init__(node, items)
         self.bounded = bounded
         self.grown = False
-        """Whether the program puts something in after it was made."""
+        """Whether the program adds items after its creation."""
         self.branches = 0
-        """In how many arms of branches a list was made."""
+        """The number of branch arms that create a list."""
         self.unsure = False
-        """Whether an option decides what is in it, so that nobody knows which is the first."""
+        """Whether an option decides on its items, so that the first one is unknown."""
         self.is_open = False
-        """Whether it holds more than is known, as `[first] + others` does."""
+        """Whether it has more items than known, as `[first] + others` does."""
 
     def add(self, value: Value) -> None:
         self.parents = (*self.parents, value)
         self.grown = True
 
     def draw_from(self, sources: Sequence[Value]) -> None:
-        """Say what the elements are taken from, as those of `zip(xs, ys)` are."""
+        """Record the values that provide the elements, as for `zip(xs, ys)`."""
         self.set_parts({f"{_DRAWN}{number}]": source for number, source in enumerate(sources)})
 
     def element_at(self, key: object) -> Value | None:
-        """The element at an index, counted from either end; None: no index, or of none that is known."""
+        """The element at an index, counted from either end; None for an unknown index or element."""
         if self.is_open or not isinstance(key, int) or not -len(self.parents) <= key < len(self.parents):
             return None
         return self.parents[key]
 
     def elements(self) -> list[Value]:
-        """All that is known to be inside."""
+        """All known contents."""
         return [*self.parents, *self.entries.values()]
 
     @property
     def known_options(self) -> dict[str, Value]:
-        """The entries of a dictionary that is handed over by `**`."""
+        """The entries of a dictionary passed by `**`."""
         return {str(key): value for key, value in self.entries.items()}
 
     @property
     def entries(self) -> dict[object, Value]:
-        """What is known by key, without what stands for elements that nobody knows."""
+        """The values known by key, without the stand-ins for unknown elements."""
         parts = self.known_parts.items()
         return {key: value for key, value in parts if not (isinstance(key, str) and key.startswith("["))}
 
@@ -396,13 +396,13 @@ class Deque(Container):
 
 
 class Generator(Container):
-    """Values that are produced one by one: by a generator, `zip`, `items()`."""
+    """Values produced one by one: by a generator, `zip`, `items()`."""
 
     __slots__ = ()
 
 
 class Meter(Container):
-    """An `AverageMeter`: a sum of what it is updated with."""
+    """An `AverageMeter`: a sum of the values passed to `update`."""
 
     __slots__ = ()
 
@@ -414,7 +414,7 @@ class Object(Container):
 
 
 class Slot(Value):
-    """What was stored last in a container, at which index, and on which path; it is never a value of the program."""
+    """The value stored last in a container, with its index and path; it is never a value of the program."""
 
     __slots__ = ("path",)
 
@@ -424,8 +424,10 @@ class Slot(Value):
 
 
 class Function(Value):
-    """A function or method of this module, bound to `receiver` where it is a method of something; a `bare` one is what
-    its decorators are given."""
+    """A function or method of this module, bound to `receiver` if it is a method.
+
+    A `bare` function is the argument of its decorators.
+    """
 
     __slots__ = ("bare", "frame", "info", "mode", "receiver")
 
@@ -458,7 +460,7 @@ class Class(Value):
 
 
 class Instance(Value):
-    """An object of a class of this module that is neither module nor optimizer."""
+    """An object of a class of this module that is neither a module nor an optimizer."""
 
     __slots__ = ("info",)
 
@@ -486,7 +488,7 @@ class Module(Value):
         self.inplace = inplace
 
     def made_again(self, node: Origin) -> Module:
-        """Another module that is made in the same way."""
+        """Another module created in the same way."""
         return Module(node, self.name, self.parents, self.info, self.inplace)
 
 
@@ -501,7 +503,7 @@ class Optimizer(Value):
         self.info = info
 
     def made_again(self, node: Origin) -> Optimizer:
-        """Another optimizer that is made in the same way."""
+        """Another optimizer created in the same way."""
         return Optimizer(node, self.name, self.parents, self.info)
 
 
@@ -512,7 +514,7 @@ class Parameters(Value):
 
 
 class Context(Value):
-    """What `torch.no_grad()` and its kin return; entering it sets the grad mode."""
+    """The result of `torch.no_grad()` and similar functions; entering it sets the grad mode."""
 
     __slots__ = ("mode",)
 
@@ -522,7 +524,7 @@ class Context(Value):
 
 
 def inputs_of(value: Value) -> Iterator[Value]:
-    """The value itself, or the inputs of a Phi, through nested ones, each once."""
+    """The value itself, or the inputs of a Phi, also of nested ones, each once."""
     seen: set[Value] = set()
     stack = [value]
     while stack:
@@ -537,7 +539,7 @@ def inputs_of(value: Value) -> Iterator[Value]:
 
 
 def drawn_from(value: Value) -> Iterator[Value]:
-    """What a loop over a value goes over: of `zip` and `enumerate` what they draw from."""
+    """The values over which a loop iterates; for `zip` and `enumerate`, the values from which they draw."""
     for item in inputs_of(value):
         yield item
         for key, part in item.known_parts.items():
@@ -551,12 +553,12 @@ def is_none(value: Value | None) -> bool:
 
 
 def meanings(value: Value) -> Iterator[Value]:
-    """What a value may be, but for None."""
+    """The possible values, without None."""
     return (item for item in inputs_of(value) if not is_none(item))
 
 
 def resolved(value: Value) -> Value:
-    """A Phi with a single meaning (`opt = None` first, the optimizer later) stands for that meaning."""
+    """A Phi with a single meaning (`opt = None` first, the optimizer later) as that meaning."""
     if not isinstance(value, Phi):
         return value
     found = list(islice(meanings(value), 2))
@@ -564,7 +566,7 @@ def resolved(value: Value) -> Value:
 
 
 def class_of(value: Value) -> ClassInfo | None:
-    """The class of this module that a value is an object of (or is)."""
+    """The class of this module that a value is an instance of (or the class itself)."""
     if isinstance(value, (Instance, Module, Class)):
         return value.info
     return None

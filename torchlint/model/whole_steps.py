@@ -1,4 +1,4 @@
-"""Modules whose `forward` is more than a forward pass: told by a word, or a whole step that goes backward itself."""
+"""Modules whose `forward` is more than a forward pass: a word selects a mode, or it is a whole step with backward."""
 
 from __future__ import annotations
 
@@ -12,19 +12,18 @@ from torchlint.syntax.python_ast import called_name, walk
 
 
 def may_evaluate_itself(forward: Value) -> bool:
-    """Whether a module is told by a word to evaluate, `model(batch, "eval")`, for which it may switch gradients off."""
+    """Whether a word tells a module to evaluate, `model(batch, "eval")`, perhaps with gradients off."""
     return any(naming.EVALUATING.search(word) or naming.INFERENCE.search(word) for word in _words(forward))
 
 
 def _words(forward: Value) -> list[str]:
-    """The words that a module is handed."""
+    """The words among a module's arguments."""
     values = (resolved(item) for item in given_to(forward))
     return [item.constant for item in values if isinstance(item, Plain) and isinstance(item.constant, str)]
 
 
 def may_go_backward_itself(forward: Value) -> bool:
-    """Whether the module that gives a value may go backward in its `forward`: its class shows it, or nobody knows what
-    the word means that it is told."""
+    """Whether the module behind a value may go backward in its `forward`, by its class or because a word selects it."""
     module = resolved(forward.parents[0]) if isinstance(forward, ModuleOutput) else None
     if isinstance(module, Module) and module.info is not None:
         return _goes_backward(module.info)
@@ -32,7 +31,7 @@ def may_go_backward_itself(forward: Value) -> bool:
 
 
 def _goes_backward(info: ClassInfo) -> bool:
-    """Whether a `forward` goes backward, or a method that it calls, or one that this calls: it is a whole step."""
+    """Whether a `forward`, or a method it calls directly or indirectly, goes backward: it is a whole step."""
     methods, seen = ["forward"], set[str]()
     while methods:
         name = methods.pop()

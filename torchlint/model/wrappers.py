@@ -1,4 +1,4 @@
-"""Decorators and context managers that are written by hand: the grad mode of what they wrap."""
+"""Hand-written decorators and context managers: the grad mode of the wrapped code."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from torchlint.syntax.python_ast import FUNCTIONS, dotted, walk
 
 
 def wrapped_mode(wrapper: FunctionInfo) -> GradMode | None:
-    """The grad mode in which a decorator calls what it decorates, or a context manager yields; None: the caller's."""
+    """The grad mode of a decorator's call of its function, or of a context manager's yield; None: the caller's."""
     modes = {_mode_around(node, wrapper) for node in _wrapped(wrapper)}
     return modes.pop() if len(modes) == 1 else GradMode.UNKNOWN if modes else None
 
 
 def fills_table(function: FunctionInfo) -> bool:
-    """Whether something in a function is put somewhere by a key, as a decorator does that registers."""
+    """Whether a function stores something by a key, as a registering decorator does."""
     return any(isinstance(item, ast.Subscript) and isinstance(item.ctx, ast.Store) for item in walk(function.node))
 
 
 def yields_of(generator: FunctionInfo) -> Iterator[ast.AST]:
-    """Where a generator yields."""
+    """The places where a generator yields."""
     return (node for node in walk(generator.node) if isinstance(node, (ast.Yield, ast.YieldFrom)))
 
 
 def _wrapped(wrapper: FunctionInfo) -> Iterator[ast.AST]:
-    """Where a decorator calls a parameter of its own, or a context manager yields."""
+    """The places where a decorator calls its own parameter, or a context manager yields."""
     if wrapper.has_decorator("contextmanager"):
         yield from yields_of(wrapper)
         return
@@ -38,7 +38,7 @@ def _wrapped(wrapper: FunctionInfo) -> Iterator[ast.AST]:
 
 
 def _is_call_of(node: ast.AST, names: set[str]) -> bool:
-    """Whether a node calls one of these functions, or has it called: `fn(x)`, `torch.no_grad()(fn)`."""
+    """Whether a node calls one of these functions, also through a wrapper: `fn(x)`, `torch.no_grad()(fn)`."""
     if not isinstance(node, ast.Call):
         return False
     if isinstance(node.func, ast.Name):
@@ -48,7 +48,7 @@ def _is_call_of(node: ast.AST, names: set[str]) -> bool:
 
 
 def _mode_around(node: ast.AST, wrapper: FunctionInfo) -> GradMode | None:
-    """The grad mode that the innermost block or decorator around a node switches to; None: it is the caller's."""
+    """The grad mode set by the innermost block or decorator around a node; None for the caller's mode."""
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Call):
         return _mode_of(node.func, wrapper)
     for item in wrapper.definitions.tree.ancestors(node):

@@ -1,4 +1,4 @@
-"""Meaning of PyTorch's callables, by qualified name or method name; sources: the PyTorch 2.13 documentation."""
+"""The meaning of PyTorch's callables, by qualified name or method name; sources: the PyTorch 2.13 documentation."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from torchlint.pytorch.autograd_table import INPLACE, INPLACE_MODULES, MAYBE_VIEWS, NOT_DIFFERENTIABLE, OPERATORS, VIEWS
 from torchlint.pytorch.binding import Parameters
 from torchlint.pytorch.effects import DropsElements, Result, SwitchesGradMode
-from torchlint.pytorch.effects import GradMode as GradMode  # rules ask it of values
+from torchlint.pytorch.effects import GradMode as GradMode  # rules use it on values
 from torchlint.pytorch.packages import HARMLESS_PACKAGES as HARMLESS_PACKAGES
 from torchlint.pytorch.table import FUNCTIONS, family, function, functions_with
 
@@ -16,12 +16,12 @@ GRAD_MODES = {
     for name, effect in functions_with(SwitchesGradMode).items()
     if isinstance(effect, SwitchesGradMode) and effect.to is not None
 }
-"""Context managers and decorators, with the mode that they switch to."""
+"""Context managers and decorators, with the mode that they set."""
 SET_GRAD_MODE = frozenset(functions_with(SwitchesGradMode)) - GRAD_MODES.keys()
 """Functions that set the grad mode from an argument."""
 SWITCHES_OFF = SET_GRAD_MODE | {name for name, mode in GRAD_MODES.items() if mode is GradMode.OFF}
 SWITCHES_ON = SET_GRAD_MODE | {name for name, mode in GRAD_MODES.items() if mode is GradMode.ON}
-"""Functions that may switch gradients off, or on."""
+"""Functions that may switch gradients off or on."""
 CHECKPOINTS = frozenset({"torch.utils.checkpoint.checkpoint"})
 """Functions that run their function argument a second time, in the backward pass."""
 DROPPING = {
@@ -29,13 +29,13 @@ DROPPING = {
 }
 """Functions that drop elements at random, with the parameter that may switch it off."""
 PARAMETERS = frozenset(name for entry in FUNCTIONS if entry.returns is Result.LEAF for name in entry.names)
-"""Callables that make a parameter of a module."""
+"""Callables that create a parameter of a module."""
 CLOCKS = frozenset(
     "time.time time.time_ns time.perf_counter time.perf_counter_ns time.monotonic time.process_time "
     "timeit.default_timer".split()
 )
 
-# Calls that make a tensor without a graph, unless they are told `requires_grad=True`.
+# Calls that create a tensor without a graph, unless they have `requires_grad=True`.
 CREATORS = frozenset(
     (
         "tensor zeros ones rand randn randint randperm empty full arange linspace logspace eye from_numpy "
@@ -46,12 +46,12 @@ CREATORS = frozenset(
     ).split()
 )
 COPIERS = frozenset("tensor as_tensor from_numpy asarray FloatTensor DoubleTensor HalfTensor new_tensor".split())
-"""Functions that make a tensor of data, which is their first argument."""
+"""Functions that create a tensor from data, their first argument."""
 HANDING_ON = frozenset("Tensor FloatTensor as_tensor asarray".split())
 """Functions that return a tensor argument itself: it keeps its graph."""
 CREATOR_METHODS = frozenset(["new", "new_zeros", "new_ones", "new_empty", "new_full", "new_tensor"])
 
-# Methods of a tensor that give something without a graph, or no tensor at all.
+# Methods of a tensor that return a value without a graph, or no tensor at all.
 GRADIENTS = ("grad", "_grad")
 """Attributes of a tensor that hold its gradient; code before 0.4 sets the second."""
 ACCUMULATING = frozenset(
@@ -59,7 +59,7 @@ ACCUMULATING = frozenset(
 )
 """Functions that continue a sum: `total = torch.lerp(total, loss, 0.1)`."""
 ACCUMULATING_IN_PLACE = frozenset(["add_", "sub_", "lerp_"])
-"""The same of what changes in place what it is called on."""
+"""The same for methods that change their receiver in place."""
 PLAIN_METHODS = frozenset(
     (
         "item tolist numpy size dim ndimension numel element_size stride data_ptr is_contiguous get_device "
@@ -70,7 +70,7 @@ PLAIN_FUNCTIONS = frozenset("device Size Generator finfo iinfo dtype numel manua
 PLAIN_ATTRIBUTES = frozenset(
     "shape ndim dtype device layout is_cuda requires_grad is_leaf names itemsize nbytes".split()
 )
-# Methods that hand a module (or an unknown) on as itself.
+# Methods that return their module (or unknown) receiver.
 SELF_METHODS = frozenset(
     (
         "to cuda cpu half float double bfloat16 train eval requires_grad_ share_memory xpu npu to_empty compile module"
@@ -84,15 +84,15 @@ MODE_DEPENDENT = {
     **dict.fromkeys("LazyBatchNorm1d LazyBatchNorm2d LazyBatchNorm3d".split(), STATISTICS),
     "RReLU": NOISE,
 }
-"""Layers of `torch.nn` that compute something else in training than in evaluation: what they do in training only."""
+"""Layers of `torch.nn` that behave differently in training and in evaluation, with their effect in training only."""
 _MODE_DEPENDENT_MODELS = "torchvision.models."
-"""Where models come from most of which hold layers with batch statistics."""
+"""Packages of models, most of which have batch normalization."""
 _OTHER_MODELS = (
     (re.compile(r"(alexnet|squeezenet\w+|vgg\d+)$", re.IGNORECASE), DROPOUT),
     (re.compile(r"(convnext|swin|mvit)", re.IGNORECASE), DEPTH),
     (re.compile(r"vit_|VisionTransformer$", re.IGNORECASE), None),
 )
-"""Models without them: their behavior in training only, by default. From torchvision's own sources."""
+"""Models without it, with their default behavior in training only. From torchvision's own sources."""
 PRETRAINED_DROPOUT = "dropout in its pretrained layers"
 _PRETRAINED_CLASS = re.compile(
     r"transformers\.(?:\w+\.)*(?:Bert|DistilBert|Roberta|XLMRoberta|Camembert|Electra|Deberta|DebertaV2|GPT2|M?T5|M?Bart"
@@ -104,19 +104,21 @@ _PRETRAINED_NAME = re.compile(
 )
 _AUTO_CLASS = re.compile(r"transformers\.(?:\w+\.)*AutoModel\w*\.from_pretrained$")
 MODELS_WITH_LOSSES = ("torchvision.models.detection.",)
-"""Models that return losses in training mode and results in evaluation mode: for a validation loss people keep them
-in training mode."""
+"""Models that return losses in training mode and results in evaluation mode.
+
+For a validation loss people keep them in training mode.
+"""
 MODULE_EVIDENCE = (
     "parameters", "named_parameters", "modules", "named_modules", "children", "named_children", "eval",
     "train", "buffers", "load_state_dict", "register_forward_hook", "forward",
 )  # fmt: skip
 OF_DISTRIBUTIONS = frozenset("log_prob entropy rsample cdf icdf perplexity".split())
-"""Methods of distributions whose results have the graph of what the distribution was made of."""
+"""Methods of distributions whose results have the graph of the distribution's parameters."""
 SHIFTED_DISTRIBUTIONS = frozenset("Normal MultivariateNormal LowRankMultivariateNormal Laplace Cauchy Gumbel".split())
 """Distributions whose entropy does not depend on their first parameter: from the sources of PyTorch 2.13."""
 RECURRENT = frozenset("RNN LSTM GRU RNNCell LSTMCell GRUCell".split())
-"""Modules that return an output and a state, each of them with a graph."""
-# Names that are a tensor's methods and also those of strings, lists, dictionaries and files.
+"""Modules that return an output and a state, both with a graph."""
+# Names of tensor methods that strings, lists, dictionaries and files also have.
 _NOT_ONLY_TENSORS = frozenset(
     (
         "index copy sort split pop replace format values type count get apply update add append set join "
@@ -132,7 +134,7 @@ OF_NUMBERS_TOO = frozenset(
         "transpose var"
     ).split()
 )
-"""Methods that numbers and arrays of NumPy have, too; few call `view` on one."""
+"""Methods that numbers and NumPy arrays also have; few programs call `view` on one."""
 TENSOR_CLASSES = frozenset({"torch.Tensor", "torch.FloatTensor", "torch.LongTensor"})
 TAKING_NUMBERS = frozenset(
     (
@@ -140,9 +142,9 @@ TAKING_NUMBERS = frozenset(
         "special.xlog1py special.xlogy special.zeta"
     ).split()
 )
-"""Functions whose first operand may be a number: from calls of all operators with PyTorch 2.13."""
+"""Functions whose first operand may be a number, from calls of all operators with PyTorch 2.13."""
 MOVING = frozenset("to cuda cpu float double half bfloat16".split())
-"""Methods that change a module in place, and give another tensor."""
+"""Methods that change a module in place, but return another tensor."""
 OUT_OF_PLACE = (
     frozenset(name for name in TENSOR_METHODS if f"{name}_" in INPLACE)
     | frozenset(
@@ -153,13 +155,13 @@ OUT_OF_PLACE = (
         ).split()
     )
 ) - frozenset("dropout eq fill log normal put resize_as round t threshold".split())
-"""Methods that leave a tensor what it is, which people call as if they did not; few other objects have them."""
-# Not in derivatives.yaml under this name, yet functions or methods that hand their input's graph on.
+"""Methods that leave a tensor unchanged, but that people call as if they changed it; few other objects have them."""
+# Not in derivatives.yaml under this name, but functions or methods that continue their input's graph.
 PASSING_METHODS = frozenset(
     ("to cuda cpu float double half bfloat16 type type_as contiguous clone requires_grad_ retain_grad sum mean").split()
 )
 ONLY_OF_TENSORS = (TENSOR_METHODS | PASSING_METHODS | {"backward"}) - OF_NUMBERS_TOO
-"""Methods that no number and no array of NumPy has."""
+"""Methods that no number and no NumPy array has."""
 
 _INPLACE_SECOND = {"Threshold": "threshold value inplace", "Hardtanh": "min_val max_val inplace"} | {
     name: f"{parameter} inplace"
@@ -172,7 +174,7 @@ _INPLACE_SECOND = {"Threshold": "threshold value inplace", "Hardtanh": "min_val 
     for name in names.split()
 }
 MODULES_IN_PLACE = {name: Parameters(*_INPLACE_SECOND.get(name, "inplace").split()) for name in INPLACE_MODULES}
-"""The parameters of modules that may overwrite what they are given: https://docs.pytorch.org/docs/stable/nn.html"""
+"""The parameters of modules that may overwrite their input: https://docs.pytorch.org/docs/stable/nn.html"""
 
 # Functions that return values and indices.
 WITH_INDICES = frozenset(
@@ -190,13 +192,13 @@ WITH_INDICES = frozenset(
         "max_pool2d_with_indices",
     }
 )
-# Packages of potentials, whose modules take gradients of the energy in their `forward`: forces.
+# Packages of potentials, whose modules compute gradients of the energy in their `forward`: forces.
 DIFFERENTIATING_PACKAGES = frozenset("schnetpack torchani mace nequip matgl chgnet medcam".split())
 _PLAIN_PACKAGES = frozenset(
     "numpy math random time os sys json logging re pathlib matplotlib argparse scipy sklearn pandas gc "
     "onnxruntime tensorflow jax xgboost lightgbm".split()
 )
-"""Packages whose functions return no tensor, but for those that give what they are given, in another structure."""
+"""Packages whose functions return no tensor, except those that return their argument in another structure."""
 _RESTRUCTURING = re.compile(r"(numpy\.)?random\.(choices?|sample)$|tensorflow(\.\w+)*\.nest\.|jax\.tree(_util|_map)?\b")
 PASSING_BUILTINS = frozenset(["list", "tuple", "iter", "reversed", "sorted", "next"])
 PROGRESS = frozenset(
@@ -226,13 +228,13 @@ def operator_name(qualified: str) -> str | None:
 
 
 def makes_scheduler(qualified: str) -> bool:
-    """Whether what has this qualified name makes a learning-rate scheduler."""
+    """Whether a qualified name creates a learning-rate scheduler."""
     entry = function(qualified) or family(qualified)
     return entry is not None and entry.returns is Result.SCHEDULER
 
 
 def lost_by_model(qualified: str) -> str | None:
-    """The behavior of a ready-made model in training only, by qualified name, as far as it is known."""
+    """The behavior of a ready-made model in training only, by qualified name, if known."""
     if not qualified.startswith(_MODE_DEPENDENT_MODELS) or qualified.startswith(MODELS_WITH_LOSSES):
         return None
     name = qualified.rpartition(".")[2]
@@ -240,7 +242,7 @@ def lost_by_model(qualified: str) -> str | None:
 
 
 def drops_by_default(qualified: str, name: object) -> bool:
-    """Whether a `from_pretrained` of this qualified name gives a model with dropout, unless the call says otherwise.
+    """Whether a `from_pretrained` with this qualified name gives a model with dropout by default.
 
     `name` is the literal that names the weights.
     """
@@ -250,7 +252,7 @@ def drops_by_default(qualified: str, name: object) -> bool:
 
 
 def gives_no_tensor(qualified: str) -> bool:
-    """Whether what has this qualified name is another library's, which knows no tensors and returns none."""
+    """Whether a qualified name is from a library without tensors, which returns none."""
     return package(qualified) in _PLAIN_PACKAGES and not _RESTRUCTURING.match(qualified)
 
 

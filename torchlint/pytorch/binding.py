@@ -1,4 +1,4 @@
-"""Arguments of a call by the parameters that take them."""
+"""The arguments of a call by their parameters."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 OTHER_NAMES = {"self": "input", "dim": "axis", "keepdim": "keepdims"}
-"""Other names of parameters in PyTorch, some of them taken from NumPy."""
+"""Other names of parameters in PyTorch, some of them from NumPy."""
 
 
 class Parameters:
-    """The parameters of a callable in order; one that goes by several names is written `self|input`.
+    """The parameters of a callable in order; alternative names of one are written `self|input`.
 
-    What stands behind a `*` is taken by keyword only.
+    Parameters after a `*` are keyword-only.
     """
 
     __slots__ = ("_names", "by_keyword", "positional")
@@ -26,12 +26,12 @@ class Parameters:
         self._names = {name: item.partition("|")[0] for item in parameters if item != "*" for name in item.split("|")}
 
     def name_of(self, keyword: str) -> str:
-        """The parameter that takes a keyword, or the keyword itself."""
+        """The parameter for a keyword, or the keyword itself."""
         return self._names.get(keyword, keyword)
 
 
 class Bound(Generic[T]):
-    """The arguments of a call by parameter, and what no parameter takes."""
+    """The arguments of a call by parameter, and those without a parameter."""
 
     __slots__ = ("complete", "rest", "values")
 
@@ -39,10 +39,10 @@ class Bound(Generic[T]):
         self.values = values
         self.rest = rest
         self.complete = complete
-        """Whether what is not given has its default: not behind `*` and `**`."""
+        """Whether missing arguments have their defaults: not after `*` or `**`."""
 
     def get(self, parameter: str) -> T | None:
-        """The argument that a parameter takes."""
+        """The argument for a parameter."""
         return self.values.get(parameter)
 
 
@@ -54,9 +54,10 @@ def bind(
     starred: Sequence[T] = (),
     receiver: T | None = None,
 ) -> Bound[T]:
-    """Bind arguments as a call does; of a method the `receiver` is the first.
+    """Bind arguments as a call does; the `receiver` of a method is the first.
 
-    `positional` are those before the first `*`; `starred` are what stands behind `*` and `**`, and may be anything.
+    `positional` are those before the first `*`; `starred` are the arguments after `*` and `**`, with unknown
+    parameters.
     """
     ordered = positional if receiver is None else [receiver, *positional]
     values = dict(zip(parameters.positional, ordered, strict=False))

@@ -1,7 +1,7 @@
 """Removed and deprecated API of PyTorch, as data: `tests/probe_changes.py` compares it with the installed torch.
 
-A status was seen on PyTorch 2.13: the symbol was used, or (`DOCUMENTED`) its documentation read. `since` is the first
-minor release that does so, as the wheels of all of them from 1.0 on show: docs/api-changes.md says where.
+A status comes from PyTorch 2.13: from a use of the symbol, or (`DOCUMENTED`) from its documentation. `since` is the
+first minor release with this behavior, from the wheels of all releases since 1.0; see docs/api-changes.md.
 """
 
 from __future__ import annotations
@@ -28,52 +28,52 @@ REMOVED = frozenset({Status.MISSING, Status.RAISES, Status.IGNORED})
 
 @dataclass(frozen=True)
 class Fix:
-    """How a call is written instead; `safe` if it does the same."""
+    """The replacement of a call; `safe` if it behaves the same."""
 
     to: str = ""
-    """The qualified name of what takes the same arguments."""
+    """The qualified name of a function with the same arguments."""
     first: str = ""
-    """An argument that comes before the others."""
+    """An additional first argument."""
     add: str = ""
-    """A keyword argument more."""
+    """An additional keyword argument."""
     drop: bool = False
-    """Whether the keyword argument in question goes."""
+    """Whether to remove the keyword argument in question."""
     keywords_only: bool = False
-    """Whether what is written by position would mean something else."""
+    """Whether positional arguments would have another meaning."""
     unless: str = ""
-    """A keyword that the replacement does not take."""
+    """A keyword that the replacement does not accept."""
     values: tuple[tuple[str, str, str], ...] = ()
-    """A value of the keyword argument in question, and which argument and value are written instead."""
+    """A value of the keyword argument in question, with the argument and value to write instead."""
     safe: bool = True
 
 
 @dataclass(frozen=True)
 class Change:
-    """A symbol, an argument or the lack of one that is not what it was."""
+    """A changed symbol, or a changed or missing argument."""
 
     name: str
     """The qualified name; `<Class>` and `<function>` stand for all those of a module, `Tensor.add_` is a method."""
     status: Status
     instead: str
-    """The replacement, for people."""
+    """The replacement, for readers."""
     since: Release = CURRENT
     instead_since: Release = (1, 0)
-    """The first release that has the replacement, or a later one."""
+    """The first known release that has the replacement."""
     keyword: str = ""
-    """Holds of calls that give this argument by its name."""
+    """Applies to calls that pass this argument by name."""
     lacks: str = ""
-    """Holds of calls that do not give this argument."""
+    """Applies to calls that do not pass this argument."""
     position: int = -1
-    """Where an argument that is lacking can stand among those by position."""
+    """The position of the missing argument among the positional ones."""
     fix: Fix | None = None
     package: str = ""
-    """The release of another package that came with `since`."""
+    """The version of another package released together with `since`."""
     until: Release = CURRENT
-    """The last release that does so: what the next one does is another change."""
+    """The last release with this behavior: the next one has another change."""
 
     @property
     def release(self) -> str:
-        """Since when it is so, for people."""
+        """The release of the change, for readers."""
         return self.package or f"PyTorch {'.'.join(map(str, self.since))}"
 
     @property
@@ -89,7 +89,7 @@ _MISSING, _RAISES, _IGNORED, _WARNS, _DOCUMENTED = Status
 
 
 def _renamed(module: str, names: str, instead: str, since: Release, instead_since: Release) -> tuple[Change, ...]:
-    """Functions that do the same under another name; `{}` is the old one."""
+    """Functions with the same behavior under another name; `{}` is the old one."""
     return tuple(
         Change(f"{module}.{name}", _WARNS, to, since, instead_since, fix=_rename(to))
         for name in names.split()
@@ -129,7 +129,7 @@ REMOVALS = (
     Change("Tensor.masked_select", _RAISES, "a mask of booleans", (2, 1), (1, 2)),
     Change("Tensor.__setitem__", _RAISES, "a mask of booleans", (2, 1), (1, 2)),
 )  # fmt: skip
-"""API that raises, or does nothing."""
+"""API that raises, or has no effect."""
 
 _MODELS = "torchvision.models"
 _MODULES_OF_CLASSIFIERS = tuple(
@@ -140,7 +140,7 @@ _PRETRAINED = (("False", "weights", "None"), ("True", "weights", '"IMAGENET1K_V1
 
 
 def _of_models(module: str, keyword: str, instead: str, *values: tuple[str, str, str]) -> Change:
-    """An argument of the functions that build torchvision's models."""
+    """A changed argument of the functions that build torchvision's models."""
     return Change(f"{_MODELS}{module}.<function>", _WARNS, f"`{instead}=`, with weights by their name, or None",
                   (1, 12), (1, 12), keyword=keyword, fix=Fix(values=values), package="torchvision 0.13")  # fmt: skip
 

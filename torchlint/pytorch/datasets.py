@@ -1,4 +1,4 @@
-"""Functions that split datasets, take parts of them, or go over batches without end.
+"""Functions that split datasets, take parts of them, or iterate over batches without end.
 
 Sources: the documentation of `torch.utils.data` and `itertools`.
 """
@@ -19,4 +19,4 @@ OF_DATA = SPLITS | SUBSETS | CYCLES
 SHUFFLING_SAMPLERS = frozenset(
     "RandomSampler WeightedRandomSampler SubsetRandomSampler DistributedSampler ImbalancedDatasetSampler".split()
 )
-"""Classes of samplers whose order differs from epoch to epoch, unless they are told otherwise."""
+"""Classes of samplers whose order differs from epoch to epoch by default."""

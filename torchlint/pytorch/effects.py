@@ -15,98 +15,98 @@ class GradMode(Enum):
 
 
 class Clears(NamedTuple):
-    """The gradients of a parameter's value are cleared."""
+    """Clears the gradients of a parameter's value."""
 
     gradients_of: str
 
 
 class GoesBackward(NamedTuple):
-    """A backward pass through a parameter's value adds to gradients."""
+    """Runs a backward pass through a parameter's value, which adds to gradients."""
 
     through: str
 
 
 class TakesGradients(NamedTuple):
-    """Gradients of a parameter's value are returned, and added to nothing."""
+    """Returns the gradients of a parameter's value, without adding them anywhere."""
 
     of: str
 
 
 class Steps(NamedTuple):
-    """An optimizer updates what it holds."""
+    """An optimizer updates its parameters."""
 
     optimizer: str
 
 
 class Clips(NamedTuple):
-    """Gradients are made smaller, so that they stay within a bound."""
+    """Scales gradients down to stay within a bound."""
 
     gradients_of: str
     bound: str
 
 
 class Unscales(NamedTuple):
-    """The gradients of an optimizer are divided by the scale of its scaler."""
+    """Divides the gradients of an optimizer by the scale of its scaler."""
 
     optimizer: str
 
 
 class AdjustsRates(NamedTuple):
-    """A scheduler moves on, and sets the learning rates of its optimizer."""
+    """A scheduler advances, and sets the learning rates of its optimizer."""
 
     scheduler: str
 
 
 class Keeps(NamedTuple):
-    """A container, or the result, holds on to a parameter's value."""
+    """A container, or the result, stores a parameter's value."""
 
     value: str
 
 
 class EvaluatesModule(NamedTuple):
-    """A module is switched to evaluation, which leaves gradients on."""
+    """Switches a module to evaluation; gradients stay on."""
 
     module: str
 
 
 class TrainsModule(NamedTuple):
-    """A module is switched to training, or to evaluation where the parameter `mode` is false."""
+    """Switches a module to training, or to evaluation if the parameter `mode` is false."""
 
     module: str
     mode: str
 
 
 class RegistersHook(NamedTuple):
-    """A module calls the hook from now on, until the handle that is returned removes it."""
+    """A module calls the hook from now on, until the returned handle removes it."""
 
     hook: str
 
 
 class SwitchesGradMode(NamedTuple):
-    """Gradients are switched: to `to`, or to what the parameter `mode` says; as a statement if `at_once`."""
+    """Sets the grad mode: to `to`, or to the parameter `mode`; as a statement if `at_once`."""
 
     to: GradMode | None
     at_once: bool = False
 
 
 class DropsElements(NamedTuple):
-    """Elements are set to zero at random, unless the parameter `mode`, which is True by default, is False."""
+    """Sets elements to zero at random, unless the parameter `mode`, which is True by default, is False."""
 
     mode: str
 
 
 class FreesCache(NamedTuple):
-    """The allocator gives its unused memory back."""
+    """The allocator returns its unused memory."""
 
 
 class ProbesMemory(NamedTuple):
-    """The memory that is in use is read, or (`resets`) its peak is forgotten."""
+    """Reads the memory in use, or (`resets`) resets its peak."""
 
     resets: bool = False
 
 
 class DetectsAnomaly(NamedTuple):
-    """Each backward pass is checked from now on, if the parameter `mode` says so, or (without one) inside a block."""
+    """Checks each backward pass from now on, if the parameter `mode` says so, or (without one) inside a block."""
 
     mode: str | None = None
 
@@ -129,7 +129,7 @@ Effect = (
     | ProbesMemory
     | DetectsAnomaly
 )
-"""Effects that name parameters, `self` among them."""
+"""Effects that name parameters, including `self`."""
 
 
 class Result(Enum):
@@ -137,21 +137,21 @@ class Result(Enum):
 
     NOTHING = auto()
     PLAIN = auto()
-    """No tensor, or one without a graph that nobody uses."""
+    """No tensor, or one without a graph that matters."""
     SAME = auto()
     """The first argument."""
     DETACHED = auto()
     """The first argument without its graph, or with `requires_grad=True` a new leaf."""
     SAME_EACH = auto()
-    """The arguments that it takes by position, each of them."""
+    """Each positional argument."""
     SCALED = auto()
-    """The first argument, larger."""
+    """The first argument, scaled up."""
     COPY = auto()
     LEAF = auto()
     OPERATOR = auto()
     """The result of an operator, as the table of derivatives describes it."""
     OBJECT = auto()
-    """An object of which nothing else is known."""
+    """An object about which nothing else is known."""
     GRADIENTS = auto()
     CONTEXT = auto()
     OPTIMIZER = auto()
@@ -159,6 +159,6 @@ class Result(Enum):
     SCALER = auto()
     ENGINE = auto()
     ENGINE_AND_OTHERS = auto()
-    """An engine, first of several."""
+    """A tuple whose first element is an engine."""
     LOADER = auto()
     DISTRIBUTION = auto()

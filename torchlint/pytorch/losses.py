@@ -1,4 +1,4 @@
-"""Losses of PyTorch, as modules and as functions, which reduce to a single number unless they are told otherwise.
+"""Losses of PyTorch, as modules and as functions, which reduce to a single number by default.
 
 https://docs.pytorch.org/docs/stable/nn.html#loss-functions
 """
@@ -24,7 +24,7 @@ OLD = {
     "SoftMarginLoss": "soft_margin_loss",
     "TripletMarginLoss": "triplet_margin_loss",
 }
-"""Losses that take `size_average` and `reduce`."""
+"""Losses with the parameters `size_average` and `reduce`."""
 FUNCTIONS = {
     "NLLLoss2d": "nll_loss",
     **OLD,
@@ -33,15 +33,15 @@ FUNCTIONS = {
     "HuberLoss": "huber_loss",
     "TripletMarginWithDistanceLoss": "triplet_margin_with_distance_loss",
 }
-"""The function that does what a module does."""
+"""The function that computes the same as a module."""
 OPERATORS = frozenset(FUNCTIONS.values())
-"""The loss functions, as operators that make tensors."""
+"""The loss functions, as operators that create tensors."""
 AVERAGED = frozenset(
     "cross_entropy nll_loss binary_cross_entropy binary_cross_entropy_with_logits mse_loss l1_loss smooth_l1_loss "
     "huber_loss".split()
 )
 """Losses whose default is the mean over samples."""
 REDUCING = frozenset({"reduction", "size_average", "reduce"})
-"""The parameters that ask for something else."""
+"""The parameters that select another reduction."""
 POSITIONAL = {"cross_entropy": 1, "nll_loss": 1, "binary_cross_entropy": 1, "binary_cross_entropy_with_logits": 1}
-"""How many arguments a module takes by position before one of those: its weights."""
+"""The number of positional arguments of a module before one of those: its weights."""

@@ -1,4 +1,4 @@
-"""Meanings that names suggest where nothing is known: reasons for silence, and, with other evidence, for findings."""
+"""Meanings suggested by names: reasons for silence, and, with other evidence, for findings."""
 
 from __future__ import annotations
 
@@ -38,17 +38,17 @@ def is_optimizer_class(name: str) -> bool:
 
 
 def is_algorithm(name: str) -> bool:
-    """Whether a class of optimizers is named for what it does, `FusedAdam`, and not for what it is or wraps."""
+    """Whether the name of an optimizer class describes an algorithm, `FusedAdam`, rather than a wrapper."""
     return bool(_ALGORITHM.search(name))
 
 
 def looks_like_optimizer(label: str) -> bool:
-    """Whether a name hints at an optimizer, and at nothing else that steps."""
+    """Whether a name suggests an optimizer, and nothing else that steps."""
     return bool(_OPTIMIZER.search(label)) and not steps_too(label)
 
 
 def steps_too(label: str) -> bool:
-    """Whether a name hints at something other than an optimizer that has a `step`: a scheduler, an environment."""
+    """Whether a name suggests another object with a `step`: a scheduler, an environment."""
     return bool(_STEPS_TOO.search(label))
 
 
@@ -67,7 +67,7 @@ _ABOUT_A_MODULE = (
     "name path dir file url id type version size len length dim width depth input output pred prediction score"
 ).replace(" ", "|")
 OUTPUTS = _any_of(r"output logit pred loss(?:$|es$) hidden recon fake ^outs?$ ^zs?$")
-"""Lists of what modules give, with graphs perhaps: no data that a loader yields."""
+"""Lists of module outputs, perhaps with graphs: no data from a loader."""
 MODULE = LazyPattern(rf"^(?!.*_(?:{_ABOUT_A_MODULE})s?$)(?=.*?(?:{'|'.join(_MODULE_WORDS.split())}))", re.IGNORECASE)
 _CALLED = _any_of(
     _MODULE_WORDS
@@ -88,7 +88,7 @@ def is_class_name(name: str) -> bool:
 
 
 def is_called_as_module(label: str) -> bool:
-    """Whether the name of what is called is a noun for a network, not a verb about one, nor a class."""
+    """Whether the name of a callee is a noun for a network, not a verb about one, nor a class."""
     return bool(_CALLED.search(label)) and not is_class_name(label) and not _ABOUT_MODULES.match(label)
 
 
@@ -141,12 +141,12 @@ BYSTANDER = _any_of(
 
 
 def is_harmless_to_optimizer(call: str) -> bool:
-    """Whether a call of this name leaves the gradients of an optimizer alone that it is handed."""
+    """Whether a call with this name leaves the gradients of an optimizer argument alone."""
     return bool(_HARMLESS_TO_OPTIMIZER.match(call))
 
 
 def is_harmless_to_model(call: str) -> bool:
-    """Whether a call of this name leaves the gradients of a model alone that it is handed."""
+    """Whether a call with this name leaves the gradients of a model argument alone."""
     if call in _FRAMEWORK:
         return True
     if is_clearing(call):
@@ -156,14 +156,14 @@ def is_harmless_to_model(call: str) -> bool:
 
 
 def only_computes(call: str) -> bool:
-    """Whether a call of this name does not go backward through the tensors that it is handed."""
+    """Whether a call with this name does not go backward through its tensor arguments."""
     if call.endswith(("_fn", "_func", "_function")) and not _TOUCHING.search(call):
         return True
     return bool(_ONLY_COMPUTES.match(call) or _COMPUTES_A_NUMBER.match(call))
 
 
 def is_clearing(call: str) -> bool:
-    """Whether a call of this name may clear the gradients of the parameters that it is handed."""
+    """Whether a call with this name may clear the gradients of its arguments."""
     return bool(_CLEARING.search(call))
 
 
@@ -175,33 +175,33 @@ def may_touch_gradients(method: str) -> bool:
 UNSCALING = _any_of("scale clip grad amp precision prepare")
 """Calls that may divide gradients by the scale of a loss."""
 SWITCHES_GRADIENTS = _any_of("no_?grad eval infer freez frozen grad_enabled test valid disable")
-"""Context managers that may well switch gradients off."""
+"""Context managers that may switch gradients off."""
 SWITCHING_MODE = _any_of("train mode toggle set_")
 """Calls that may switch a module to training or evaluation."""
 TELLS_RECOMPUTATION = _any_of("grad recomput checkpoint first (?:^|_)seen")
-"""Names in conditions that tell the second run of a function under a checkpoint from the first."""
+"""Names in conditions that distinguish the second run of a checkpointed function from the first."""
 DIFFERENTIATING = _any_of(
     "grad backward attack perturb adversar saliency attribut jacob hess(?:$|ian) derivative (?:^|_)shap(?:_|$)"
 )
-"""Functions that take gradients of a model's output, and their results."""
+"""Functions that compute gradients of a model's output, and their results."""
 FORCES = _any_of("^derivatives?$ (?:^|_)forces$")
-"""Names of gradients that a module computes itself, of an energy."""
+"""Names of gradients of an energy that a module computes itself."""
 COUNTING = _any_of(
     r"accuracy(?!.*loss) accuracies (?:^|_)top_?[15](?:_|$) (?:^|_)roc_?auc (?:^|_)auroc f1_?score confusion_matrix "
     "(?:num|n|count|total)_correct"
 )
-"""Functions that count correct answers: the result has no graph, whatever the arguments."""
+"""Functions that count correct answers: the result has no graph for any arguments."""
 SHOWING = _any_of("plot show view visuali display draw grid sample")
-"""Names of functions that run a model for a picture."""
+"""Names of functions that run a model to plot its results."""
 PHASE = _any_of(r"phase (?:^|_)(?:split|stage|mode|subset|partition)$")
-"""Names of what there are two or three of: training, validation, test."""
+"""Names of phases: training, validation, test."""
 FREEZING = _any_of("freez frozen trainable requires_grad")
 SWITCHING = _any_of("toggle grad")
-"""Names of functions that freeze what they are handed, and of those that may do so for a while."""
+"""Names of functions that freeze their arguments, perhaps for a while."""
 STOPPING = _any_of(
     "freez frozen trainable requires_grad (?<!clip_)(?<!log_)(?<!plot_)(?<!sync_)(?<!zero_)(?:gradients|(?<=_)grads)$"
 )
-"""Names of functions that may freeze something, or switch gradients off altogether: `disable_gradients()`."""
+"""Names of functions that may freeze something, or switch gradients off globally: `disable_gradients()`."""
 COEFFICIENT = _any_of(
     r"weight lambda coef alpha beta gamma scale ratio factor (?:^|_)(?:lam|lmbda|lambd|w|n)(?:_|$|\d)"
     r" (?:^|_)(?:num|mu|eta|bs|size|count|length|total)(?:_|$)"
@@ -211,11 +211,11 @@ STANDING_STILL = _any_of(
     "freez frozen fixed random teacher target momentum ema(?:$|_) averag key shadow slow prior reservoir pretrain "
     "perceptual reference (?:^|_)(?:rnd|ref|old|prev)(?:$|_)"
 )
-"""Modules and parameters that are not meant to learn, or that something other than gradients moves."""
+"""Modules and parameters that are not meant to learn, or that other code than an optimizer updates."""
 INFERENCE = _any_of("infer generat(?!ed|or)")
-"""Functions and conditions under which nothing goes backward; not those that train a generator."""
+"""Functions and conditions without backward; not those that train a generator."""
 SEARCHING = _any_of(r"recogni[sz]e (?:^|_)beam(?:_|$) beam_?search (?:^|_)greedy(?:_|$) stream(?!s?$) incremental")
-"""Functions that decode step by step, what was trained before."""
+"""Functions that decode step by step with a trained model."""
 CACHE = _any_of(r"(?:^|_)cache past_key incremental_state streaming")
 """State that only inference carries from call to call."""
 EVALUATING = _any_of(r"(?:^|_)(?:val|valid|vali|test|dev|eval)(?:_|$|[A-Z\d]) validat evaluat (?:^|_)held_?out")
@@ -226,25 +226,25 @@ STOCHASTIC = _any_of(
 )
 """Functions that run a model in training mode on purpose: for its dropout, or for its statistics."""
 GENERATOR = _any_of(r"generat (?:^|_)gens?(?:_|$) ^net_?g ^g(?:$|_) sampler")
-"""Networks that generate: in training mode they may vary what they give."""
+"""Generator networks: in training mode their output may vary."""
 TRAINING = LazyPattern(r"(is_?|do_?)?train(ing)?(_?mode)?|fit")
-"""Flags and modes, as whole words, under which something trains."""
+"""Flags and modes, as whole words, that mean training."""
 DEBUGGING = _any_of("debug anomal nan detect check verbose trace profil test inspect safe")
-"""Names of flags that decide about debugging, not about training."""
+"""Names of flags for debugging, not for training."""
 
 
 # -- what an iteration is --------------------------------------------------------------------------------------
 
 LOADER = _any_of(r"loader dataset (?:^|_)data_?iter")
-"""Holders of batches: a function that receives one does a whole job."""
+"""Holders of batches: a function that receives one does a complete job."""
 LOADING = _any_of(r"load (?:^|im|_)read open fetch")
-"""Calls that bring data of a file into memory, rather than change it."""
+"""Calls that load a file's data into memory, rather than change it."""
 COLLECTING = _any_of(
     r"(?<!gc\.)collect rollout episode trajector self_?play (?:^|[._])(?:env|game|gym|sim)[a-z]*s?\.reset$"
 )
 """Calls that gather experience."""
 GENERATING = _any_of(r"(?:^|[._])generate(?:_|$) beam_?search (?:^|_)beam(?:_|$) rollout trajector")
-"""Calls that run a model many times over for one result: seconds, beside which the allocator is nothing."""
+"""Calls that run a model many times for one result: they take seconds, so the allocator does not matter."""
 ENVIRONMENT_STEP = _any_of(r"(?:^|[._])(?:env|game|gym|sim)[a-z]*s?\.step$")
 SIZE = _any_of(r"(?:^|_)sizes?$ ^bs$ resolution length")
 """Names of sizes: of a batch, of an image."""
@@ -254,7 +254,7 @@ MEASURING = _any_of(
 )
 """Functions that measure memory, or look for the largest batch."""
 MEMORY_FIGURE = _any_of(r"(?:^|_)(?:mem|memory|vram|gpu)_?(?:usage|used|stats|info|allocated|reserved) nvmlDevice")
-"""Calls that read how much memory is in use."""
+"""Calls that read the amount of memory in use."""
 
 _TEST_FOLDER = LazyPattern(r"(^|[/\\])(tests?|testing)(_[^/\\]*)?[/\\]|(^|[/\\])conftest\.py$")
 _TEST_FILE = LazyPattern(r"(^|[/\\])(tests?_[^/\\]*|[^/\\]*_test)\.py$")
@@ -265,7 +265,7 @@ _TIMING = LazyPattern(rb"\b(?:perf_counter|timeit|Timer|timer|time\.time|elapsed
 
 
 def is_test(path: str, code: bytes) -> bool:
-    """Whether a file is a test, where some habits are right, and which calls all sorts of things.
+    """Whether a file is a test, where some habits are correct, and which makes calls of all kinds.
 
     `test_model.py` alone may be the script that evaluates a model: a test defines tests.
     """
@@ -275,6 +275,5 @@ def is_test(path: str, code: bytes) -> bool:
 
 
 def is_benchmark(path: str, code: bytes) -> bool:
-    """Whether a file measures how long training takes, by its name and by what it calls, and does not care what is
-    learnt."""
+    """Whether a file measures training time, by its name and its calls, so that the learned result does not matter."""
     return _BENCHMARK_FILE.search(path) is not None and _TIMING.search(code) is not None

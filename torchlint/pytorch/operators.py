@@ -1,6 +1,6 @@
-"""Operators that the model and rules ask for by name: values of `Tensor.op` and `Mutate.how`.
+"""Operators that the model and rules refer to by name: values of `Tensor.op` and `Mutate.how`.
 
-The tables say what all operators do: `autograd_table` for gradients and storage, `shapes` for sizes.
+The tables describe all operators: `autograd_table` for gradients and storage, `shapes` for sizes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Names of packages: those that never clear a gradient, libraries, other frameworks."""
+"""Names of packages: packages that never clear a gradient, libraries, other frameworks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ HARMLESS_PACKAGES = {"higher"} | frozenset(
         "threading multiprocessing rich yaml"
     ).split()
 )
-# Packages that no file of a repository stands for, whatever its name: what matters of them is data here.
+# Packages that no file of a repository replaces, whatever its name: the tables here describe them.
 LIBRARIES = (HARMLESS_PACKAGES - {"datasets", "higher", "string"}) | frozenset(
     (
         "accelerate apex bitsandbytes deepspeed fairscale functorch ignite jax keras lightning lightning_fabric "

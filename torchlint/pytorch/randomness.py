@@ -1,4 +1,4 @@
-"""Random number generators of Python, numpy and PyTorch: what seeds them, makes one, or draws from them.
+"""Random number generators of Python, numpy and PyTorch: functions that seed, create or use them.
 
 Sources: the documentation of `random`, `numpy.random` (legacy generation), `torch.random` and `torch.utils.data`.
 """
@@ -17,7 +17,7 @@ SEEDING_WITHOUT_RESULT = SEEDING - {"torch.manual_seed", "torch.random.manual_se
 GENERATORS = frozenset(
     ("random.Random numpy.random.default_rng numpy.random.RandomState numpy.random.Generator torch.Generator").split()
 )
-"""Functions that make a generator of their own."""
+"""Functions that create a separate generator."""
 DRAWING_FROM_PYTHON = frozenset(
     (
         "random randint randrange choice choices sample shuffle uniform gauss normalvariate triangular betavariate "
@@ -45,7 +45,7 @@ DRAWING_FROM_TORCH = frozenset(
         "torch.nn.init.orthogonal_ torch.nn.init.sparse_"
     ).split()
 )
-"""Functions and samplers that draw from PyTorch's global generator, unless they are given another one."""
+"""Functions and samplers that draw from PyTorch's global generator by default."""
 DRAWING_IN_PLACE = frozenset("normal_ uniform_ random_ bernoulli_ exponential_ cauchy_ log_normal_ geometric_".split())
 """Methods of tensors that draw from it."""
 BEFORE_GENERATOR = {
@@ -63,4 +63,4 @@ BEFORE_GENERATOR = {
     "torch.nn.init.orthogonal_": 2,
     "torch.nn.init.sparse_": 3,
 }
-"""How many arguments come before a generator of one's own."""
+"""The number of arguments before a separate generator."""

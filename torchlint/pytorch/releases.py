@@ -1,4 +1,4 @@
-"""Releases of PyTorch: which of them a requirement such as `torch>=1.8,<2` asks for."""
+"""Releases of PyTorch, and requirements such as `torch>=1.8,<2`."""
 
 from __future__ import annotations
 
@@ -9,32 +9,32 @@ from dataclasses import dataclass
 from torchlint.lazy_pattern import LazyPattern
 
 Release = tuple[int, int]
-"""Major and minor version; nothing that counts here changes between patches."""
+"""Major and minor version; patches change nothing relevant."""
 
 CURRENT: Release = (2, 13)
 """The release that `torchlint.pytorch` describes."""
 
 _LONGEST = 300
-"""Characters of a requirement that are looked at."""
+"""Maximum length of a requirement."""
 _LAST = 99
-"""The minor version that ends a major one, for want of a better."""
+"""The minor version that ends a major one, if there is no better information."""
 _CLAUSE = LazyPattern(
     r"\s*(===|==|~=|>=|<=|!=|>|<|\^|~|=)?\s*v?(\d{1,4})(?:\.(\d{1,4}))?(?:\.(\d{1,4}))?[\w.+*]*(?:=[\w.]+)?\s*"
 )
-"""A clause of a requirement; behind a second `=` stands the build, in lists that Conda writes."""
+"""A clause of a requirement; in Conda's lists, the build follows a second `=`."""
 _NAME = LazyPattern(r"\s*torch\s*(?:\[[^\]]{0,80}\])?\s*(?![\w.\-\[])\(?([^;#@)]{0,200})")
 
 
 @dataclass(frozen=True)
 class Releases:
-    """The releases that a project runs on, from the lowest to the highest."""
+    """The releases that a project supports, from the lowest to the highest."""
 
     lowest: Release = CURRENT
     highest: Release = CURRENT
 
 
 def required(requirements: Iterable[str]) -> Releases | None:
-    """The releases that requirements such as `torch>=1.8 ; python_version < "3.9"` ask for; None: none of torch.
+    """The releases that requirements such as `torch>=1.8 ; python_version < "3.9"` allow; None without torch.
 
     Each is an alternative for another platform or another way to install.
     """
@@ -44,7 +44,7 @@ def required(requirements: Iterable[str]) -> Releases | None:
 
 
 def together(releases: Iterable[Releases]) -> Releases | None:
-    """From the lowest to the highest of all; None of none."""
+    """The range from the lowest to the highest of all; None for an empty list."""
     known = list(releases)
     if not known:
         return None
@@ -52,9 +52,9 @@ def together(releases: Iterable[Releases]) -> Releases | None:
 
 
 def specified(specifiers: str) -> Releases:
-    """The releases that `>=1.8,<2`, `==1.13.1`, `~=2.0` or Poetry's `^1.9` allow; the current one where they say none.
+    """The releases that `>=1.8,<2`, `==1.13.1`, `~=2.0` or Poetry's `^1.9` allow; the current one without a specifier.
 
-    What is not understood allows all.
+    An unknown specifier allows all.
     """
     lowest: Release | None = None
     highest: Release | None = None

@@ -1,4 +1,4 @@
-"""Settings of optimizers and schedules: the order of their parameters, and what each parameter counts or scales."""
+"""Settings of optimizers and schedules: the order of their parameters, and the meaning of each parameter."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _NAMES = {
     Role.MILESTONES: LazyPattern(r"(?i)(lr_)?milestones"),
     Role.LENGTH: LazyPattern(rf"(?i){_LENGTH}"),
 }
-"""Names that surely mean one setting, as a whole."""
+"""Names that, as a whole, surely mean one setting."""
 
 _OPTIMIZER = {"lr": Role.RATE, "weight_decay": Role.DECAY, "momentum": Role.MOMENTUM}
 ROLES = {
@@ -38,7 +38,7 @@ ROLES = {
     "total_steps": Role.LENGTH, "num_training_steps": Role.LENGTH, "num_warmup_steps": Role.WARM_UP,
     "milestones": Role.MILESTONES, "gamma": Role.FACTOR,
 }  # fmt: skip
-"""The parameters of optimizers and schedules that have one meaning."""
+"""The parameters of optimizers and schedules with one meaning."""
 
 _ADAM = ("params", "lr", "betas", "eps", "weight_decay")
 _WARM_UP = ("optimizer", "num_warmup_steps", "num_training_steps")
@@ -60,7 +60,7 @@ ORDERS = {
     }.items()},
     **{f"transformers.get_{name}_schedule_with_warmup": _WARM_UP for name in ("linear", "cosine")},
 }  # fmt: skip
-"""The parameters of optimizers and schedules by place."""
+"""The parameters of optimizers and schedules by position."""
 
 
 def role_of_name(name: str) -> Role | None:

@@ -1,7 +1,8 @@
-"""How operators and layers of PyTorch make the shape and element type of their result of those they are given.
+"""Result shapes and element types of PyTorch's operators and layers, from those of their inputs.
 
-Names are those people write, for functions and methods alike. `self` is what functions call `input`. Sources: the
-PyTorch 2.13 documentation; `tests/test_shapes.py` runs random programs of these operators against the installed torch.
+Names are those people write, for functions and methods alike. `self` is the parameter that functions call `input`.
+Sources: the PyTorch 2.13 documentation; `tests/test_shapes.py` runs random programs of these operators against the
+installed torch.
 """
 
 from __future__ import annotations
@@ -12,11 +13,11 @@ from functools import lru_cache
 from torchlint.pytorch.binding import OTHER_NAMES, Parameters
 
 SAME = "same"
-"""Each element on its own."""
+"""Each element separately."""
 SAME_AT = "same_at"
 """Along a dimension, with the sizes of the operand."""
 EXTREMUM = "extremum"
-"""`max` and its kin: one result, or values and indices."""
+"""`max` and similar functions: one result, or values and indices."""
 FLATTEN = "flatten"
 TRANSPOSE = "transpose"
 PERMUTE = "permute"
@@ -25,25 +26,26 @@ RECURRENT = "recurrent"
 ENCODER_LAYER = "encoder_layer"
 ENCODER = "encoder"
 ATTENTION = "attention"
-"""Attention over a sequence, which returns its weights, too."""
+"""Attention over a sequence, which also returns its weights."""
 SEQUENTIAL = "sequential"
 
 
 @dataclass(frozen=True)
 class Transfer:
-    """How a result is made of the arguments: `kind` names the way, `dtype` the element type of the result.
+    """The rule for a result: `kind` names the computation of the sizes, `dtype` the element type of the result.
 
     `dtype` may be `same`, `floating` (integers become floating point numbers), `summed` (small integers become large)
-    or the name of a type; `""` is not known, or a matter of `kind`. `float` is any type of floating point numbers.
+    or the name of a type; `""` means that it is not known, or depends on `kind`. `float` is any type of floating
+    point numbers.
     """
 
     kind: str
     names: tuple[str, ...]
     dtype: str = "same"
     rest: str = ""
-    """The parameter that takes all arguments that are left."""
+    """The parameter that takes all remaining arguments."""
     dimensions: int = 0
-    """For a layer over images and the like: the number of dimensions it works on."""
+    """For a layer over images and similar data: the number of dimensions it works on."""
 
     @property
     def parameters(self) -> Parameters:
@@ -161,7 +163,7 @@ CREATORS: dict[str, Transfer] = {
     "full_like": _transfer("create_like", "self fill_value * dtype"),
     "randint_like": _transfer("create_like", "self *bounds * dtype"),
 }
-"""Functions that make a new tensor."""
+"""Functions that create a new tensor."""
 
 _LINE = "kernel_size stride padding dilation"
 _CONV = "in_channels out_channels kernel_size stride padding dilation groups bias padding_mode"
@@ -205,12 +207,12 @@ LAYERS: dict[str, Transfer] = {
     "RNN": _transfer(RECURRENT, f"input_size hidden_size num_layers nonlinearity {_RECURRENT[34:]}"),
     "Sequential": _transfer(SEQUENTIAL, ""),
 }
-"""Layers of `torch.nn`; the parameters are those that they are made with."""
+"""Layers of `torch.nn`; the parameters are those of their constructors."""
 
 IN_PLACE_SHAPES = frozenset(
     "unsqueeze_ squeeze_ t_ transpose_ swapaxes_ swapdims_ resize_ resize_as_ set_ as_strided_".split()
 )
-"""Methods that give a tensor another shape, for all who hold it."""
+"""Methods that change a tensor's shape in place, for all its users."""
 DTYPES = {
     "float": "float32", "float32": "float32", "double": "float64", "float64": "float64", "half": "float16",
     "float16": "float16", "bfloat16": "bfloat16", "long": "int64", "int64": "int64", "int": "int32", "int32": "int32",
@@ -222,6 +224,6 @@ TENSOR_TYPES = {
     "IntTensor": "int32", "ShortTensor": "int16", "CharTensor": "int8", "BoolTensor": "bool", "ByteTensor": "uint8",
 }  # fmt: skip
 INTEGRAL = frozenset({"int64", "int32", "int16", "int8", "uint8", "bool"})
-"""Element types of tensors that have no gradients."""
+"""Element types of tensors without gradients."""
 INTEGER_TYPES = frozenset(f"torch.{name}" for name, dtype in (DTYPES | TENSOR_TYPES).items() if dtype in INTEGRAL)
 """Names of integer types."""

@@ -45,13 +45,13 @@ NORMS = {
 
 
 def may_own(qualified: str) -> bool:
-    """Whether a class is one of PyTorch's whose modules own weights or statistics, as far as its name says."""
+    """Whether a class is, by its name, a PyTorch module class with weights or statistics."""
     module, _, name = qualified.rpartition(".")
     return module == "torch.nn" and (name in WEIGHTED or name in NORMS)
 
 
 def owned(name: str, call: ast.Call) -> str:
-    """State that a module made by a call certainly owns: "weights", "statistics", or none."""
+    """The state that a module created by a call certainly owns: "weights", "statistics", or none."""
     if name in WEIGHTED:
         return "weights"
     norm = NORMS.get(name)

@@ -39,12 +39,12 @@ class Api:
     """A callable: a function or class by its qualified names, or a method as `Class.method`."""
 
     names: tuple[str, ...]
-    """Where it can be imported from; `<Class>` stands for all classes of a module, `<any>` for all in it."""
+    """Its qualified names; `<Class>` stands for all classes of a module, `<any>` for all its names."""
     parameters: Parameters
     effects: tuple[Effect, ...] = ()
     returns: Result = Result.PLAIN
     source: str = ""
-    """The page that says so."""
+    """The page that documents it."""
 
     @property
     def last_names(self) -> Iterable[str]:
@@ -210,7 +210,7 @@ METHODS = (
 
 
 def function(name: str) -> Api | None:
-    """The function or class of a qualified name."""
+    """The function or class with a qualified name."""
     return _BY_NAME.get(name)
 
 
@@ -228,7 +228,7 @@ def family(name: str) -> Api | None:
 
 @lru_cache(maxsize=1024)
 def operands(parameters: tuple[str, ...]) -> Parameters:
-    """The parameters of an operator, which as a function and as a method are the same but for the name of the first."""
+    """The parameters of an operator; the function and the method differ only in the name of the first."""
     return Parameters(*("self|input" if name == "self" else name for name in parameters))
 
 
@@ -262,32 +262,32 @@ def _of(entry: Api, effects: tuple[type[Effect], ...]) -> Effect | None:
 
 
 CHECKPOINTS = frozenset({"torch.utils.checkpoint.checkpoint", "torch.utils.checkpoint.checkpoint_sequential"})
-"""Functions that run a block without keeping its activations, and again in the backward pass."""
+"""Functions that run a block without keeping its activations, and run it again in the backward pass."""
 ACTING_METHODS = methods_with(Clears, GoesBackward, Steps, EvaluatesModule, Unscales) | {"train", "update"}
-"""Methods that are called for what they do: to name one does nothing."""
+"""Methods with an effect: naming one without a call does nothing."""
 _AUTOCASTS = {f"torch.{module}autocast" for module in ("", "amp.", "amp.autocast_mode.", "cuda.amp.", "cpu.amp.")}
 CONTEXTS = frozenset(
     name
     for name in functions_with(SwitchesGradMode, DetectsAnomaly).keys() | _AUTOCASTS
     if name.startswith("torch.") and not name.rpartition(".")[2].startswith(("set_", "_set"))
 )
-"""Classes of context managers, an object of which is made by calling them: `with torch.no_grad():`."""
+"""Classes of context managers, used by calling them: `with torch.no_grad():`."""
 
 
 def words(*effects: type[Effect]) -> tuple[bytes, ...]:
-    """Bytes without which a file holds no call with one of these effects: the shortest parts of how it is written."""
+    """Bytes that every file with a call of one of these effects contains: the shortest parts of its spelling."""
     having = (entry for entry in (*FUNCTIONS, *METHODS) if _of(entry, effects) is not None)
     return shortest(name for entry in having for name in _written(entry))
 
 
 def words_for(result: Result) -> tuple[bytes, ...]:
-    """Bytes without which a file holds no call that returns this: of all in a module, the module's name."""
+    """Bytes that every file with a call of this result contains: for all names of a module, the module's name."""
     names = (name.removesuffix(f".{_ANY}") for entry in FUNCTIONS if entry.returns is result for name in entry.names)
     return shortest(name.rpartition(".")[2] for name in names)
 
 
 def _written(entry: Api) -> Iterable[str]:
-    """The name that a call is written with; for an effect of a keyword, the keyword."""
+    """The name in a call's spelling; for an effect of a keyword, the keyword."""
     return entry.parameters.by_keyword or entry.last_names
 
 

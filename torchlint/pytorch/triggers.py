@@ -38,7 +38,7 @@ KEEP = words(Keeps)
 SUM = shortest(ACCUMULATING_IN_PLACE | {"lerp"})
 """Names that continue a sum without an operator."""
 ACTING = shortest(ACTING_METHODS | {name.rpartition(".")[2] for name in CONTEXTS})
-"""Methods that act, and context managers, also where the brackets behind them are missing."""
+"""Methods with an effect, and context managers, also if the brackets after them are missing."""
 EMPTY_CACHE = words(FreesCache)
 DROPOUT = words(DropsElements)
 ANOMALY = words(DetectsAnomaly)

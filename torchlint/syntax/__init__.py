@@ -1,4 +1,4 @@
-"""Python and its two trees: the parser's own, and LibCST's for edits. What rules need is imported when it is used."""
+"""Python and its two trees: the parser's own, and LibCST's for edits. Rules import their parts on first use."""
 
 from __future__ import annotations
 

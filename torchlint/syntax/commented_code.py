@@ -1,4 +1,4 @@
-"""Code in comments: statements that somebody has switched off, told from words about code."""
+"""Code in comments: commented-out statements, as opposed to prose about code."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from torchlint.files.python import UNREADABLE, python_tree
 from torchlint.syntax.python_ast import walk
 
 _LONGEST = 12
-"""Lines of a statement that is looked for in a comment."""
+"""Maximum number of lines of a statement in a comment."""
 
 
 def calls_in_comments(text: str, name: str) -> Iterator[ast.Call]:
-    """The calls in the comments of a program that are code, as far as it mentions a name."""
+    """The calls in a program's comments that are code, as far as they mention a name."""
     for block in _blocks(text) if name in text else ():
         for first in range(len(block)):
             for last in range(first + 1, min(len(block), first + _LONGEST) + 1):
@@ -24,7 +24,7 @@ def calls_in_comments(text: str, name: str) -> Iterator[ast.Call]:
 
 
 def _blocks(text: str) -> Iterator[list[str]]:
-    """The comments without their `#`: those on lines of their own that follow each other, and each behind code."""
+    """The comments without their `#`: consecutive lines of comments together, and each comment after code."""
     block: list[str] = []
     end = 0
     for found in comments(text):
@@ -39,7 +39,7 @@ def _blocks(text: str) -> Iterator[list[str]]:
 
 
 def _calls(text: str) -> list[ast.Call]:
-    """The calls of some code, but for annotations: `TODO: step()` is Python, too. Empty where it is no code."""
+    """The calls in some code, except annotations: `TODO: step()` is Python, too. Empty if it is no code."""
     from textwrap import dedent  # compiles patterns; few files have code in comments
 
     try:

@@ -1,4 +1,4 @@
-"""Room for deeply nested code, which needs a deeper stack than a thread usually has."""
+"""Stack space for deeply nested code, which needs a deeper stack than a thread usually has."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 _STACKS = ((512 * 1024 * 1024, 50_000), (64 * 1024 * 1024, 6_000))
-"""Bytes for the stack of a thread, and how deep calls may go in it: the second where there is no room for the first."""
+"""Stack sizes of a thread in bytes, with the maximum call depth; the second if there is no room for the first."""
 
 Result = TypeVar("Result")
 
@@ -16,7 +16,7 @@ Result = TypeVar("Result")
 def with_deep_stack(work: Callable[[], Result]) -> Result:
     """Run `work` in a thread whose stack holds deeply nested code; the main thread's would overflow.
 
-    Where no thread can start, run it here, and no deeper than usual.
+    If no thread can start, run it here with the usual depth.
     """
     outcome: list[Result] = []
     failure: list[BaseException] = []
@@ -36,7 +36,7 @@ def with_deep_stack(work: Callable[[], Result]) -> Result:
 
 
 def _ran_in_thread(run: Callable[[], None], stack: int, calls: int) -> bool:
-    """Whether a thread with such a stack could start; it has ended then."""
+    """Whether a thread with such a stack could start; it has ended by then."""
     limit, size = sys.getrecursionlimit(), threading.stack_size(stack)
     sys.setrecursionlimit(max(limit, calls))
     try:

@@ -1,4 +1,4 @@
-"""Edits as rules make them, on nodes -> edits of the text, with comments and formatting kept."""
+"""Edits of rules: from edits on nodes to edits of the text, with comments and formatting kept."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ _ATOMS = (cst.Name, cst.Attribute, cst.Call, cst.Subscript)
 
 
 class Unfixable(Exception):
-    """The code is written so that an edit cannot be made."""
+    """The code is written in a form that rules out the edit."""
 
 
 class NodeEdit(ABC):
-    """One change around a node."""
+    """One change at a node."""
 
     node: cst.CSTNode
 
     @property
     def around(self) -> Sequence[cst.CSTNode]:
-        """The nodes whose surroundings the change is about."""
+        """The nodes whose surroundings the change depends on."""
         return (self.node,)
 
     @abstractmethod
@@ -37,20 +37,20 @@ class NodeEdit(ABC):
 
 @dataclass(frozen=True)
 class Change:
-    """A fix on nodes. `message` says in the imperative what it does; a safe one may be made without being read."""
+    """A fix on nodes. `message` says in the imperative what it does; a safe one needs no review."""
 
     message: str
     edits: Sequence[NodeEdit]
     safety: Safety = Safety.UNSAFE
 
     def surroundings(self, tree: Tree) -> Iterator[cst.CSTNode]:
-        """The nodes whose places decide what the text of the change is."""
+        """The nodes whose places decide the text of the change."""
         for edit in self.edits:
             for node in edit.around:
                 yield from _surroundings(tree, node)
 
     def fix(self, tree: Tree, spans: Mapping[cst.CSTNode, Span]) -> Fix | None:
-        """The fix as text; None where it cannot be made."""
+        """The fix as text; None if it is not possible."""
         layout = Layout(tree, spans)
         try:
             made = [edit for node_edit in self.edits for edit in node_edit.edits(layout)]
@@ -60,8 +60,11 @@ class Change:
 
 
 def _surroundings(tree: Tree, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
-    """A node, what it stands in and what stands beside it; not the statements beside its own, which no edit is about:
-    then those of a file that have not changed need not be printed again."""
+    """A node with its ancestors and neighbors.
+
+    Without the statements next to its own, which no edit changes: then unchanged statements of a file need no new
+    printing.
+    """
     for item in (node, *tree.ancestors(node)):
         if item is not tree.module:
             yield item
@@ -108,7 +111,7 @@ class Layout:
         return self.source.cell(first) is self.source.cell(second)
 
     def small_statement(self, node: cst.CSTNode) -> tuple[cst.CSTNode, cst.CSTNode]:
-        """The simple statement that a node stands in, and the line or suite that holds it; raises `Unfixable`."""
+        """The simple statement around a node, and the line or suite that holds it; raises `Unfixable`."""
         parent = self.tree.parent(node)
         while parent is not None and not isinstance(parent, (cst.SimpleStatementLine, cst.SimpleStatementSuite)):
             if isinstance(parent, (cst.BaseCompoundStatement, cst.Lambda)):
@@ -119,7 +122,7 @@ class Layout:
         return node, parent
 
     def inside_strings(self, statement: cst.CSTNode) -> set[int]:
-        """The lines of a statement that begin inside of a string, so that white space there is part of it."""
+        """The lines of a statement that begin inside a string, where white space is part of the string."""
         found: set[int] = set()
         for item in walk(statement):
             if isinstance(item, _STRINGS) and item in self._spans:
@@ -127,7 +130,7 @@ class Layout:
         return found
 
     def kept_comments(self, span: Span, indentation: str) -> str:
-        """The comments of a piece of text that goes, each on a line of its own."""
+        """The comments of a deleted piece of text, each on a line of its own."""
         kept = [found["comment"] for found in comments(self.text(span))]
         return "".join(f"{indentation}{comment}{self.newline}" for comment in kept)
 
@@ -137,7 +140,7 @@ class Layout:
 
 @dataclass(frozen=True)
 class Replace(NodeEdit):
-    """Other text in the place of a node."""
+    """Other text in place of a node."""
 
     node: cst.CSTNode
     content: str
@@ -150,7 +153,7 @@ class Replace(NodeEdit):
 
 @dataclass(frozen=True)
 class Append(NodeEdit):
-    """A suffix, such as `.detach()`, after an expression; in brackets where it needs them."""
+    """A suffix, such as `.detach()`, after an expression; in brackets if it needs them."""
 
     node: cst.BaseExpression
     suffix: str
@@ -187,7 +190,7 @@ class Prepend(NodeEdit):
 
 @dataclass(frozen=True)
 class InsertBefore(NodeEdit):
-    """A statement before the one that a node is or stands in, and before the comment that belongs to that."""
+    """A statement before a node's own statement, and before the comment that belongs to that."""
 
     node: cst.CSTNode
     statement: str
@@ -214,7 +217,7 @@ def _is_comment(line: str, indentation: str) -> bool:
 
 @dataclass(frozen=True)
 class InsertAfter(NodeEdit):
-    """A statement after the simple one that a node stands in."""
+    """A statement after the simple one around a node."""
 
     node: cst.CSTNode
     statement: str
@@ -232,7 +235,7 @@ class InsertAfter(NodeEdit):
 
 @dataclass(frozen=True)
 class Delete(NodeEdit):
-    """Without an argument, an item of a `with`, a decorator, or (any other node) the statement it stands in."""
+    """Deletes an argument, an item of a `with`, a decorator, or (for any other node) the statement around it."""
 
     node: cst.CSTNode
 
@@ -296,7 +299,7 @@ def _between_brackets(layout: Layout, call: cst.Call) -> Span:
 
 
 def _does_nothing_else(tree: Tree, owner: cst.CSTNode) -> bool:
-    """Whether a statement is an `if` with one branch, among others in its block, whose test has no effect."""
+    """Whether a statement is an `if` with one branch, not alone in its block, whose test has no effect."""
     if not isinstance(owner, cst.If) or owner.orelse is not None or isinstance(tree.parent(owner), cst.If):
         return False
     block = tree.parent(owner)
@@ -312,7 +315,7 @@ def _asks(method: cst.Attribute) -> bool:
 
 @dataclass(frozen=True)
 class Enclose(NodeEdit):
-    """Simple statements that follow each other, or one that is compound, indented under `with torch.no_grad():`."""
+    """Consecutive simple statements, or a compound one, indented under `with torch.no_grad():`."""
 
     node: cst.CSTNode
     last: cst.CSTNode
@@ -352,7 +355,7 @@ class Enclose(NodeEdit):
 
 @dataclass(frozen=True)
 class Unwrap(NodeEdit):
-    """The body of a `with` in the place of the whole."""
+    """The body of a `with` in place of the whole."""
 
     node: cst.With
 

@@ -1,4 +1,4 @@
-"""When Python's garbage collector runs: it visits all that lives each time that much has been made."""
+"""Pauses for Python's garbage collector, which visits all live objects after a number of allocations."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 _COLLECT_EVERY = 100_000
-"""Bytes of analyzed source between two collections; more of them save little time and cost memory."""
+"""Bytes of analyzed source between two collections; a larger number saves little time and costs memory."""
 _ALL_EVERY = 16
-"""One of so many collections is a full one."""
+"""One in this many collections is a full one."""
 _waiting = 0
 _collections = 0
 
@@ -27,9 +27,10 @@ def collector_paused() -> Iterator[None]:
 
 
 def collect_after(size: int) -> None:
-    """Collect garbage once so many bytes of source have been analyzed, where the collector is paused.
+    """Collect garbage after a number of bytes of analyzed source, if the collector is paused.
 
-    The first collection is the last to visit what lives then: modules, rules, tables, and a few parsed files.
+    The first collection is the last one to visit the objects alive by then: modules, rules, tables, and a few parsed
+    files.
     """
     global _waiting, _collections
     if gc.isenabled():
@@ -44,9 +45,9 @@ def collect_after(size: int) -> None:
 
 
 def collect_new() -> None:
-    """Collect the garbage of what was made since the last collection, where the collector is paused; at times all.
+    """Collect the garbage created since the last collection, if the collector is paused; sometimes all garbage.
 
-    Models are dropped soon after they are made: only a full collection visits what is kept from edit to edit.
+    Models are dropped soon after their creation: only a full collection visits the objects kept from edit to edit.
     """
     global _collections
     gc.collect(0 if _collections % _ALL_EVERY else 2)

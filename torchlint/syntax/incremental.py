@@ -1,4 +1,4 @@
-"""Parsing what was parsed before: the top-level statements that did not change keep their nodes."""
+"""Repeated parsing of a changed text: unchanged top-level statements keep their nodes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torchlint.files.python import python_tree
 
 _INDENTED = re.compile(r"^[ \t]+[^ \t\r\n#]", re.MULTILINE)
 _PECULIAR = re.compile(r"\f|^[ \t]*\\", re.MULTILINE)
-"""Lines whose LibCST nodes depend on the text before them: form feeds, and lines that only continue."""
+"""Lines whose LibCST nodes depend on the text before them: form feeds, and continuation lines."""
 _Statement: TypeAlias = cst.SimpleStatementLine | cst.BaseCompoundStatement
 
 
@@ -50,7 +50,7 @@ class _Piece:
 
 
 class Pieces:
-    """Parses one form of a text after the other."""
+    """Parses successive forms of a text."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, bool], list[_Piece]] = {}
@@ -94,9 +94,9 @@ def _split(text: str) -> list[str]:
 
 
 def code_of_statements(module: cst.Module, text: str) -> dict[int, str]:
-    """The code of the top-level statements of a module, by the identity of their nodes; not of the first and last.
+    """The code of a module's top-level statements, by the identity of their nodes; without the first and last.
 
-    Those have what stands before and after all statements. Nothing, where statements and code cannot be told apart.
+    Those include the text before and after all statements. Empty if statements and code cannot be matched.
     """
     try:
         pieces = _split(text)
@@ -108,7 +108,7 @@ def code_of_statements(module: cst.Module, text: str) -> dict[int, str]:
 
 
 def _assembled(pieces: list[_Piece]) -> cst.Module:
-    """The module of all pieces, if they agree on what its defaults are."""
+    """The module of all pieces, if they agree on its defaults."""
     first, last = pieces[0].module, pieces[-1].module
     indents = {indent for piece in pieces for indent in piece.indent}
     newlines = {newline for piece in pieces for newline in piece.newline}

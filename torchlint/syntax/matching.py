@@ -1,4 +1,4 @@
-"""The nodes of a file as it is written (LibCST's) for those that Python's parser reads: found by walking both trees."""
+"""The LibCST nodes of a file for the nodes of Python's parser, found by walking both trees."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from torchlint.syntax.python_tree import PythonTree
 from torchlint.syntax.tree import Tree
 
 Written = Any
-"""A node of LibCST's: which one, and what its fields hold, follows from the node of Python's."""
+"""A LibCST node; its class and fields follow from Python's node."""
 
 
 class Nodes:
-    """Finds what is written at a site."""
+    """Finds the LibCST node at a site."""
 
     def __init__(self, python: PythonTree, tree: Tree) -> None:
         self.python = python
         self.tree = tree
 
     def at(self, site: Site | None) -> Written | None:
-        """The node at a site; None where the two parsers do not agree on what stands there."""
+        """The node at a site; None if the two parsers disagree about it."""
         if site is None or site.inner is not None:
             return None
         if site.kind == "decorator":
@@ -52,7 +52,7 @@ class Nodes:
 
 
 def _step(written: Written, parent: ast.AST, child: ast.AST) -> Written:
-    """The node below a node that stands for a child of what the node stands for."""
+    """The node below a node that corresponds to a child of the other tree's node."""
     name, number = _place(parent, child)
     how = _STEPS.get((type(parent), name)) or _FIELDS.get(name)
     if how is not None:
@@ -75,7 +75,7 @@ def _place(parent: ast.AST, child: ast.AST) -> tuple[str, int]:
 
 
 def _statements(body: Written) -> list[Written]:
-    """The statements of a module, suite or `else`, small ones out of their lines."""
+    """The statements of a module, suite or `else`; small ones are taken out of their lines."""
     if isinstance(body, (cst.Else, cst.Finally)):
         body = body.body
     found: list[Written] = []
@@ -99,7 +99,7 @@ def _orelse(written: Written, number: int, parent: ast.AST) -> Written:
 
 
 def _operand(written: Written, number: int, parent: ast.AST) -> Written:
-    """An operand of `a and b and c`, which is `(a and b) and c` as it is written."""
+    """An operand of `a and b and c`, which LibCST nests as `(a and b) and c`."""
     assert isinstance(parent, ast.BoolOp)
     for _ in range(len(parent.values) - 1 - max(number, 1)):
         written = written.left
@@ -123,7 +123,7 @@ def _generator(written: Written, number: int, parent: ast.AST) -> Written:
 
 
 def _slice(written: Written, number: int, parent: ast.AST) -> Written:
-    """The expression in the brackets; several indices are no node of their own."""
+    """The expression in the brackets; several indices have no node of their own."""
     if len(written.slice) > 1:
         return written
     index = written.slice[0].slice
@@ -152,7 +152,7 @@ _FIELDS: dict[str, How] = {
     "elts": _element,
     "generators": _generator,
 }
-"""How to go on in fields of these names, whatever the node."""
+"""The next step for fields with these names, in any node."""
 _STEPS: dict[tuple[type[ast.AST], str], How] = {
     (ast.FunctionDef, "args"): lambda written, number, parent: written.params,
     (ast.AsyncFunctionDef, "args"): lambda written, number, parent: written.params,
@@ -186,7 +186,7 @@ _STEPS: dict[tuple[type[ast.AST], str], How] = {
         _element(written.target, number, parent) if isinstance(written.target, cst.Tuple) else written.target
     ),
 }
-"""How to go on where the fields have other names, or hold other nodes."""
+"""The next step for fields with other names, or with other nodes."""
 
 _ALIKE: dict[str, str] = {
     "BinOp": "BinaryOperation", "UnaryOp": "UnaryOperation", "BoolOp": "BooleanOperation", "Compare": "Comparison",
@@ -196,6 +196,6 @@ _ALIKE: dict[str, str] = {
 
 
 def _is_alike(node: ast.AST, written: cst.CSTNode) -> bool:
-    """Whether two nodes are of the same kind, by the name of it."""
+    """Whether two nodes are of the same kind, by its name."""
     name = type(node).__name__
     return isinstance(node, (ast.Constant, ast.Starred)) or type(written).__name__ == _ALIKE.get(name, name)

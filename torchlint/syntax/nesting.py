@@ -1,4 +1,4 @@
-"""How deeply code is nested: told before the parser, which overflows or takes for ever, sees it."""
+"""The nesting depth of code, measured before the parser, which overflows or hangs on deep nesting."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _TOKEN = LazyPattern(
 
 
 def may_be_too_deep(data: bytes) -> bool:
-    """A quick guess from the bytes: wrongly yes at times, and never no for what a parser would choke on."""
+    """A quick guess from the bytes: it may wrongly say yes, but never wrongly no."""
     return (
         max(accumulate(map(_STEPS.__getitem__, data.translate(None, _NOT_BRACKETS))), default=0) > MAX_BRACKETS
         or max(map(len, data.split(b"\n"))) > MAX_LINKS
@@ -44,7 +44,7 @@ def may_be_too_deep(data: bytes) -> bool:
 
 @dataclass(frozen=True)
 class Excess:
-    """Where code is nested too deeply, and whether Python itself would refuse it."""
+    """The place of too deep nesting, and whether Python itself would refuse it."""
 
     offset: int
     invalid: bool

@@ -1,7 +1,7 @@
-"""Programs that are valid in a later Python than the one that runs: f-strings are rewritten for it, in their place.
+"""Programs for a later Python than the running one: their f-strings are rewritten without moving anything.
 
-LibCST reads them. Since Python 3.12 an f-string may hold its own quotes and backslashes between its braces. Other
-quotes and another character of the same width take their places, so every line and column stays the same.
+LibCST parses them. Since Python 3.12 an f-string may contain its own quotes and backslashes between its braces. Other
+quotes and another character of the same width replace them, so every line and column stays the same.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _OTHER_QUOTES = str.maketrans("'\"", "\"'")
 def read_again(source: SourceFile, problem: SyntaxProblem) -> ast.Module:
     """The tree of a program that Python's parser refuses.
 
-    Raises `NewerSyntax` if a later Python reads it, and `SyntaxProblem` if none does.
+    Raises `NewerSyntax` if a later Python accepts it, and `SyntaxProblem` if none does.
     """
     rewriting = _Rewriting()
     try:
@@ -49,15 +49,15 @@ def _shown(version: tuple[int, ...]) -> str:
 
 
 class _Rewriting(cst.CSTTransformer):
-    """Writes f-strings as older Pythons read them, and knows which Python a program needs."""
+    """Rewrites f-strings for older Pythons, and finds the Python version that a program needs."""
 
     def __init__(self) -> None:
         super().__init__()
         self.needed: tuple[int, ...] = ()
         self.is_whole = True
-        """Whether every f-string could be rewritten: one can hold two kinds of quotes, and not more."""
+        """Whether every f-string could be rewritten: one can contain two kinds of quotes, not more."""
         self._around: list[str] = []
-        """The quotes of the f-strings around a node, as they are written now."""
+        """The current quotes of the f-strings around a node."""
 
     def _need(self, *version: int) -> None:
         self.needed = max(self.needed, version)
@@ -104,7 +104,7 @@ class _Rewriting(cst.CSTTransformer):
         return updated_node.with_changes(value=f"{prefix}{quotes}{text}{quotes}")
 
     def _quotes(self, written: str) -> str:
-        """The quotes for a string between the braces of others: not what would end one of those."""
+        """The quotes for a string between the braces of others: quotes that end none of those."""
         if not any(_ends(written, quotes) for quotes in self._around):
             return written
         self._need(3, 12)
@@ -123,5 +123,5 @@ class _Rewriting(cst.CSTTransformer):
 
 
 def _ends(quotes: str, outer: str) -> bool:
-    """Whether quotes end the string around them, for a parser that does not look at braces."""
+    """Whether quotes end the string around them, for a parser that ignores braces."""
     return quotes[0] == outer[0] and (len(outer) == 1 or len(quotes) == 3)

@@ -1,4 +1,4 @@
-"""Old Python: what its programs hold that no later one can read. Asked only of text that is no valid Python."""
+"""Old Python: constructs that no later version can parse. Used only for text that is no valid Python."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Sign:
 
 
 def first_sign(text: str) -> Sign | None:
-    """The first sign of an old Python in a text that is no valid one; None if it is just wrong."""
+    """The first sign of an old Python in an invalid text; None if it is just wrong."""
     code = blank_literals(text)
     versions = {"Python 3.6 or older"} if _NOT_2.search(code) else {version for version, _, _ in _PATTERNS}
     signs = [

@@ -1,4 +1,4 @@
-"""Nodes of Python's own parser: where they stand, what is below them, and what is written in them."""
+"""Nodes of Python's own parser: their sites, their children, and their source."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ SCOPES = (*FUNCTIONS, ast.ClassDef, ast.Lambda)
 _NO_CHILDREN = (ast.expr_context, ast.operator, ast.boolop, ast.unaryop, ast.cmpop, ast.alias, ast.type_ignore)
 
 _LEAVES = (ast.Name, ast.Constant, ast.Import, ast.ImportFrom, ast.Global, ast.Nonlocal)
-"""Nodes below which there is none that counts."""
+"""Nodes without relevant children."""
 _NO_NODES = frozenset("ctx op ops attr arg kind type_comment conversion simple is_async".split())
-"""Fields in which there is none, in any class."""
+"""Fields without nodes, in any class."""
 
 
 class Site(NamedTuple):
-    """Where a node stands in its file, and of what kind it is; columns are bytes of UTF-8, as Python's `ast` counts.
+    """The place of a node in its file, with its kind; columns are bytes of UTF-8, as in Python's `ast`.
 
-    What stands in another file has the site of the call that is followed there, with `inner`, its own place.
+    A node of another file has the site of the call that leads there, with `inner`, its own place.
     """
 
     kind: str
@@ -64,17 +64,17 @@ class Site(NamedTuple):
 
     @property
     def here(self) -> Site:
-        """The place in the file that is linted."""
+        """The place in the linted file."""
         return self if self.inner is None else self._replace(inner=None)
 
     @property
     def file(self) -> str:
-        """The name of the file that it stands in; empty of the linted one."""
+        """The name of the file that contains it; empty for the linted file."""
         return "" if self.inner is None else PurePath(self.inner.tree.source.path).name
 
     @property
     def written(self) -> Site:
-        """The place in the file that it stands in."""
+        """The place in the file that contains it."""
         return self if self.inner is None else self.inner.site
 
 
@@ -86,14 +86,14 @@ class Inner(NamedTuple):
 
 
 class Visit:
-    """Where the interpretation of a file is under way, as long as that leads through others: a node of its own."""
+    """A node for a visit to another file: the position of the interpretation in the linted file."""
 
     def __init__(self) -> None:
         self.at: ast.AST | None = None
 
 
 class Elsewhere:
-    """The file that a node stands in, where that is not the linted one."""
+    """The file of a node, if it is not the linted one."""
 
     def __init__(self, tree: PythonTree, visit: Visit) -> None:
         self.tree = tree
@@ -119,7 +119,7 @@ def site_of(node: ast.AST) -> Site:
 
 
 def elsewhere_of(node: ast.AST) -> Elsewhere | None:
-    """The file that a node stands in, if that is not the linted one."""
+    """The file of a node, if it is not the linted one."""
     found: Elsewhere | None = node.__dict__.get("_elsewhere")
     return found
 
@@ -142,7 +142,7 @@ def _first_part(node: ast.AST) -> ast.AST:
 
 
 def dotted(node: ast.AST | None) -> str:
-    """`a.b.c` of a chain of names, `a` of `a[0]`, or an empty string."""
+    """`a.b.c` for a chain of names, `a` for `a[0]`, or an empty string."""
     parts: list[str] = []
     while isinstance(node, ast.Attribute):
         parts.append(node.attr)
@@ -156,13 +156,13 @@ def dotted(node: ast.AST | None) -> str:
 
 
 def children(node: ast.AST) -> Sequence[ast.AST]:
-    """The nodes right below a node, without operators and contexts; those of a `PythonTree` are listed once."""
+    """The direct children of a node, without operators and contexts; listed once for a `PythonTree`."""
     known: Sequence[ast.AST] | None = node.__dict__.get("_below")
     return list_children(node) if known is None else known
 
 
 def list_children(node: ast.AST) -> Sequence[ast.AST]:
-    """The same, looked up anew."""
+    """The same, without the cache."""
     names = _FIELDS[node.__class__]
     if not names:
         return ()
@@ -181,7 +181,7 @@ def list_children(node: ast.AST) -> Sequence[ast.AST]:
 
 
 class _Fields(dict[type[ast.AST], tuple[str, ...]]):
-    """The fields of each class in which there may be nodes that count."""
+    """The fields of each class that may contain relevant nodes."""
 
     def __missing__(self, kind: type[ast.AST]) -> tuple[str, ...]:
         found = self[kind] = () if kind in _LEAVES else tuple(name for name in kind._fields if name not in _NO_NODES)
@@ -189,7 +189,7 @@ class _Fields(dict[type[ast.AST], tuple[str, ...]]):
 
 
 class _Counts(dict[type, bool]):
-    """Whether a value of each class in a field is a node that counts."""
+    """Whether a field's value of each class is a relevant node."""
 
     def __missing__(self, kind: type) -> bool:
         found = self[kind] = issubclass(kind, ast.AST) and not issubclass(kind, _NO_CHILDREN)
@@ -206,7 +206,7 @@ def walk(root: ast.AST) -> Iterator[ast.AST]:
 
 
 def inside(root: ast.AST) -> Iterable[ast.AST]:
-    """All below a node, the outer before the inner; of the scopes and loops of a `PythonTree` that is listed once."""
+    """All nodes below a node, the outer before the inner; listed once for scopes and loops of a `PythonTree`."""
     known: tuple[ast.AST, ...] | None = root.__dict__.get("_inside")
     return _walked(root) if known is None else known
 
@@ -221,7 +221,7 @@ def _walked(root: ast.AST) -> Iterator[ast.AST]:
 
 
 def walk_outside(root: ast.AST, kinds: tuple[type[ast.AST], ...]) -> Iterator[ast.AST]:
-    """All below a node that is in no node of these kinds below it; those nodes are given, too."""
+    """All nodes below a node, without the contents of nodes of these kinds; yields those nodes, too."""
     stack = [*children(root)][::-1]
     while stack:
         node = stack.pop()
@@ -236,19 +236,19 @@ def arguments(call: ast.Call) -> list[ast.expr]:
 
 
 def called_name(call: ast.Call) -> str:
-    """The name of the method or function that a call calls; empty of what has none: `a[0]()`."""
+    """The name of a call's method or function; empty for a callee without a name: `a[0]()`."""
     if isinstance(call.func, ast.Attribute):
         return call.func.attr
     return call.func.id if isinstance(call.func, ast.Name) else ""
 
 
 def is_literal(node: ast.AST, value: bool | None) -> bool:
-    """Whether a node is `True`, `False` or `None`, written out."""
+    """Whether a node is a literal `True`, `False` or `None`."""
     return isinstance(node, ast.Constant) and node.value is value
 
 
 def names_read(node: ast.AST) -> set[str]:
-    """The dotted names that an expression reads: `a.b` of `a.b.c()`, and `a`, but not `b`, nor what it binds itself."""
+    """The dotted names that an expression reads: `a.b` and `a` for `a.b.c()`, but not `b`, nor names that it binds."""
     found: set[str] = set()
     bound: set[str] = set()
     stack = [node]
@@ -263,7 +263,7 @@ def names_read(node: ast.AST) -> set[str]:
 
 
 def written_alike(first: ast.AST, second: ast.AST) -> bool:
-    """Whether two expressions are the same, be they read or assigned to."""
+    """Whether two expressions are the same, whether read or assigned to."""
     if type(first) is not type(second):
         return False
     if isinstance(first, ast.Name) and isinstance(second, ast.Name) and first.id != second.id:

@@ -1,4 +1,4 @@
-"""The tree of a file as Python's own parser reads it: its nodes in order, the parent of each, and their places."""
+"""The tree of a file from Python's own parser: its nodes in order, the parent of each, and their places."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _COMPOUND_NAMES = frozenset(kind.__name__ for kind in COMPOUND)
 
 
 class PythonTree:
-    """A module as Python's parser reads it."""
+    """A module as parsed by Python."""
 
     def __init__(self, module: ast.Module, source: SourceFile) -> None:
         self.module = module
@@ -42,20 +42,20 @@ class PythonTree:
         """The functions, lambdas and classes, the outer before the inner."""
         self.by_type: dict[type[ast.AST], list[ast.AST]] = {}
         self.index: object = None
-        """The index of the file, once somebody asks it."""
+        """The index of the file, created on first use."""
         self._parents: dict[ast.AST, ast.AST] = {}
         self._by_site: dict[str, dict[Site, ast.AST]] = {}
         self._known_functions: dict[ast.AST, ast.FunctionDef | ast.AsyncFunctionDef | None] = {}
         self._index()
 
     def _index(self) -> None:
-        """Visit every node once: most of the time that a file takes, so it is written out in one loop."""
+        """Visit every node once: this takes most of the time per file, so it is one loop without calls."""
         nodes, parents, by_type = self.nodes, self._parents, self.by_type
         stack: list[Any] = [self.module]
         while stack:
             node = stack.pop()
             kind = node.__class__
-            if kind is int:  # the end of what began at this number
+            if kind is int:  # the end of the nodes that began at this number
                 nodes[node]._inside = tuple(nodes[node + 1 :])
                 continue
             if kind in _LISTED:
@@ -81,13 +81,13 @@ class PythonTree:
             yield from self.by_type.get(kind, ())
 
     def stand_elsewhere(self, visit: Visit) -> None:
-        """Say of every node that it is not of the file that is linted."""
+        """Mark every node as part of a file other than the linted one."""
         place = Elsewhere(self, visit)
         for node in self.nodes:
             node._elsewhere = place  # type: ignore[attr-defined]
 
     def parent(self, node: ast.AST) -> ast.AST | None:
-        """The parent of a node; None of the module."""
+        """The parent of a node; None for the module."""
         return self._parents_of(node).get(node)
 
     def ancestors(self, node: ast.AST) -> Iterator[ast.AST]:
@@ -99,7 +99,7 @@ class PythonTree:
             parent = parents.get(parent)
 
     def function_around(self, node: ast.AST) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
-        """The innermost function, lambdas aside, that a node stands in; worked out once for all on the way."""
+        """The innermost function around a node, without lambdas; computed once for all nodes on the path."""
         known, passed, found = self._known_functions, [node], None
         for item in self.ancestors(node):
             if isinstance(item, FUNCTIONS):
@@ -113,12 +113,12 @@ class PythonTree:
         return found
 
     def _parents_of(self, node: ast.AST) -> dict[ast.AST, ast.AST]:
-        """The parents in the file that a node stands in."""
+        """The parents in the file of a node."""
         elsewhere = elsewhere_of(node)
         return self._parents if elsewhere is None else elsewhere.tree._parents
 
     def statement(self, node: ast.AST) -> ast.AST:
-        """The innermost statement a node stands in (the node itself if it is one)."""
+        """The innermost statement around a node (the node itself if it is one)."""
         while not isinstance(node, ast.stmt):
             parent = self.parent(node)
             if parent is None:
@@ -127,7 +127,7 @@ class PythonTree:
         return node
 
     def block(self, node: ast.AST) -> list[ast.AST]:
-        """The statements that the innermost statement of a node is one of."""
+        """The block that contains the innermost statement of a node."""
         statement = self.statement(node)
         lists = [item for item in vars(self.parent(statement)).values() if isinstance(item, list)]
         return next((found for found in lists if statement in found), [])
@@ -138,7 +138,7 @@ class PythonTree:
         return block[: block.index(statement)] if block else []
 
     def stands_alone(self, node: ast.AST | None) -> bool:
-        """Whether an expression is a statement of its own, so that nobody uses its value; None: it is not here."""
+        """Whether an expression is a statement of its own, with an unused value; None for a node of another file."""
         return node is not None and isinstance(self.parent(node), ast.Expr)
 
     # -- sites --------------------------------------------------------------------------------------
@@ -148,7 +148,7 @@ class PythonTree:
     @overload
     def node(self, site: Site | None) -> ast.AST | None: ...
     def node(self, site: Site | None) -> ast.AST | None:
-        """The node at a site, the outermost where there are several of a kind; None where there is no site."""
+        """The node at a site, the outermost of several of a kind; None without a site."""
         if site is None:
             return None
         if site.inner is not None:
@@ -159,12 +159,12 @@ class PythonTree:
         return self._by_site[site.kind][site]
 
     def own_node(self, site: Site | None) -> ast.AST | None:
-        """The node at a site of this file; None where there is none, or it is in a file that is imported."""
+        """The node at a site of this file; None if there is none, or it is in an imported file."""
         return self.node(site) if site is not None and site.inner is None else None
 
     @cached_property
     def statements(self) -> int:
-        """How many statements there are."""
+        """The number of statements."""
         return sum(isinstance(node, ast.stmt) for node in self.nodes)
 
     def code(self, place: Site | ast.AST) -> str:
@@ -178,7 +178,7 @@ class PythonTree:
         return b"\n".join(lines).decode()
 
     def decorator_site(self, decorator: ast.expr) -> Site:
-        """The site of a decorator, from its `@`; of one in another file as of any node there."""
+        """The site of a decorator, from its `@`; in another file the same as for any node."""
         if elsewhere_of(decorator) is not elsewhere_of(self.module):
             return site_of(decorator)
         line = self.source.program_lines[decorator.lineno - 1].encode()
@@ -186,7 +186,7 @@ class PythonTree:
         return site_of(decorator)._replace(kind="decorator", column=column)
 
     def span(self, site: Site) -> Span:
-        """The text of a site; of a compound statement its first line, since its body is not the point."""
+        """The text range of a site; for a compound statement its first line, as its body does not matter."""
         start = self._position(site.line, site.column)
         if site.kind in _COMPOUND_NAMES and site.end_line > site.line:
             return Span(start, Position(site.line + 1, 0))
@@ -197,7 +197,7 @@ class PythonTree:
         return Position(line, column if text.isascii() else len(text.encode()[:column].decode()))
 
     def lines_around(self, span: Span) -> set[int]:
-        """The lines of the statement in which a span starts, of a compound one those of its header, and its own."""
+        """The lines of the statement in which a span starts (of a compound one the header's), and the span's own."""
         own = range(span.start.line, span.end.line + (span.end.column > 0 or span.end == span.start))
         return {*self._headers.get(span.start.line, ()), *own}
 

@@ -1,4 +1,4 @@
-"""Files read by Python's own parser: their trees, or what is wrong with them."""
+"""Files parsed by Python's own parser: their trees, or their errors."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from torchlint.syntax.python_tree import PythonTree
 
 
 def read(source: SourceFile) -> PythonTree:
-    """The tree of a file; raises `SyntaxProblem`, or `SourceError` when it is no text or too deep to be parsed.
+    """The tree of a file; raises `SyntaxProblem`, or `SourceError` if it is no text or too deep to be parsed.
 
-    The problem is a `NewerSyntax` if a later Python would read the file.
+    The problem is a `NewerSyntax` if a later Python accepts the file.
     """
     return PythonTree(_parsed(source), source)
 
@@ -35,7 +35,7 @@ def _parsed(source: SourceFile) -> ast.Module:
 
 
 def check(source: SourceFile) -> None:
-    """Raise what `read` would."""
+    """Raise the errors of `read`."""
     with collector_paused():
         with_deep_stack(lambda: _parsed(source))
 
@@ -50,7 +50,7 @@ def is_python(source: SourceFile) -> bool:
 
 
 def refuse_depth(source: SourceFile) -> None:
-    """Raise `SyntaxProblem` or `SourceError` for code that is nested too deeply for a parser."""
+    """Raise `SyntaxProblem` or `SourceError` for code nested too deeply for a parser."""
     if nesting.may_be_too_deep(source.code) and (excess := nesting.first_excess(source.text)):
         position = source.position(excess.offset)
         if excess.invalid:

@@ -1,4 +1,4 @@
-"""Trees of modules that were parsed for their index alone: who follows imports takes them over, and parses less."""
+"""Trees of modules parsed only for their index: the import follower reuses them, and parses less."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections import OrderedDict
 from torchlint.syntax.python_tree import PythonTree
 
 MAX_BYTES = 400_000
-"""Text of which the trees wait."""
+"""Maximum size of texts whose trees are kept."""
 
 
 class SpareTrees:
@@ -18,7 +18,7 @@ class SpareTrees:
         self._bytes = 0
 
     def put(self, tree: PythonTree) -> None:
-        """Keep a tree that its owner does not need any more."""
+        """Keep a tree that its owner no longer needs."""
         self.take(tree.source.path, tree.source.data)
         self._trees[tree.source.path, tree.source.data] = tree
         self._bytes += len(tree.source.data)
@@ -27,7 +27,7 @@ class SpareTrees:
             self._bytes -= len(data)
 
     def take(self, path: str, data: bytes) -> PythonTree | None:
-        """The tree of a module, which belongs to the caller from now on; None if there is none."""
+        """The tree of a module, which then belongs to the caller; None if there is none."""
         found = self._trees.pop((path, data), None)
         self._bytes -= len(data) if found is not None else 0
         return found

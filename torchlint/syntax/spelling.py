@@ -1,4 +1,4 @@
-"""One spelling of a program for searches in bytes: the same tokens, as most people write them."""
+"""A normalized spelling of a program for byte searches: the same tokens, in the most common form."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ _LONG_NAME = LazyPattern(r"\w*[^\W\x00-\x7f]\w*")
 _UNUSUAL_GETATTR = LazyPattern(
     rb"getattr\b(?s:.{0,200}?),(?:\s|\\\r?\n?)*[rRuU]?(?:\"\w*\\|'\w*\\|\"\"\"|'''|(?:\"\w*\"|'\w*')\s*[rRuU]?[\"'])"
 )
-"""One that may be asked for a name that is written in parts or with escapes."""
+"""A `getattr` that may read a name written in parts or with escapes."""
 _CONTINUED = LazyPattern(rb"^([^#\n]*)\\\n", re.M)
-"""A line that goes on in the next one; not a comment that ends in a backslash."""
+"""A line that continues in the next one; not a comment that ends in a backslash."""
 _BEFORE = LazyPattern(rb"[ \t](?<=[\w\x80-\xff)\]\"'].)(?<!\bimport.)(?<!\bfrom.)[ \t]*(?=[(\[.])")
 _BEHIND = LazyPattern(rb"\.(?<=[\w\x80-\xff)\]\"']\.)[ \t]+(?=[^\W\d]|[\x80-\xff])")
-"""Blanks before brackets and dots, and behind dots: without them Python reads the same tokens."""
+"""Blanks before brackets and dots, and after dots: without them Python sees the same tokens."""
 _DOT_FIRST = LazyPattern(rb"\n[ \t]*\.[ \t]*[^\W\d]")
 _BEFORE_DOT = LazyPattern(rb"(?:(?<!#)#[^\n]*|(?<=[\w\x80-\xff)\]}\"'])[ \t]*)\n\s*\.[ \t]*(?=[^\W\d])")
-"""The end of a line that goes on with a dot, with its comment."""
+"""The end of a line whose successor starts with a dot, with its comment."""
 
 
 @lru_cache(maxsize=1)
 def with_plain_names(data: bytes) -> bytes:
-    """A program with its names as Python reads them, those that it asks `getattr` for too."""
+    """A program with normalized names, including names passed to `getattr`."""
     if not data.isascii():
         data = _normalized(data)
     if b"torch" in data and _UNUSUAL_GETATTR.search(data):
@@ -40,7 +40,7 @@ def with_plain_names(data: bytes) -> bytes:
 
 
 def _normalized(data: bytes) -> bytes:
-    """Names as Python reads them: it normalizes them by NFKC."""
+    """Names as Python sees them: it normalizes them by NFKC."""
     text = data.decode("utf-8", "surrogateescape")
     if unicodedata.is_normalized("NFKC", text):
         return data
@@ -51,7 +51,7 @@ def _normalized(data: bytes) -> bytes:
 
 @lru_cache(maxsize=1)
 def with_plain_lines(data: bytes) -> bytes:
-    """A program with lines that end in a newline and do not go on, and without blanks before brackets and dots."""
+    """A program without continuation lines, with newlines as line ends, and without blanks before brackets and dots."""
     data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     if b"\\\n" in data:
         data = _CONTINUED.sub(rb"\1 ", data)

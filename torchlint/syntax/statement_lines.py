@@ -1,4 +1,4 @@
-"""The lines that a statement stands on: of a compound one those of its header."""
+"""The lines of a statement: for a compound one those of its header."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def headers(statements: Iterable[ast.stmt]) -> dict[int, range]:
-    """For each line those of the innermost statement on it, decorators included: its header, if it is compound.
+    """For each line, the lines of the innermost statement on it, including decorators; a compound one's header only.
 
     Simple statements that share lines, by semicolons, are one.
     """
@@ -24,7 +24,7 @@ def headers(statements: Iterable[ast.stmt]) -> dict[int, range]:
 
 
 def _is_compound(statement: ast.stmt) -> bool:
-    """Whether it holds others."""
+    """Whether a statement contains others."""
     return hasattr(statement, "body") or isinstance(statement, ast.Match)
 
 
@@ -33,7 +33,7 @@ def _last(statement: ast.stmt) -> int:
 
 
 def _joined(groups: Iterable[range]) -> list[range]:
-    """Ranges of lines, of which those that have a line in common are one."""
+    """Ranges of lines, merged if they have a line in common."""
     joined: list[range] = []
     for lines in sorted(groups, key=lambda lines: lines.start):
         if joined and lines.start < joined[-1].stop:

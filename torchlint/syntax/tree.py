@@ -1,4 +1,4 @@
-"""The syntax tree: parse, children, order, spans on demand. The only file that knows LibCST's internals."""
+"""The syntax tree: parse, children, order, spans on demand. The only file that depends on LibCST's internals."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ _CHECK = cst.CSTNode.__post_init__
 
 
 def parse(source: SourceFile, pieces: Pieces | None = None) -> Tree:
-    """Parse a file; raises `SyntaxProblem`, or `SourceError` when it is no text or too deep to be parsed.
+    """Parse a file; raises `SyntaxProblem`, or `SourceError` if it is no text or too deep to be parsed.
 
-    With `pieces` of an earlier form of the file, the nodes that are still the same are taken from there.
+    With `pieces` of an earlier form of the file, unchanged nodes are reused.
     """
     text = source.text
     refuse_depth(source)
@@ -48,7 +48,7 @@ def parse(source: SourceFile, pieces: Pieces | None = None) -> Tree:
 
 @contextmanager
 def _unchecked() -> Iterator[None]:
-    """Without a second look at every node, which takes a sixth of the parse: the parser makes none that are invalid."""
+    """Skip LibCST's validation of every node, a sixth of the parse time: the parser creates no invalid nodes."""
     cst.CSTNode.__post_init__ = _nothing  # type: ignore[assignment,method-assign]
     try:
         yield
@@ -61,7 +61,7 @@ def _nothing(node: cst.CSTNode) -> None:
 
 
 def _problem(error: cst.ParserSyntaxError, source: SourceFile) -> SyntaxProblem | SourceError:
-    """The error of Python itself for the text: LibCST lists expected tokens, and may be the one at fault."""
+    """The error of Python itself for the text: LibCST lists expected tokens, and may be wrong."""
     try:
         python_tree(source.text)
     except SyntaxError as own:
@@ -105,7 +105,7 @@ _node_kinds: dict[type, bool] = {str: False, type(None): False}
 
 
 def _is_node(value: object) -> bool:
-    """Like `isinstance(value, CSTNode)`, which is slow, since that is an abstract class: asked once a class."""
+    """Like `isinstance(value, CSTNode)`, but fast: that is an abstract class, so the result is cached per class."""
     kind = value.__class__
     known = _node_kinds.get(kind)
     if known is None:
@@ -123,7 +123,7 @@ def walk(root: cst.CSTNode) -> Iterator[cst.CSTNode]:
 
 
 def dotted(node: cst.CSTNode | None) -> str:
-    """`a.b.c` of a chain of names, `a` of `a[0]`, or an empty string."""
+    """`a.b.c` for a chain of names, `a` for `a[0]`, or an empty string."""
     parts: list[str] = []
     while isinstance(node, cst.Attribute):
         parts.append(node.attr.value)
@@ -137,16 +137,16 @@ def dotted(node: cst.CSTNode | None) -> str:
 
 
 class Tree:
-    """A parsed module: its nodes in source order, the parent of each, spans of those that are asked for."""
+    """A parsed module: its nodes in source order, the parent of each, and spans on demand."""
 
     def __init__(self, module: cst.Module, source: SourceFile, printed: Mapping[int, str] | None = None) -> None:
-        """`printed` is the code of top-level statements, as far as it is known, by the identity of their nodes."""
+        """`printed` is the known code of top-level statements, by the identity of their nodes."""
         self.module = module
         self.source = source
         self._printed = printed
         self._parents: dict[int, cst.CSTNode] = {}
         self._entered: set[int] = set()
-        """Top-level statements whose nodes have their parents."""
+        """Top-level statements whose nodes have parents."""
         for statement in module.body:
             self._parents[id(statement)] = module
             if isinstance(statement, cst.SimpleStatementLine):
@@ -166,7 +166,7 @@ class Tree:
         return found
 
     def enter(self, statement: cst.CSTNode) -> None:
-        """Find the parents of all nodes in a top-level statement, which is quicker than those of the whole module."""
+        """Find the parents of all nodes in a top-level statement, which is faster than for the whole module."""
         parent = self._parents[id(statement)]
         top = statement if parent is self.module else parent
         if id(top) not in self._entered:
@@ -174,7 +174,7 @@ class Tree:
             self._descend(top)
 
     def _descend(self, root: cst.CSTNode) -> list[cst.CSTNode]:
-        """All semantic nodes from `root` down, in source order; remembers the parent of each but the first."""
+        """All semantic nodes from `root` down, in source order; remembers each parent except the first node's."""
         nodes: list[cst.CSTNode] = []
         parents, known, kinds = self._parents, _child_fields, _node_kinds
         stack: list[cst.CSTNode] = [root]
@@ -217,7 +217,7 @@ class Tree:
         return node is self.module or id(node) in self._parents
 
     def parent(self, node: cst.CSTNode) -> cst.CSTNode | None:
-        """The semantic parent of a node; None of the module."""
+        """The semantic parent of a node; None for the module."""
         found = self._parents.get(id(node))
         if found is None and node is not self.module:
             self.nodes  # noqa: B018 - finds the parents of all
@@ -232,7 +232,7 @@ class Tree:
             parent = self.parent(parent)
 
     def statement(self, node: cst.CSTNode) -> cst.CSTNode:
-        """The innermost whole statement a node stands in (the node itself if it is one)."""
+        """The innermost whole statement around a node (the node itself if it is one)."""
         while not isinstance(node, (cst.SimpleStatementLine, cst.BaseCompoundStatement)):
             parent = self.parent(node)
             if parent is None:
@@ -241,11 +241,11 @@ class Tree:
         return node
 
     def block(self, node: cst.CSTNode) -> cst.CSTNode | None:
-        """The suite or module whose statements the innermost whole statement of a node is one of."""
+        """The suite or module that contains the innermost whole statement of a node."""
         return self.parent(self.statement(node))
 
     def stands_alone(self, node: cst.CSTNode) -> bool:
-        """Whether an expression is a statement of its own, so that nobody uses its value."""
+        """Whether an expression is a statement of its own, so that its value is unused."""
         return isinstance(self.parent(node), cst.Expr)
 
     def code(self, node: cst.CSTNode) -> str:
@@ -253,7 +253,7 @@ class Tree:
         return self.module.code_for_node(node)
 
     def spans(self, wanted: Iterable[cst.CSTNode]) -> Mapping[cst.CSTNode, Span]:
-        """Where nodes stand in the text, without surrounding white space. One pass for all of them."""
+        """The text ranges of nodes, without surrounding white space. One pass for all of them."""
         nodes = {id(node): node for node in wanted}
         recorder = _SpanRecorder(self.module, nodes, self._printed_without(nodes.values()))
         position: Callable[[int], Position] = self.source.position
@@ -262,14 +262,14 @@ class Tree:
         return {node: Span(position(start), position(end)) for node, (start, end) in recorder.offsets().items()}
 
     def _printed_without(self, wanted: Iterable[cst.CSTNode]) -> Mapping[int, str]:
-        """The code that is known of those top-level statements in which no wanted node stands."""
+        """The known code of top-level statements that contain no requested node."""
         if self._printed is None:
             self._printed = code_of_statements(self.module, self.source.text)
         inside = {id(around) for node in wanted for around in (node, *self.ancestors(node))}
         return {key: code for key, code in self._printed.items() if key not in inside}
 
     def _position_despite_form_feeds(self, printed: str) -> Callable[[int], Position]:
-        """Positions of offsets into what LibCST prints: it drops form feeds at the start of a line."""
+        """Positions of offsets into LibCST's output, which drops form feeds at the start of a line."""
         original, copy = Text(self.source.text), Text(printed)
 
         def position(offset: int) -> Position:
@@ -284,7 +284,7 @@ _NOTHING = nullcontext()
 
 
 class _SpanRecorder(CodegenState):
-    """Prints the module and notes at which token wanted nodes begin and end."""
+    """Prints the module and records the tokens at which requested nodes begin and end."""
 
     def __init__(self, module: cst.Module, wanted: dict[int, cst.CSTNode], printed: Mapping[int, str]) -> None:
         super().__init__(default_indent=module.default_indent, default_newline=module.default_newline)
@@ -296,7 +296,7 @@ class _SpanRecorder(CodegenState):
         self._print(module)
 
     def _print(self, module: cst.Module) -> None:
-        """Print the module; a statement whose code is known as a whole."""
+        """Print the module; a statement with known code in one piece."""
         if not self.printed:
             module._codegen(self)
             return
@@ -326,7 +326,7 @@ class _SpanRecorder(CodegenState):
         start_node: cst.CSTNode | None = None,
         end_node: cst.CSTNode | None = None,
     ) -> AbstractContextManager[None]:
-        """Called for every node, of which few are wanted."""
+        """Called for every node, few of which are requested."""
         return self._recorded(node, start_node, end_node) if id(node) in self.wanted else _NOTHING
 
     @contextmanager
@@ -347,7 +347,7 @@ class _SpanRecorder(CodegenState):
         return self.inner.get(id(node)) or self.outer.get(id(node)) or default
 
     def offsets(self) -> dict[cst.CSTNode, tuple[int, int]]:
-        """Offsets into the text of every wanted node that was printed."""
+        """Offsets into the text for every requested node that was printed."""
         starts = list(accumulate(map(len, self.tokens), initial=0))
         return {
             node: (starts[first], starts[last])

@@ -1,4 +1,4 @@
-"""What a running program is asked about a finding, beyond whether the flagged statement runs: by rule."""
+"""By rule, the questions to a running program about a finding, besides whether the flagged statement runs."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from torchlint.verify.statements import (
 )
 
 _NAMES = 40
-"""So many names at most are looked at where gradients are off."""
+"""The maximum number of names that are followed where gradients are off."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a finding is in its file."""
+    """The place of a finding in its file."""
 
     statements: Sequence[ast.stmt]
     flagged: ast.stmt | None
     everything: list[ast.stmt]
-    """The flagged statement and those it is about."""
+    """The flagged statement and the statements that the finding is about."""
     header: Lines
     """The lines of the flagged statement; of a compound one, its header."""
 
@@ -45,13 +45,13 @@ class Place:
 
     @property
     def reach(self) -> Lines:
-        """What runs when the finding is reached: a decorator runs when its function is made, which says nothing."""
+        """The lines that run when the finding is reached. A decorator runs at the definition, so it does not count."""
         return body_of(self.flagged) if isinstance(self.flagged, FUNCTIONS) else self.header
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What to look at: see `Claim`. Without `reach` it is that of the place."""
+    """The lines and names to observe, see `Claim`. Without `reach` that of the place is used."""
 
     names: tuple[AccessPath, ...] = ()
     container: tuple[AccessPath, ...] = ()
@@ -61,7 +61,7 @@ class Asked:
 
 
 def asked_of(rule: str, place: Place) -> Asked:
-    """What is asked about a finding of a rule."""
+    """The questions about a finding of a rule."""
     return _ASKED[rule](place) if rule in _ASKED else Asked()
 
 
@@ -76,7 +76,7 @@ def _gradients_off(place: Place) -> Asked:
 
 
 def _blocks_without_gradients(place: Place) -> list[Lines]:
-    """Where gradients are off, as far as the finding shows it; or else the function that it is in."""
+    """The code in which gradients are off, as far as the finding shows it, or else the function around it."""
     found = place.everything
     blocks = [body_of(item) for item in found if isinstance(item, (ast.With, ast.AsyncWith, *FUNCTIONS))]
     for item in found:
@@ -90,7 +90,7 @@ def _blocks_without_gradients(place: Place) -> list[Lines]:
 
 
 def _made_in_calls(place: Place) -> Asked:
-    """What is made, and each call of the function that makes it."""
+    """The created part, and each call of the function that creates it."""
     beginning = () if place.function is None else (_beginning(place.function),)
     return Asked(names=_targets(place.flagged), blocks=beginning)
 
@@ -111,7 +111,7 @@ def _steps_and_passes(place: Place) -> Asked:
 
 
 def _function_class(place: Place) -> Asked:
-    """The class around it, and what runs when it goes backward."""
+    """The class around it, and the code of its backward."""
     around = [item for item in place.statements if isinstance(item, ast.ClassDef) and encloses(item, place.header)]
     if not around:
         return Asked(names=(("",),))
@@ -121,7 +121,7 @@ def _function_class(place: Place) -> Asked:
 
 
 def _kept_in(place: Place) -> Asked:
-    """What the statement names, what it keeps something in, and where that is emptied."""
+    """The names in the statement, its container, and the statements that empty the container."""
     if place.flagged is None:
         return Asked()
     container = _container(place.flagged)
@@ -132,7 +132,7 @@ def _kept_in(place: Place) -> Asked:
 
 
 def _own_object(place: Place) -> Asked:
-    """What a method calls its object."""
+    """The name of a method's first parameter, such as `self`."""
     given = place.function.args if place.function is not None else None
     parameters = [*given.posonlyargs, *given.args] if given is not None else []
     return Asked(names=((parameters[0].arg,),) if parameters and place.flagged is not None else ())
@@ -151,7 +151,7 @@ def _bound(place: Place) -> Asked:
 
 
 def _called_on(place: Place) -> Asked:
-    """The object of a statement that is a method call, if it can be named."""
+    """The object of a method call statement, if it has a name."""
     call = place.flagged.value if isinstance(place.flagged, ast.Expr) else None
     owner = call.func.value if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) else None
     path = path_of(owner) if owner is not None else None
@@ -182,13 +182,13 @@ _ASKED: Mapping[str, Callable[[Place], Asked]] = {
 
 
 def _named_by(statement: ast.stmt | None) -> tuple[AccessPath, ...]:
-    """All that a statement names."""
+    """All names in a statement."""
     expressions = expressions_of(statement) if statement is not None else []
     return tuple(dict.fromkeys(path for item in expressions for path in paths_in(item)))
 
 
 def _targets(statement: ast.stmt | None) -> tuple[AccessPath, ...]:
-    """What an assignment binds."""
+    """The targets of an assignment."""
     targets = getattr(statement, "targets", None) or [getattr(statement, "target", None)]
     return tuple(path for target in targets if isinstance(target, ast.expr) for path in paths_in(target))
 
@@ -197,7 +197,7 @@ def _targets(statement: ast.stmt | None) -> tuple[AccessPath, ...]:
 
 
 def _container(statement: ast.stmt) -> AccessPath | None:
-    """What the statement keeps something in: the target of an assignment, the object of a method call."""
+    """The container of a statement: the target of an assignment, or the object of a method call."""
     targets: list[ast.expr] = []
     if isinstance(statement, ast.Assign):
         targets = list(statement.targets)
@@ -208,7 +208,7 @@ def _container(statement: ast.stmt) -> AccessPath | None:
 
 
 def _receivers(statement: ast.stmt) -> Iterator[ast.expr]:
-    """The objects of which a statement calls methods."""
+    """The objects whose methods a statement calls."""
     for expression in expressions_of(statement):
         for node in ast.walk(expression):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
@@ -226,7 +226,7 @@ def _resets(place: Place, flagged: ast.stmt, container: AccessPath) -> tuple[Lin
 
 
 def _empties(statement: ast.stmt, container: AccessPath) -> bool:
-    """Whether it is `x.clear()`, `del x[...]`, or binds `x` to something that is not made of it."""
+    """Whether it is `x.clear()`, `del x[...]`, or binds `x` to a value that is not computed from it."""
     if isinstance(statement, ast.Delete):
         return any(isinstance(item, ast.Subscript) and path_of(item.value) == container for item in statement.targets)
     if isinstance(statement, ast.Assign):

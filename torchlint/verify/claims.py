@@ -1,4 +1,4 @@
-"""What a finding claims of a running program: which lines count, which blocks, which names to look at."""
+"""The claim of a finding about a running program: its lines, its blocks and the names to observe."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ class Claim:
     reach: Lines
     """The lines whose running means that the finding was reached."""
     lines: tuple[Lines, ...]
-    """The flagged statement and those it is about: the step, the backward, the loop."""
+    """The flagged statement and the statements it is about: the step, the backward, the loop."""
     scope: Lines
     """The function, or module, around it."""
     blocks: tuple[Lines, ...]
-    """Bodies in which gradients are off; where calls of a function are to be counted, its first statement; where steps
-    are, these, and the backward that they belong to."""
+    """Bodies in which gradients are off. To count calls of a function: its first statement. To count steps:
+    the steps, and the backward that they belong to."""
     names: tuple[AccessPath, ...] = ()
     container: tuple[AccessPath, ...] = ()
     resets: tuple[Lines, ...] = ()
@@ -37,7 +37,7 @@ class Claim:
     """Whether the finding says that PyTorch will raise."""
 
     def plan(self, file: int) -> dict[str, Any]:
-        """What the probe needs to know of it; `file` is a number in the plan's list."""
+        """The claim as the probe receives it; `file` is a number in the plan's list."""
         return {
             "index": self.index,
             "rule": self.rule,

@@ -1,4 +1,4 @@
-"""The program as it is beside the program with fixes: what the fixes changed, in numbers."""
+"""The program as it is compared with the program with fixes, in numbers."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from torchlint.verify.launch import Ended
 from torchlint.verify.verdict import size
 
 _LONG = 1e7
-"""A number of more digits is shown with an exponent."""
+"""A number with more digits is shown with an exponent."""
 _STEADY = 0.5
 """Graphs grow if a straight line explains at least this share of how their number varies."""
 _AGREEING = 2
-"""So many pairs of runs, or more, must agree which form of the program is faster."""
+"""The minimum number of run pairs that must agree on which form of the program is faster."""
 _WARMING_UP = 2
-"""Steps whose time is left out: they hold what is done once."""
+"""First steps whose time is left out, because they include one-time work."""
 
 _RISE = 10
-"""A last loss that is so many times the first one is no success."""
-_GRAPHS = "live graphs more a step"
+"""A last loss that is this many times the first one means that the program does not learn."""
+_GRAPHS = "extra live graphs per step"
 
 Points = list[tuple[float, float]]
 
 
 @dataclass(frozen=True)
 class Quantity:
-    """One number of both forms of the program; None where it was not measured."""
+    """One number of both forms of the program; None if it was not measured."""
 
     name: str
     unit: str
@@ -38,26 +38,26 @@ class Quantity:
     after: float | None
     noise_before: float | None = None
     noise_after: float | None = None
-    """By how much half of the single values differ from these or more; None where that says nothing."""
+    """The median distance of the single values from these numbers; None if it has no meaning."""
 
     @property
     def shown_before(self) -> str:
-        """For people, with the noise."""
+        """The number as it is for people, with the noise."""
         return shown(self.before, self.unit, self.noise_before)
 
     @property
     def shown_after(self) -> str:
-        """The same, with the fixes."""
+        """The number with the fixes for people, with the noise."""
         return shown(self.after, self.unit, self.noise_after)
 
     @property
     def label(self) -> str:
-        """For people: the name with the unit, if that is not shown with the number."""
+        """The name for people, with the unit if the number does not show it."""
         return f"{self.name} ({self.unit})" if self.unit not in ("", "bytes") else self.name
 
 
 def shown(value: float | None, unit: str = "", noise: float | None = None) -> str:
-    """A number for people, with its noise; `-` where there is none."""
+    """A number for people, with its noise; `-` if there is none."""
     if value is None:
         return "-"
     if unit == "bytes":
@@ -84,7 +84,7 @@ class Comparison:
 
     @property
     def quantities(self) -> tuple[Quantity, ...]:
-        """What is compared: times only where pairs of runs agree on them, and growth where there is some."""
+        """The compared quantities: times only if pairs of runs agree on them, and growth only if there is some."""
         noise = _noise(self.before), _noise(self.after)
         every = (
             Quantity(name, unit, of(self.before), of(self.after), *(noise if unit == "ms" else ()))
@@ -99,7 +99,7 @@ class Comparison:
 
     @property
     def agrees_on_time(self) -> bool:
-        """Whether two pairs of interleaved runs or more all have the same form of the program as the faster one.
+        """Whether the same form of the program is faster in all of two or more pairs of interleaved runs.
 
         Its slowest run must be faster than the fastest of the other form.
         """
@@ -111,23 +111,23 @@ class Comparison:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the numbers warn of, whatever becomes of the findings."""
+        """Warnings about the numbers, independent of the findings."""
         first, last = _end(self.after, "loss", 0), _end(self.after, "loss", -1)
         if first is None or last is None or abs(last) <= _RISE * max(abs(first), 1e-12):
             return ()
         return (
-            f"With the fixes the loss rises from {shown(first)} to {shown(last)}: the program does not learn yet, for "
+            f"With the fixes the loss rises from {shown(first)} to {shown(last)}: the program still does not learn for "
             "another reason (try a smaller learning rate).",
         )
 
 
 def points(evidence: Evidence, key: str) -> Points:
-    """What was recorded under `key`, by step."""
+    """The recorded values of `key`, by step."""
     return [(record["step"], record[key]) for record in evidence.series if key in record]
 
 
 def busiest(processes: Sequence[Evidence]) -> Evidence | None:
-    """The process that made most steps."""
+    """The process with the most steps."""
     return max(processes, key=lambda item: item.steps, default=None)
 
 
@@ -159,7 +159,7 @@ def _end(processes: Sequence[Evidence], key: str, place: int) -> float | None:
 
 
 def _growth(processes: Sequence[Evidence], key: str) -> float | None:
-    """By how much the busiest process has more at each step, in the last two thirds of the run."""
+    """The growth per step in the busiest process, in the last two thirds of the run."""
     process = busiest(processes)
     found = points(process, key) if process is not None else []
     found = found[len(found) // 3 :]
@@ -169,7 +169,7 @@ def _growth(processes: Sequence[Evidence], key: str) -> float | None:
 
 
 def _graphs(processes: Sequence[Evidence]) -> float | None:
-    """How many graphs more the busiest process has at each step; 0 where their number goes up and down."""
+    """The extra graphs per step in the busiest process; 0 if their number goes up and down."""
     process = busiest(processes)
     found = points(process, "graphs") if process is not None else []
     found = found[len(found) // 3 :]
@@ -185,7 +185,7 @@ def _graphs(processes: Sequence[Evidence]) -> float | None:
 _QUANTITIES: dict[tuple[str, str], Callable[[Sequence[Evidence]], float | None]] = {
     ("steps", ""): lambda runs: float(max((item.steps for item in runs), default=0)),
     (_GRAPHS, ""): _graphs,
-    ("memory more a step", "bytes"): lambda runs: _growth(runs, "memory"),
+    ("extra memory per step", "bytes"): lambda runs: _growth(runs, "memory"),
     ("peak memory", "bytes"): _peak,
     ("step time, median", "ms"): lambda runs: _median(runs, "ms", _WARMING_UP),
     ("gradient norm, median", ""): lambda runs: _median(runs, "norm"),
@@ -195,7 +195,7 @@ _QUANTITIES: dict[tuple[str, str], Callable[[Sequence[Evidence]], float | None]]
 
 
 def comparable(before: Sequence[Evidence], after: Sequence[Evidence]) -> list[tuple[Evidence, Evidence]]:
-    """The processes of two runs that are known to be the same one: the only ones of their rank that train."""
+    """The matching processes of two runs: the only training processes of their rank."""
     ones, others = _only(before), _only(after)
     return [(ones[rank], others[rank]) for rank in ones if rank in others]
 
@@ -207,12 +207,12 @@ def _only(processes: Sequence[Evidence]) -> dict[str, Evidence]:
 
 
 def first_difference(pairs: Sequence[tuple[Evidence, Evidence]]) -> int | None:
-    """The first step at which losses or gradient norms are not the same to the bit; None if all are."""
+    """The first step at which losses or gradient norms are not bitwise equal; None if all are."""
     return min((step for pair in pairs if (step := _differs(*pair)) is not None), default=None)
 
 
 def _differs(one: Evidence, other: Evidence) -> int | None:
-    """Steps that only one of them has made do not count."""
+    """Steps that only one of them made do not count."""
     last = min(one.steps, other.steps)
     for key in ("loss", "norm"):
         first, second = dict(points(one, key)), dict(points(other, key))

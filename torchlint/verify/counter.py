@@ -1,4 +1,4 @@
-"""A line on the terminal that counts steps while the program runs, and then goes away."""
+"""A line on the terminal that counts steps while the program runs, and disappears afterwards."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import TextIO
 from torchlint.verify.folder import Folder, Limits
 
 _FIRST = 3.0
-"""After so many seconds it is shown for the first time, then every"""
+"""Seconds until the line first appears, and"""
 _EVERY = 1.0
 _RARELY = 30.0
-"""or, where it is no terminal and each is a line of its own, after so many seconds, and twice, four times as many."""
+"""between updates. Without a terminal each update is a line of its own, and the interval doubles each time."""
 
 
 class Counter:
@@ -28,7 +28,7 @@ class Counter:
         self._width = 0
 
     def update(self) -> None:
-        """Show how far the program is, if it is time."""
+        """Show the program's progress, if it is time."""
         passed = time.monotonic() - self._start
         if passed < self._next:
             return

@@ -1,4 +1,4 @@
-"""What the probe saw, as the verdicts read it."""
+"""The probe's observations, as the verdicts read them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torchlint.verify.statements import Lines
 
 @dataclass(frozen=True)
 class Process:
-    """Where the evidence is from."""
+    """The origin of the evidence: one process."""
 
     pid: int
     rank: str
@@ -20,7 +20,7 @@ class Process:
     torch: str
     device: str
     compiled: int
-    """Graphs that `torch.compile` made: the lines of their code are not seen to run."""
+    """Graphs that `torch.compile` made: the probe does not observe the lines of their code."""
 
 
 @dataclass(frozen=True)
@@ -38,12 +38,12 @@ class Backwards:
 class Optimizer:
     """Gradients of one optimizer; of leaves updated by hand where `name` is empty.
 
-    Of the `made` steps some are looked at. `steps`, `stale` (used before, never cleared, added to), `leftover` (of a
+    Some of the `made` steps are measured. `steps`, `stale` (used before, never cleared, added to), `leftover` (from a
     backward that another optimizer has already stepped on), `wiped` (cleared after the backward) and `hungry` (no
-    backward) are counts of those by site, where a closure is given of its `evaluations`; `added` and `added_stale` of
-    backwards. `summed` steps used the sum of what backwards from several places gave; at `lost` ones some parameters
-    had gradients, and others no longer those that a backward gave them. `unmoved` are parameters with a gradient that
-    never moved, of samples at the first steps. Where it is `contested`, threads got into each other's way.
+    backward) count them by site. With a closure they count its `evaluations`. `added` and `added_stale` count
+    backwards. `summed` steps used the sum of backwards from several places. In `lost` steps some parameters had
+    gradients, and others had lost the gradients of a backward. `unmoved` counts sampled parameters with a gradient
+    that never moved in the first steps. If it is `contested`, threads interfered with each other.
     """
 
     name: str
@@ -71,7 +71,7 @@ class Optimizer:
 
     @property
     def fed(self) -> int:
-        """How many of its trainable parameters ever had a gradient."""
+        """The number of its trainable parameters that ever had a gradient."""
         return self.trainable - self.without_gradient
 
 
@@ -79,8 +79,8 @@ class Optimizer:
 class Forward:
     """A module that ran with gradients off: its trainable parameters, those of an optimizer, those with a gradient.
 
-    `unfed` are the names of some that an optimizer has and that never got a gradient. Where it ran `with_gradients` as
-    well, it is for some other reason if they got none.
+    `unfed` has names of some that an optimizer has and that never got a gradient. If the module also ran
+    `with_gradients`, missing gradients have another reason.
     """
 
     module: str
@@ -106,7 +106,7 @@ class Read:
 class Cut:
     """Backwards from `site` through values named `sources` and a layer that worked on `results`.
 
-    Those were made of the values without gradients, `at` another site.
+    The results were computed from the values without gradients, `at` another site.
     """
 
     at: int
@@ -118,7 +118,7 @@ class Cut:
 
 @dataclass(frozen=True)
 class Retained:
-    """Graphs that one site retained: of those that a later backward was seen after, how many it met."""
+    """Graphs that one site retained, and how many of them a later backward met."""
 
     site: int
     calls: int
@@ -155,15 +155,15 @@ class Anomaly:
 
 @dataclass(frozen=True)
 class Kept:
-    """Graphs seen at a line that keeps them, in one thread.
+    """Graphs at a line that keeps them, in one thread.
 
-    A life: the visit of its birth, the backward that used it last, the visit before which it died; -1 for not yet; 1
-    if it was seen in the container; and the visit at which the container had let go of it, or -1. `backwards` and
-    `steps` are how many there had been at each visit; `tensors` on the line had a graph. At `clean` visits the
-    container held items without a graph only, at `graphs` visits others.
-    It was `emptied` by the loop that fills it. `holder` is a path to who else holds graphs of earlier visits, after `=`
-    if it leads through the container; `weights` are bytes that the kept graphs held at two visits. A watched container
-    is `chained` at visits at which it was a tensor whose graph leads back to earlier ones.
+    A life has five numbers: the visit of its birth, the last backward that used it, the visit before which it was
+    freed (-1 for not yet), 1 if it was in the container, and the visit at which the container had released it or -1.
+    `backwards` and `steps` are the numbers at each visit. `tensors` on the line had a graph. At `clean` visits the
+    container only held items without a graph, at `graphs` visits others.
+    `emptied` counts how often the loop that fills it emptied it. `holder` is a path to another holder of graphs from
+    earlier visits, after `=` if it leads through the container. `weights` are bytes that the kept graphs held at two
+    visits. A container is `chained` at visits at which it was a tensor whose graph leads back to earlier ones.
     """
 
     claim: int
@@ -185,11 +185,11 @@ class Kept:
 
 @dataclass(frozen=True)
 class Cleared:
-    """Gradients that one line took away: how often those of which optimizer, by its place in the list.
+    """Gradients that one line cleared, by the optimizer's place in the list.
 
-    `robbed` steps had no gradient where the line had taken one that no step had used, at most so many `parameters`;
-    `starved` are parameters that lost theirs to the line and had none at any step. The `discards` are, of each step,
-    how many backwards before the last one had given gradients for nothing: the line had cleared them.
+    `robbed` steps missed unused gradients that the line had cleared, of at most `parameters` parameters. `starved`
+    parameters lost theirs to the line and had none at any step. `discards` has, for each step, the number of
+    backwards before the last one whose gradients the line had cleared unused.
     """
 
     claim: int
@@ -204,9 +204,9 @@ class Cleared:
 
 @dataclass(frozen=True)
 class Changed:
-    """Changes in place by one line. At `leaves` of its visits that passed, a leaf that requires gradients was named.
+    """In-place changes by one line. In `leaves` of its visits without error, it named a leaf that requires gradients.
 
-    `silent` are nodes that went backward with changed values that make other gradients, without an error; `untried` are
+    `silent` are nodes that went backward with changed values and so other gradients, without an error. `untried` are
     changes whose effect on a custom Function could not be tried.
     """
 
@@ -227,9 +227,9 @@ class Changed:
 
 @dataclass(frozen=True)
 class Observed:
-    """What was counted for one finding, under names that its judge explains, and the errors that it raised.
+    """The counts for one finding, under names that its judge explains, and the errors that it raised.
 
-    Errors are by type and message; what is `shown` are the judge's words for what it is about.
+    Errors are by type and message. `shown` is the judge's name for the object.
     """
 
     claim: int
@@ -241,15 +241,15 @@ class Observed:
         return self.counts.get(name, 0)
 
     def numbers(self, *names: str) -> dict[str, float]:
-        """Those of the counts that there are."""
+        """The counts that exist."""
         return {name: self.counts[name] for name in names if name in self.counts}
 
 
 @dataclass(frozen=True)
 class Sighting:
-    """What a check has seen without a finding to begin with; `first_step` is -1 where no step is known.
+    """A problem that a check observed without a finding; `first_step` is -1 if no step is known.
 
-    With `advice`, which says what to do next, it is a suspicion that this run could not decide.
+    With `advice`, the user's next action, it is a suspicion that this run could not decide.
     """
 
     check: str
@@ -262,7 +262,7 @@ class Sighting:
 
 @dataclass(frozen=True)
 class Standing:
-    """Where a thread was when the time was up."""
+    """The place of a thread when the time was up."""
 
     thread: str
     site: int
@@ -270,7 +270,7 @@ class Standing:
 
 @dataclass(frozen=True)
 class Call:
-    """An operator that was called, at a site and step, with checksums of what it got and gave."""
+    """A call of an operator, at a site and step, with checksums of its inputs and results."""
 
     site: int
     step: int
@@ -283,7 +283,7 @@ class Call:
 class Replica:
     """Checksums of the parameters of one optimizer, made at a site, after a step of its own in one rank.
 
-    They are `promised` to be the same in all ranks if `DistributedDataParallel` was given them.
+    They are `promised` to be equal in all ranks if `DistributedDataParallel` wraps them.
     """
 
     site: int
@@ -308,7 +308,7 @@ class Span:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What one process has seen."""
+    """The observations of one process."""
 
     format: int
     process: Process
@@ -316,9 +316,9 @@ class Evidence:
     stopped: str
     error: str
     compiling: list[list[int]]
-    """File and line of the operations that `torch.compile` was at work on when the program died of the error."""
+    """File and line of the operations that `torch.compile` was compiling when the error ended the program."""
     trouble: str
-    """What went wrong in the probe itself, or empty."""
+    """An error of the probe itself, or empty."""
     seconds: float
     steps: int
     files: list[str]
@@ -341,14 +341,14 @@ class Evidence:
     series: list[dict[str, float]] = field(default_factory=list)
     sightings: list[Sighting] = field(default_factory=list)
     acquittals: list[Sighting] = field(default_factory=list)
-    """Where checks have seen the opposite of what they look for."""
+    """Lines that checks have shown to be correct."""
     calls: list[Call] = field(default_factory=list)
     replicas: list[Replica] = field(default_factory=list)
     spans: list[Span] = field(default_factory=list)
     error_site: int = 0
-    """Where the error was raised that the program died of; 0 if that is not known."""
+    """The site of the error that ended the program; 0 if it is not known."""
     idle: float = 0.0
-    """When the time was up, for how many seconds no step had ended; 0 until then."""
+    """When the time was up, the seconds since the last step; 0 until then."""
     standing: list[Standing] = field(default_factory=list)
 
     @cached_property
@@ -370,22 +370,22 @@ class Evidence:
         return f"{_shown(self.files[stack[0][0]])}:{stack[0][1]}" if stack else ""
 
     def of_claim(self, index: int) -> Observed:
-        """What was counted for a finding; nothing if nobody looked."""
+        """The counts for a finding; empty if no observer ran."""
         return next((item for item in self.observed if item.claim == index), Observed(index, {}, {}, ""))
 
     def was_compiling(self, file: str, lines: Lines) -> bool:
-        """Whether the program died while `torch.compile` was at work on one of these lines."""
+        """Whether the program failed while `torch.compile` compiled one of these lines."""
         number = self._numbers.get(file)
         return any(at == number and lines[0] <= line <= lines[1] for at, line in self.compiling)
 
     @property
     def has_ended(self) -> bool:
-        """Whether the program came to its end, of itself and without an error."""
+        """Whether the program ended by itself and without an error."""
         return self.status == "finished" and not self.stopped and not self.error
 
     @property
     def trains(self) -> bool:
-        """Whether gradients are computed or used in this process: not in one that loads data."""
+        """Whether this process computes or uses gradients. A process that loads data does not."""
         return bool(self.steps or self.backwards or self.compiling)
 
     @property
@@ -395,7 +395,7 @@ class Evidence:
 
 
 def _shown(path: str) -> str:
-    """Seen from this folder, if the path is on the same drive."""
+    """The path relative to this folder, if it is on the same drive."""
     try:
         return os.path.relpath(path)
     except ValueError:

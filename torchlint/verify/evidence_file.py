@@ -18,14 +18,14 @@ Record = TypeVar("Record")
 
 
 class EvidenceError(Exception):
-    """A file that is not what the probe of this verification wrote; the message names it."""
+    """The file was not written by the probe of this verification; the message names it."""
 
 
 def read(path: Path, key: bytes) -> Evidence:
     """The evidence in a file that was signed with `key`; raises `EvidenceError`."""
     try:
         if path.stat().st_size > MAX_BYTES:
-            raise EvidenceError(f"{path}: evidence of more than {MAX_BYTES:,} bytes is refused")
+            raise EvidenceError(f"{path}: evidence is larger than {MAX_BYTES:,} bytes")
         seal, newline, body = path.read_text("ascii").partition("\n")
     except (OSError, ValueError) as error:
         raise EvidenceError(f"{path}: evidence cannot be read: {error}") from None
@@ -48,7 +48,7 @@ def from_json(data: Any, name: str) -> Evidence:
 
 
 def _check_sites(evidence: Evidence, name: str) -> None:
-    """Every number of a site or file is one that is there."""
+    """Check that every site and file number exists."""
     sites = [
         *(item.site for item in evidence.backwards),
         *(item.site for item in evidence.forwards),
@@ -76,16 +76,16 @@ def _check_sites(evidence: Evidence, name: str) -> None:
             sites += [site for site, _ in counts]
         sites += [site for site, _ in (*optimizer.added, *optimizer.added_stale)]
     if not all(0 <= site < len(evidence.stacks) for site in sites):
-        raise EvidenceError(f"{name}: evidence refers to a place that it does not hold")
+        raise EvidenceError(f"{name}: evidence refers to a place that it does not contain")
     if not all(0 <= place < len(evidence.optimizers) for item in evidence.clearings for place, _ in item.optimizers):
-        raise EvidenceError(f"{name}: evidence refers to an optimizer that it does not hold")
+        raise EvidenceError(f"{name}: evidence refers to an optimizer that it does not contain")
     for kept in evidence.keeps:
         lengths = {kept.visits, len(kept.backwards), len(kept.steps)}
         if len(lengths) > 1 or not all(len(life) == 5 and life[0] >= 0 for life in kept.lives):
-            raise EvidenceError(f"{name}: evidence tells of visits that it does not hold")
+            raise EvidenceError(f"{name}: evidence refers to visits that it does not contain")
     for stack in (*evidence.stacks, evidence.compiling):
         if not all(len(frame) == 2 and 0 <= frame[0] < len(evidence.files) for frame in stack):
-            raise EvidenceError(f"{name}: evidence refers to a file that it does not hold")
+            raise EvidenceError(f"{name}: evidence refers to a file that it does not contain")
 
 
 def _record(kind: type[Record], data: Any, where: str) -> Record:

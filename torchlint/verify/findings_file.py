@@ -1,4 +1,4 @@
-"""Findings of an earlier run, perhaps of another machine: torchlint's own JSON, matched with the sources here."""
+"""Findings of an earlier run, perhaps on another machine: torchlint's own JSON, matched with the local sources."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from torchlint.verify.session import Subject
 
 _SEVERITIES = {1: Severity.ERROR, 2: Severity.WARNING, 3: Severity.INFORMATION, 4: Severity.HINT}
 _DUPLICATES = 200
-"""A fingerprint counts equal lines; so many are tried."""
-STALE = "the finding does not match the source any more: lint again"
-NOTEBOOK = "it is in a notebook, and only scripts and modules can be verified: export it as a script, and lint that"
+"""A fingerprint counts equal lines. This is the maximum number of tries."""
+STALE = "the source has changed since the finding: lint again"
+NOTEBOOK = "it is in a notebook, but only scripts and modules can be verified: export it as a script and lint that"
 
 
 class FindingsError(Exception):
-    """A file that holds no findings of torchlint; the message names it."""
+    """The file contains no findings of torchlint; the message names it."""
 
 
 def read(path: Path) -> list[Subject]:
@@ -78,13 +78,13 @@ def _here(given: str) -> Path | None:
 
 
 def _notebook(given: str, cell: str) -> SourceFile:
-    """What a report calls the cell; its text is not needed."""
+    """The cell that a report names; its text is not needed."""
     return SourceFile(f"{given}#{cell}" if cell else given, b"")
 
 
 def _source(found: Path | None, given: str) -> tuple[SourceFile, str]:
     if found is None:
-        return SourceFile(given, b""), f"{given} is not here"
+        return SourceFile(given, b""), f"{given} does not exist here"
     try:
         shown = os.path.relpath(found) if found.is_relative_to(Path.cwd()) else str(found)
         source = SourceFile.read(found, shown)
@@ -133,7 +133,7 @@ def _position(data: dict[str, int], source: SourceFile) -> Position:
 
 
 def _matches(finding: Finding, source: SourceFile) -> bool:
-    """Whether the line still is what it was: its text is part of the fingerprint."""
+    """Whether the line is unchanged: its text is part of the fingerprint."""
     line = source.line(finding.span.start.line)
     prints = (fingerprint(finding.name, line, number) for number in range(1, _DUPLICATES))
     return not finding.fingerprint or finding.fingerprint in prints

@@ -1,4 +1,4 @@
-"""A verification of the program as it is and as its fixes make it, and what the fixes are proven to do."""
+"""A verification of the program with and without its fixes, and the proofs of the fixes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from torchlint.verify.session import NEVER_LOADED, Judged, Subject, Verification
 from torchlint.verify.verdict import Answer, Verdict, strongest
 
 SEED = 0
-"""For what the program does not seed itself."""
+"""The seed for programs that do not seed themselves."""
 
 AS_IT_IS, WITH_FIXES = "as it is", "with the fixes"
 
@@ -30,7 +30,7 @@ def verify_fixed(
     announce: Callable[[str], None],
     pairs: int = 1,
 ) -> Verification:
-    """Run the program as it is and with the fixes, `pairs` times in turn, and judge findings and fixes.
+    """Run the program as it is and with the fixes, alternately, `pairs` times, and judge findings and fixes.
 
     The verdicts and the exit code are those of the program as it is. Raises `LaunchError`.
     """
@@ -40,7 +40,7 @@ def verify_fixed(
     trial = _Trial(command, subjects, root, limits, announce)
     if not trial.texts:
         verification = run(command, subjects, root, limits, announce)
-        note = "None of the findings has a fix that can be made: the program ran once, as it is."
+        note = "torchlint can make no fix for these findings: the program ran once, as it is."
         return replace(verification, judged=_unfixed(verification), notes=(*verification.notes, note))
     trial.run(pairs)
     return trial.verification()
@@ -51,7 +51,7 @@ def _unfixed(verification: Verification) -> tuple[Judged, ...]:
 
 
 def _no_fix(exists: bool) -> Proof:
-    return Proof(Outcome.NO_FIX, "its fix cannot be made here" if exists else "there is no fix for it")
+    return Proof(Outcome.NO_FIX, "torchlint cannot make its fix here" if exists else "there is no fix for it")
 
 
 def _unproven(verdict: Verdict, reason: str) -> Proof:
@@ -79,11 +79,11 @@ class _Trial:
 
     @property
     def _signal(self) -> int:
-        """The signal by which a run, and with it the verification, was ended; or 0."""
+        """The signal that ended a run, and with it the verification; or 0."""
         return max((ran.ended.signal for ran in (*self.before, *self.after) if ran.ended is not None), default=0)
 
     def run(self, pairs: int) -> None:
-        """Run both forms in turn, as long as there is something to compare."""
+        """Run both forms alternately, as long as there is something to compare."""
         turns = [(AS_IT_IS, WITH_FIXES), (WITH_FIXES, AS_IT_IS)]
         for name in [name for pair in range(pairs) for name in turns[pair % 2]]:
             ran = self._run_one(name)
@@ -101,7 +101,7 @@ class _Trial:
         return ran
 
     def verification(self) -> Verification:
-        """All of it together."""
+        """The verification with verdicts, proofs and the comparison."""
         first = self.before[0]
         judged = [
             replace(item, verdict=verdict) for item, verdict in zip(first.judged, _said(self.before), strict=True)
@@ -134,18 +134,18 @@ class _Trial:
             Run(_evidence(self.after), _failure(self.after[-1])),
         )
         proven = dict(zip(fixed, proofs, strict=True))
-        unproven = self._without(judged, "its file was not loaded in a way that lets the fix run")
+        unproven = self._without(judged, "the program loaded its file in a way that bypasses the fix")
         return [proven.get(number, proof) for number, proof in enumerate(unproven)]
 
     def _without(self, judged: Sequence[Judged], reason: str) -> list[Proof]:
-        """What is to be said of findings if their fixes did not run."""
+        """The reason for each finding whose fix did not run."""
         return [
             _unproven(item.verdict, reason) if subject.fixed is not None else _no_fix(item.finding.fix is not None)
             for item, subject in zip(judged, self.subjects, strict=True)
         ]
 
     def _fault(self) -> list[str]:
-        """Whether fixes that promise to change no number have kept it; if not, it may be the program itself."""
+        """Whether safe fixes changed no number, as promised. If numbers differ, the program itself may cause it."""
         fixes = [item.finding.fix for item in self.subjects if item.fixed is not None]
         if not all(fix is not None and fix.safety is Safety.SAFE for fix in fixes):
             return []
@@ -156,13 +156,13 @@ class _Trial:
             return []
         step = first_difference(pairs)
         if step is None:
-            return [f"The fixes are safe ones, and no loss or gradient norm is another with them, in {steps:,} steps."]
+            return [f"The fixes are safe: they changed no loss or gradient norm in {steps:,} steps."]
         again = self._run_one(AS_IT_IS)
         if first_difference(comparable(before.evidence, again.evidence)) is not None:
-            return ["Losses and gradient norms differ, but from run to run of the program as it is as well."]
+            return ["Losses and gradient norms differ, but they also differ between runs without the fixes."]
         return [
-            f"From step {step:,} on losses or gradient norms are others with the fixes, although all of them are "
-            "safe: this is a fault of torchlint's, please report it."
+            f"From step {step:,} on, losses or gradient norms differ with the fixes, although all fixes are "
+            "safe. This is a fault of torchlint's, please report it."
         ]
 
 
@@ -171,7 +171,7 @@ def _path(subject: Subject) -> str:
 
 
 def _moved(subjects: Sequence[Subject]) -> list[Subject]:
-    """The findings as they are to be looked for in the fixed files."""
+    """The findings at their places in the fixed files."""
     moves = {_path(item): Move(item.source, item.fixed) for item in subjects if item.fixed is not None}
     return [_moved_one(item, moves.get(_path(item))) for item in subjects]
 
@@ -186,7 +186,7 @@ def _moved_one(subject: Subject, move: Move | None) -> Subject:
 
 
 def _said(verifications: Sequence[Verification]) -> list[Verdict]:
-    """Of each finding, what all runs of one form of the program say together."""
+    """The verdict about each finding from all runs of one form of the program."""
     every = zip(*([item.verdict for item in ran.judged] for ran in verifications), strict=True)
     return [strongest(verdicts) for verdicts in every]
 
@@ -200,7 +200,7 @@ def _with(judged: Sequence[Judged], proofs: Sequence[Proof]) -> tuple[Judged, ..
 
 
 def _failure(verification: Verification) -> str:
-    """How the program failed, or was interrupted; empty if it ended well, or its budget was used up."""
+    """How the program failed or was interrupted; empty if it ended without an error or used up its budget."""
     ended = verification.ended
     if ended is not None and ended.signal:
         return ended.description

@@ -1,4 +1,4 @@
-"""The folder of one verification: the plan for the probe, the evidence that it writes, and the sign of life."""
+"""The folder of one verification: the probe's plan, its evidence, and a lock that shows the launcher is alive."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CONDITIONS = "conditions.json"
 
 @dataclass(frozen=True)
 class Limits:
-    """When the program is stopped: after optimizer steps, after seconds; 0 is no limit. `stop` is soft or hard."""
+    """The limits of a run: optimizer steps and seconds; 0 is no limit. `stop` is soft or hard."""
 
     max_steps: int = 40
     max_seconds: float = 120.0
@@ -31,7 +31,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Conditions:
-    """What runs that are compared have in common: a seed; and what not: texts that run in place of files.
+    """The conditions of compared runs: a common seed, and texts that run in place of files.
 
     The texts are by the real paths of the files. Runs with another `order` may have sets in another order.
     """
@@ -41,7 +41,7 @@ class Conditions:
     order: int = 0
 
     def variables(self, environment: Mapping[str, str]) -> dict[str, str]:
-        """What they add to an environment: the order of sets, and a pytest that lets Python load its test modules."""
+        """Environment variables: the order of sets, and a pytest option that lets Python load test modules itself."""
         options = f"{environment.get('PYTEST_ADDOPTS', '')} --assert=plain".strip()
         return {
             "PYTHONHASHSEED": environment.get("PYTHONHASHSEED", str(self.seed + self.order)),
@@ -51,7 +51,7 @@ class Conditions:
 
 @dataclass(frozen=True)
 class Watched:
-    """What is looked at without a finding: for these rules, by these checks of the probe, and for a trace."""
+    """The observations without a finding: for these rules, by these checks of the probe, and for a trace."""
 
     rules: Sequence[str]
     checks: Sequence[str]
@@ -59,11 +59,11 @@ class Watched:
 
 
 class FolderError(Exception):
-    """A folder that holds no verification; the message names it."""
+    """The folder contains no verification; the message names it."""
 
 
 class Folder:
-    """A private folder; whoever made it holds a lock in it until the end, or its death."""
+    """A private folder. Its creator holds a lock in it until the end, or until it is killed."""
 
     def __init__(self) -> None:
         self.path = Path(tempfile.mkdtemp(prefix="torchlint-verify-"))
@@ -78,12 +78,12 @@ class Folder:
         try:
             folder._key = bytes.fromhex(folder.plan["key"])
         except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-            raise FolderError(f"{path} holds no verification: {error}") from None
+            raise FolderError(f"{path} contains no verification: {error}") from None
         return folder
 
     @property
     def plan(self) -> Any:
-        """What was asked of the probe, as JSON values."""
+        """The plan for the probe, as JSON values."""
         return json.loads((self.path / PLAN).read_text("utf-8"))
 
     def write_plan(
@@ -94,7 +94,7 @@ class Folder:
         conditions: Conditions | None = None,
         watched: Watched | None = None,
     ) -> None:
-        """Tell the probe what to look at."""
+        """Write the plan for the probe."""
         files = list(dict.fromkeys(claim.file for claim in claims))
         plan = {
             "key": self._key.hex(),
@@ -127,7 +127,7 @@ class Folder:
 
     @property
     def steps(self) -> int:
-        """How many steps there have been so far, in the busiest process."""
+        """The number of steps so far, in the busiest process."""
         return max(map(_count, self.path.glob("steps-*")), default=0)
 
     def booted(self) -> list[int]:
@@ -135,16 +135,16 @@ class Folder:
         return sorted(int(path.name.partition("-")[2]) for path in self.path.glob("boot-*"))
 
     def replaced(self, conditions: Conditions) -> frozenset[str]:
-        """Those of the files in whose place another text did run."""
+        """The files in whose place another text ran."""
         return frozenset(
             path for number, path in enumerate(conditions.texts) if (self.path / f"loaded-text-{number}").exists()
         )
 
     def evidence(self) -> tuple[list[Evidence], list[str]]:
-        """What the processes wrote, those that train first, and what is wrong with the rest.
+        """The evidence of the processes, training ones first, and the problems with the others.
 
-        Beside those that train, others are left out in which no flagged line ran. A probe that could not start has
-        perhaps seen one half of what happened, and counts for nothing.
+        If some processes train, others without a flagged line that ran are left out. A probe that could not start may
+        have observed only a part, so it does not count.
         """
         failed = self._failed()
         found, problems = [], [f"The probe could not start: {error}." for error in sorted(set(failed.values()))]
@@ -167,7 +167,7 @@ class Folder:
         return {path.name.partition("-")[2]: path.read_text("utf-8", "replace")[:300] for path in paths}
 
     def release(self) -> None:
-        """Give up the sign of life: probes that still run end within a second or two."""
+        """Release the lock: probes that still run end within a second or two."""
         if self._alive is not None:
             self._alive.close()
             self._alive = None
@@ -181,7 +181,7 @@ class Folder:
 
 
 def _count(path: Path) -> int:
-    """The number in a file that is just being written, perhaps."""
+    """The number in a file that may be incomplete."""
     try:
         return int(path.read_text("ascii"))
     except (OSError, ValueError):

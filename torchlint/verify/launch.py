@@ -1,4 +1,4 @@
-"""Starts the program in its own process group with the boot hook in its way, and sees to it that it ends."""
+"""Starts the program in its own process group with the boot hook, and makes sure that it ends."""
 
 from __future__ import annotations
 
@@ -34,24 +34,24 @@ class LaunchError(Exception):
 
 @dataclass(frozen=True)
 class Ended:
-    """How the program ended. `code` is as in `subprocess`: negative for a signal."""
+    """The program's end. `code` is as in `subprocess`: negative for a signal."""
 
     code: int
     seconds: float
     timed_out: bool = False
     signal: int = 0
-    """The signal that the launcher itself was sent, or 0."""
+    """The signal that the launcher itself received, or 0."""
     stopped: str = ""
-    """The budget after which the probe ended it; empty if it did not."""
+    """The budget after which the probe stopped the program; empty if it did not."""
 
     @property
     def was_ended(self) -> bool:
-        """Whether it would have gone on: then its exit code is not its own."""
+        """Whether it would have continued: then its exit code is not its own."""
         return self.timed_out or bool(self.stopped and not self.code)
 
     @property
     def description(self) -> str:
-        """In words, for the report."""
+        """A description for the report."""
         if self.signal:
             return f"interrupted by {signal.Signals(self.signal).name}"
         if self.timed_out:
@@ -64,14 +64,14 @@ class Ended:
 
 
 Launcher = Callable[[Sequence[str], Folder, Limits, Mapping[str, str] | None], Ended]
-"""What runs a program: `launch`, but for tests."""
+"""The function that runs a program: `launch`, except in tests."""
 
 
 def launch(command: Sequence[str], folder: Folder, limits: Limits, variables: Mapping[str, str] | None = None) -> Ended:
     """Run the program to its end, the end of its budget, or a signal; raises `LaunchError`.
 
-    What it prints goes to standard error; its environment has these `variables` too. When this returns, nothing of it
-    is left running.
+    Its output goes to standard error, and its environment also has these `variables`. When this function returns, none
+    of its processes is left running.
     """
     started = time.monotonic()
     with _signals_noted() as noted:
@@ -100,13 +100,13 @@ def _start(command: Sequence[str], environment: Mapping[str, str]) -> subprocess
 
 
 def environment(variables: Mapping[str, str], folder: Folder) -> dict[str, str]:
-    """These variables, and what lets Python find the probe and the probe its plan."""
+    """These variables, and those that let Python find the probe, and the probe its plan."""
     paths = [str(BOOT), *filter(None, [variables.get("PYTHONPATH")])]
     return {**variables, "PYTHONPATH": os.pathsep.join(paths), _PLAN: str(folder.path)}
 
 
 def _in_own_group() -> None:
-    """In the child, before the program: its own group, and on Linux no life without its parent."""
+    """Set up the child before the program starts: its own group, and on Linux an end together with its parent."""
     os.setpgid(0, 0)
     if sys.platform == "linux":
         import ctypes
@@ -118,7 +118,7 @@ def _in_own_group() -> None:
 
 @contextlib.contextmanager
 def _signals_noted() -> Iterator[list[int]]:
-    """A list that signals to this process are put into instead of killing it."""
+    """A list that collects signals to this process instead of ending it."""
     noted: list[int] = []
 
     def note(number: int, frame: FrameType | None) -> None:
@@ -157,7 +157,7 @@ def _terminal_of(process: subprocess.Popen[bytes]) -> Iterator[None]:
 
 
 def _wait(process: subprocess.Popen[bytes], limits: Limits, started: float, noted: list[int], counter: Counter) -> bool:
-    """Wait for the end; False if the time is up, or a signal says so."""
+    """Wait for the end; False if the time is up, or a signal arrived."""
     deadline = started + limits.max_seconds + _PATIENCE if limits.max_seconds else float("inf")
     while process.poll() is None:
         if noted or time.monotonic() > deadline:
@@ -168,7 +168,7 @@ def _wait(process: subprocess.Popen[bytes], limits: Limits, started: float, note
 
 
 def _end(process: subprocess.Popen[bytes], steps: Sequence[tuple[str, float]]) -> None:
-    """Ask the group to end, ever more firmly."""
+    """Ask the group to end, with increasingly strong signals."""
     for name, patience in steps:
         _signal_group(process.pid, getattr(signal, name, signal.SIGTERM))
         try:
@@ -184,9 +184,9 @@ def _signal_group(group: int, number: int) -> None:
 
 
 def _sweep(process: subprocess.Popen[bytes], folder: Folder, patience: float) -> None:
-    """End what the program left behind: its group, and processes with the boot hook that left the group.
+    """End the program's remaining processes: its group, and processes with the boot hook that left the group.
 
-    They have so many seconds of `patience` to end themselves.
+    They have `patience` seconds to end by themselves.
     """
     if os.name != "posix":
         return
@@ -208,7 +208,7 @@ def _wait_for(pids: list[int], folder: Folder, patience: float) -> None:
 
 
 def _is_ours(pid: int, folder: Folder) -> bool:
-    """Whether a process is alive and was started by this verification: numbers are used again."""
+    """Whether a process is alive and was started by this verification. Process numbers are reused."""
     try:
         environment = Path(f"/proc/{pid}/environ").read_bytes()
     except OSError:

@@ -1,4 +1,4 @@
-"""Where a finding is once its file has been edited."""
+"""The place of a finding after an edit of its file."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from torchlint.files.source import SourceFile
 from torchlint.finding import Finding, Position, Span
 
 _ALIKE = 0.5
-"""A line that is so much like one that it has taken the place of is what became of it."""
+"""The minimum similarity of a replaced line with its new version."""
 
 
 @dataclass(frozen=True)
 class Move:
-    """From the places of one text to those of another that was made from it."""
+    """A map from places in one text to places in its edited version."""
 
     before: SourceFile
     after: SourceFile
 
     def finding(self, finding: Finding) -> Finding | None:
-        """The finding in the other text; None if the line that it starts on is gone."""
+        """The finding in the other text; None if its first line is gone."""
         span = self._span(finding.span)
         if span is None:
             return None
@@ -46,7 +46,7 @@ class Move:
 
     @cached_property
     def _lines(self) -> dict[int, int]:
-        """The new numbers of lines that are still there; how far they are indented does not matter."""
+        """The new numbers of lines that still exist; their indentation does not matter."""
         before, after = ([line.strip() for line in source.lines] for source in (self.before, self.after))
         lines: dict[int, int] = {}
         matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
@@ -67,7 +67,7 @@ def _most_alike(line: str, others: Sequence[str]) -> int | None:
 
 
 def _column(before: str, after: str, column: int) -> int:
-    """Where a column of a line is after an edit somewhere in it: counted from the end that the edit left alone."""
+    """A column of a line after an edit in it, counted from the end that the edit did not change."""
     start = _shared(before, after)
     if column < start:
         return column
@@ -78,5 +78,5 @@ def _column(before: str, after: str, column: int) -> int:
 
 
 def _shared(one: str, other: str) -> int:
-    """How many characters two texts begin with alike."""
+    """The length of the common prefix of two texts."""
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))

@@ -1,4 +1,4 @@
-"""Names in expressions that a running program can be asked for: paths that are followed without running its code."""
+"""Names in expressions that can be read in a running program: paths that are followed without running its code."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def paths_in(node: ast.expr) -> Iterator[AccessPath]:
 
 
 def path_of(node: ast.expr) -> AccessPath | None:
-    """The path that an expression is; None for any other."""
+    """The path of an expression; None if it is not a path."""
     if isinstance(node, ast.Name):
         return (node.id,)
     if isinstance(node, ast.Attribute):
@@ -56,7 +56,7 @@ def path_of(node: ast.expr) -> AccessPath | None:
 
 
 def longest_path(node: ast.expr) -> AccessPath | None:
-    """The path of an expression, or of what it is an item of."""
+    """The path of an expression, or of the container that it is an item of."""
     while (path := path_of(node)) is None and isinstance(node, (ast.Subscript, ast.Attribute)):
         node = node.value
     return path

@@ -1,4 +1,4 @@
-"""Whether a fix does away with what it is for: decided by what was seen before it and after it. Pure."""
+"""Whether a fix removes its defect, decided by the evidence with and without it. Pure functions."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from torchlint.verify.evidence import Evidence
 from torchlint.verify.verdict import Answer, Verdict, times
 
 ENOUGH_STEPS = 3
-"""So many steps the fixed program must make at least: one that failed at once has none to be compared with."""
+"""The minimum number of steps of the fixed program, if the original one failed immediately."""
 
 
 class Outcome(str, Enum):
-    """What became of the fix of a finding."""
+    """The outcome of a finding's fix."""
 
     PROVEN = "proven"
     NOT_PROVEN = "not-proven"
@@ -32,7 +32,7 @@ class Proof:
 
 @dataclass(frozen=True)
 class Run:
-    """What a run of one form of the program showed."""
+    """The observations from a run of one form of the program."""
 
     evidence: Sequence[Evidence]
     failure: str = ""
@@ -43,13 +43,13 @@ class Run:
         return max((item.steps for item in self.evidence), default=0)
 
     def total(self, measure: Measure) -> float:
-        """What the process that has most of it has."""
+        """The largest value in any process."""
         return max(map(measure.of, self.evidence), default=0)
 
 
 @dataclass(frozen=True)
 class Measure:
-    """A symptom that is counted in the whole process, wherever it comes from."""
+    """A symptom that is counted in the whole process, whatever its source."""
 
     what: str
     of: Callable[[Evidence], float]
@@ -74,18 +74,18 @@ MEASURES: Mapping[str, Measure] = {
         "parameters without a gradient", lambda evidence: sum(item.without_gradient for item in evidence.optimizers)
     ),
 }
-"""By the number of a verdict that counts the same at the flagged code: a fix that removes this code leaves nothing to
-judge there, so the whole process must have so much less."""
+"""By the name of the verdict's number that counts the same at the flagged code. A fix that removes this code leaves
+nothing to judge there, so the count of the whole process must fall by that number."""
 
 
 def prove(befores: Sequence[Verdict], before: Run, afters: Sequence[Verdict], after: Run) -> list[Proof]:
-    """The proofs of fixes that were made together, by what is said of their findings before and after."""
+    """The proofs of fixes that were made together, from the verdicts about their findings before and after."""
     allowed = _allowed(befores, before)
     return [_proof(pair, before, after, allowed) for pair in zip(befores, afters, strict=True)]
 
 
 def _allowed(befores: Sequence[Verdict], before: Run) -> dict[str, float]:
-    """What may be left of each symptom: all that does not come from code that was fixed."""
+    """The allowed rest of each symptom: everything that does not come from fixed code."""
     return {
         name: max(0, before.total(measure) - sum(item.numbers.get(name, 0) for item in befores if _is_confirmed(item)))
         for name, measure in MEASURES.items()
@@ -99,19 +99,19 @@ def _is_confirmed(verdict: Verdict) -> bool:
 def _proof(pair: tuple[Verdict, Verdict], before: Run, after: Run, allowed: Mapping[str, float]) -> Proof:
     was, now = pair
     if _is_confirmed(now):
-        return Proof(Outcome.NOT_PROVEN, f"confirmed with the fix as well: {now.reason}")
+        return Proof(Outcome.NOT_PROVEN, f"still confirmed with the fix: {now.reason}")
     if not _is_confirmed(was):
         return Proof(Outcome.NOTHING_TO_PROVE, f"{was.answer.value} as it is")
     if after.failure and (not before.failure or after.steps < ENOUGH_STEPS):
-        return Proof(Outcome.NOT_PROVEN, f"with the fixes the program did not get through: {after.failure}")
+        return Proof(Outcome.NOT_PROVEN, f"the program failed with the fixes: {after.failure}")
     needed = max(before.steps, ENOUGH_STEPS)
     if after.steps < needed:
         return Proof(
-            Outcome.NOT_PROVEN, f"with the fixes it made {times(after.steps, 'step')}, and {needed:,} are needed"
+            Outcome.NOT_PROVEN, f"with the fixes it made {times(after.steps, 'step')}, but {needed:,} are needed"
         )
     if now.answer is Answer.REFUTED:
         if now.numbers.get("summed_steps"):
-            return Proof(Outcome.PROVEN, f"this evidence is gone, see whether the sum is meant: {now.reason}")
+            return Proof(Outcome.PROVEN, f"this evidence is gone, check whether the sum is intended: {now.reason}")
         return Proof(Outcome.PROVEN, now.reason)
     return _by_measure(was, now, before, after, allowed)
 

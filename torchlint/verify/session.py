@@ -24,9 +24,9 @@ _THREADS = 6
 
 @dataclass(frozen=True)
 class Subject:
-    """A finding to verify, the text that it is about, and why it cannot be judged; empty where it can.
+    """A finding to verify, its source text, and the reason why it cannot be judged, or empty.
 
-    `fixed` is the text with its fix made, and the other fixes of the file; None if it has none.
+    `fixed` is the text with its fix and the other fixes of the file; None if it has no fix.
     """
 
     finding: Finding
@@ -48,14 +48,14 @@ _COSTS = {
     "host-synchronization",
     "pytorch-warning",
 }
-"""What only takes time or memory, or is a warning."""
+"""Names of findings that only cost time or memory, or are warnings."""
 
 
 @dataclass(frozen=True)
 class Judged:
-    """A finding with its verdict, and what another run said of its fix, if there was one.
+    """A finding with its verdict, and the proof of its fix from another run, if there was one.
 
-    Beside what a run has shown of itself stands what the linter says of the same, if it says anything.
+    `beside` is the linter's finding about the same line, if a run without findings has shown a problem.
     """
 
     finding: Finding
@@ -67,25 +67,25 @@ class Judged:
 
 @dataclass(frozen=True)
 class Verification:
-    """What came out: a verdict for each finding, in the order given; and how the program ended."""
+    """The result: a verdict for each finding, in the given order, and how the program ended."""
 
     command: tuple[str, ...]
     judged: tuple[Judged, ...]
     ended: Ended | None
-    """None if its end was not seen: there was nothing to verify, or only evidence to judge."""
+    """None if its end was not observed: there was nothing to verify, or only evidence to judge."""
     evidence: tuple[Evidence, ...]
     notes: tuple[str, ...]
-    """What the user should know, in sentences."""
+    """Notes for the user, as sentences."""
     exit_code: int
     replaced: frozenset[str] = field(default=frozenset())
     """The real paths of files in whose place another text ran."""
     comparison: Comparison | None = None
-    """With the program as the fixes make it."""
+    """The comparison with the fixed program."""
     title: str = "torchlint verify"
-    """The command that it is the report of."""
+    """The torchlint command of this report."""
 
     def only(self, wanted: Callable[[Judged], bool]) -> Verification:
-        """Without the findings that are not wanted; these do not count for the exit code either."""
+        """The verification with only the selected findings; others do not count for the exit code."""
         kept = tuple(filter(wanted, self.judged))
         none_left = self.exit_code == CONFIRMED and not any(item.verdict.answer is Answer.CONFIRMED for item in kept)
         return replace(self, judged=kept, exit_code=NOTHING_CONFIRMED if none_left else self.exit_code)
@@ -95,25 +95,25 @@ class Verification:
 
     @property
     def ranked(self) -> tuple[Judged, ...]:
-        """What was confirmed first, then what is open; errors before wrong results, these before time and memory."""
+        """Confirmed findings first, then open ones; errors before wrong results, these before time and memory."""
         order = (Answer.CONFIRMED, Answer.INCONCLUSIVE, Answer.REFUTED, Answer.NOT_REACHED)
         return tuple(sorted(self.judged, key=lambda item: (order.index(item.verdict.answer), _badness(item))))
 
     @property
     def steps_made(self) -> list[tuple[str, int]]:
-        """The optimizers of the busiest process that have stepped, each with how often."""
+        """The optimizers of the busiest process that have stepped, each with its number of steps."""
         busiest = max(self.evidence, key=lambda item: item.steps, default=None)
         optimizers = () if busiest is None else busiest.optimizers
         return [(item.name, item.made) for item in optimizers if item.name and item.made]
 
     @property
     def steps(self) -> int:
-        """Of all optimizers together, in the busiest process."""
+        """The steps of all optimizers together, in the busiest process."""
         return max((evidence.steps for evidence in self.evidence), default=0)
 
 
 def _badness(item: Judged) -> int:
-    """The smaller the worse: the program fails, learns something wrong, or wastes time and memory."""
+    """A smaller number is worse: the program fails, learns something wrong, or wastes time and memory."""
     return 0 if item.finding.name in _FAILURES else 2 if item.finding.name in _COSTS else 1
 
 
@@ -125,9 +125,9 @@ def verify(
     announce: Callable[[str], None] = lambda text: None,
     launcher: Launcher = launch,
 ) -> Verification:
-    """Run the program, if that can tell anything, and judge the findings; raises `LaunchError`.
+    """Run the program, if a run can judge a finding, and judge the findings; raises `LaunchError`.
 
-    `root` is the folder of the user's own code; `announce` is told where the evidence is while the program runs.
+    `root` is the folder of the user's own code; `announce` receives the place of the evidence while the program runs.
     """
     nothing = nothing_to_verify(command, subjects)
     return nothing if nothing is not None else run(command, subjects, root, limits, announce, launcher=launcher)
@@ -155,7 +155,7 @@ def run(
     folder = Folder()
     try:
         folder.write_plan(list(case.claims.values()), root, limits, conditions, case.watched)
-        announce(f"evidence is in {folder.path} until the report")
+        announce(f"evidence stays in {folder.path} until the report")
         variables = {} if conditions is None else conditions.variables(os.environ)
         ended = launcher(command, folder, limits, variables)
         verification = _judged(case, folder, tuple(command), ended, limits)
@@ -169,14 +169,14 @@ def judge(path: Path, subjects: Sequence[Subject]) -> Verification:
     folder = Folder.left_behind(path)
     case = _Case.of(subjects)
     if not folder.is_about(list(case.claims.values())):
-        raise FolderError(f"the findings are not those that {path} was made for: have sources or options changed?")
+        raise FolderError(f"{path} was made for other findings: have sources or options changed?")
     return _judged(case, folder, (), None, Limits())
 
 
 def _nothing(subjects: Sequence[Subject]) -> str:
     if not subjects:
-        return "There are no findings, so there is nothing to verify, and the program was not run."
-    return "None of the findings can be verified, and the program was not run."
+        return "There are no findings, so there is nothing to verify. The program did not run."
+    return "No run can judge these findings. The program did not run."
 
 
 @dataclass(frozen=True)
@@ -203,13 +203,13 @@ class _Case:
 
     @property
     def watched(self) -> Watched | None:
-        """The checks of watched runs that ask what findings claim: both see the same."""
+        """The checks of watched runs that judge these findings."""
         asked = {CHECKS.get(claim.rule, claim.rule) for claim in self.claims.values()}
         names = [check.name for check in checks() if check.name in asked]
         return Watched((), names) if names else None
 
     def judged(self, evidence: Sequence[Evidence], refused: Sequence[str]) -> tuple[Judged, ...]:
-        """All findings with their verdicts; `refused` says what is wrong with evidence that could not be read."""
+        """All findings with their verdicts; `refused` names the problems of evidence that could not be read."""
         return tuple(
             Judged(subject.finding, subject.source, self._verdict(index, evidence, refused))
             for index, subject in enumerate(self.subjects)
@@ -219,7 +219,7 @@ class _Case:
         if index in self.problems:
             return inconclusive(self.problems[index], advice="")
         if refused and not evidence:
-            return inconclusive("there is no evidence that counts", advice="the notes of the report say why")
+            return inconclusive("there is no usable evidence", advice="see the notes of the report")
         claim = self.claims[index]
         found = verdict(claim, evidence)
         if found.answer is not Answer.CONFIRMED:
@@ -230,7 +230,7 @@ class _Case:
 
 
 def _sighted(claim: Claim, evidence: Evidence) -> Iterator[Verdict]:
-    """What the check of the same name has seen at the claim's line."""
+    """The problems that the check of the same name observed at the claim's line."""
     for item in evidence.sightings:
         innermost = evidence.stacks[item.site][:1]
         at_line = any(
@@ -258,10 +258,10 @@ def conclude(
     *,
     has_findings: bool = True,
 ) -> Verification:
-    """The exit code and the notes to what was judged; `booted` says whether a process has found the boot hook.
+    """The exit code and the notes; `booted` is whether a process has found the boot hook.
 
-    Without findings to begin with nothing was seen of a program that did not train; one that fails, or stands still,
-    is not right whatever else was seen.
+    Without findings, a program that did not train was not observed. A program that fails or makes no progress is never
+    reported as correct.
     """
     if ended is not None:
         ended = replace(ended, stopped=min((item.stopped for item in evidence if item.stopped), default=""))
@@ -280,7 +280,7 @@ def _has_failed(ended: Ended | None) -> bool:
 
 
 def _standstill(ended: Ended | None, evidence: Sequence[Evidence], limits: Limits) -> tuple[str, ...]:
-    """Where the threads stand of a program that made no step in the last half of its time; nothing of another one."""
+    """The lines of the threads, if the program made no step in the last half of its time."""
     if ended is None or not ended.timed_out:
         return ()
     training = [item for item in evidence if item.trains] or evidence
@@ -301,16 +301,16 @@ def _outcome(
     booted: bool,
     is_explained: bool,
 ) -> tuple[int, tuple[str, ...]]:
-    """The exit code, and the sentence that explains one that is not about findings, unless a note does so already.
+    """The exit code, and a sentence that explains it if it is not about findings and no note does.
 
-    `seen` is the evidence in which anything was.
+    `seen` is the evidence that is not empty.
     """
     confirmed = any(item.verdict.answer is Answer.CONFIRMED for item in judged)
     if ended is not None and ended.signal:
-        return 128 + ended.signal, (f"The verification was {ended.description}; this is what was seen until then.",)
+        return 128 + ended.signal, (f"The verification was {ended.description}: the report is incomplete.",)
     if not booted:
         return NEVER_LOADED, (
-            "The probe never loaded: the program is not Python, or Python runs isolated (-I, -E or -S).",
+            "The probe never loaded: the program is not Python, or Python runs in isolated mode (-I, -E or -S).",
         )
     if confirmed:
         return CONFIRMED, ()
@@ -318,7 +318,7 @@ def _outcome(
         return NEVER_LOADED, ()
     if not seen:
         if ended is not None and ended.code and not ended.timed_out:
-            return FAILED, (f"The program failed before anything could be seen ({ended.description}).",)
+            return FAILED, (f"The program failed before torchlint could observe anything ({ended.description}).",)
         if not evidence:
             return NEVER_LOADED, (
                 "The probe never loaded: the program did not import torch. Is it installed for the Python "
@@ -328,7 +328,7 @@ def _outcome(
 
 
 def _error(evidence: Evidence) -> str:
-    """The error that a process died of, and where."""
+    """The error that ended a process, and its line."""
     place = evidence.place(evidence.error_site)
     return f"{evidence.error} ({place})" if place else evidence.error
 
@@ -337,9 +337,9 @@ def _notes(ended: Ended | None, evidence: Sequence[Evidence], limits: Limits) ->
     notes = []
     stopped = min((item.stopped for item in evidence if item.stopped), default="")
     if stopped:
-        notes.append(f"The program was stopped after {stopped}: what it saved at its end is of a truncated run.")
+        notes.append(f"The program was stopped after {stopped}: files saved at its end are from a truncated run.")
     if ended is None:
-        notes.append("The verification was killed before its report; this is what was seen until then.")
+        notes.append("The verification was killed before its report: this report may be incomplete.")
     elif ended.timed_out:
         notes.append(f"The program did not end within {limits.max_seconds:g} seconds and was stopped.")
     elif not stopped and ended.code and not ended.signal:

@@ -41,18 +41,18 @@ def statements_of(source: bytes) -> tuple[ast.stmt, ...]:
 
 
 def first_line(statement: ast.stmt) -> int:
-    """Where a statement begins, with its decorators."""
+    """The start of a statement, with its decorators."""
     decorators: Sequence[ast.expr] = getattr(statement, "decorator_list", [])
     return min([statement.lineno, *(decorator.lineno for decorator in decorators)])
 
 
 def last_line(statement: ast.stmt) -> int:
-    """Where a statement ends."""
+    """The end of a statement."""
     return statement.end_lineno or statement.lineno
 
 
 def statement_at(statements: Iterable[ast.stmt], place: Position) -> ast.stmt | None:
-    """The smallest statement at a place; of several on one line the one at the column."""
+    """The smallest statement at a place; if several are on one line, the one at the column."""
     found = [item for item in statements if first_line(item) <= place.line <= last_line(item)]
     at_column = [item for item in found if (first_line(item), item.col_offset) <= (place.line, place.column)]
     candidates = at_column or found
@@ -60,7 +60,7 @@ def statement_at(statements: Iterable[ast.stmt], place: Position) -> ast.stmt | 
 
 
 def header_of(statement: ast.stmt) -> Lines:
-    """The lines of a statement; of a compound one those before its body."""
+    """The lines of a statement; for a compound one the lines before its body."""
     first = first_line(statement)
     if isinstance(statement, COMPOUND):
         body = getattr(statement, "body", None) or getattr(statement, "cases", [])
@@ -70,7 +70,7 @@ def header_of(statement: ast.stmt) -> Lines:
 
 
 def body_of(statement: ast.stmt) -> Lines:
-    """The lines of what a compound statement holds; of another its own."""
+    """The lines of a compound statement's body; for other statements all of their lines."""
     body: list[ast.stmt] = getattr(statement, "body", [statement])
     return body[0].lineno, last_line(body[-1])
 

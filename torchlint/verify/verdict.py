@@ -1,4 +1,4 @@
-"""Judges findings by evidence. Pure: the same claim and evidence give the same verdict, and torch is not needed."""
+"""Judges findings by evidence. Pure: the same claim and evidence give the same verdict. torch is not needed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torchlint.verify.evidence import Evidence, Sighting
 
 
 class Answer(str, Enum):
-    """What a run says of a finding."""
+    """The answer of a run about a finding."""
 
     CONFIRMED = "confirmed"
     REFUTED = "refuted"
@@ -24,8 +24,8 @@ class Answer(str, Enum):
 class Verdict:
     """An answer, the reason in one sentence, and the numbers behind it.
 
-    `first_step` is the optimizer step, from 0, at which the defect showed first; None where it did not. `advice` says
-    what to do next where nothing was decided. A `doubtful` verdict has seen something that speaks for the finding.
+    `first_step` is the optimizer step, from 0, that first showed the defect; None if none did. `advice` is the next
+    action if nothing was decided. A `doubtful` verdict has evidence for the finding.
     """
 
     answer: Answer
@@ -107,24 +107,24 @@ CUDA = "run it on a machine with a CUDA GPU"
 
 
 def confirmed(reason: str, numbers: Mapping[str, float], first_step: int | None = None) -> Verdict:
-    """The defect was seen."""
+    """The run showed the defect."""
     return Verdict(Answer.CONFIRMED, reason, numbers, first_step)
 
 
 def refuted(reason: str, numbers: Mapping[str, float]) -> Verdict:
-    """The opposite of the defect was seen, in two independent ways."""
+    """The run showed the opposite of the defect, in two independent ways."""
     return Verdict(Answer.REFUTED, reason, numbers)
 
 
 def inconclusive(
     reason: str, numbers: Mapping[str, float] | None = None, advice: str = MORE_STEPS, *, doubtful: bool = False
 ) -> Verdict:
-    """The code ran, but what was seen decides nothing."""
+    """The code ran, but the evidence decides nothing."""
     return Verdict(Answer.INCONCLUSIVE, reason, numbers or {}, advice=advice, doubtful=doubtful)
 
 
 def sighted(seen: Sighting, evidence: Evidence) -> Verdict:
-    """What a check has seen; with advice it is a suspicion only."""
+    """The verdict from a check's sighting; with advice it is only a suspicion."""
     if seen.advice:
         said = inconclusive(seen.message, seen.numbers, seen.advice)
     else:
@@ -138,27 +138,27 @@ def not_reached(reason: str = "the flagged code did not run") -> Verdict:
 
 
 def verdict(claim: Claim, processes: Sequence[Evidence]) -> Verdict:
-    """What all processes of a run together say of a claim: one that saw the defect is enough."""
+    """The verdict of all processes of a run about a claim. One process that showed the defect is enough."""
     if claim.rule not in _JUDGES:
-        return inconclusive("no run can judge findings of this rule yet", advice=READ)
+        return inconclusive("no run can judge findings of this rule", advice=READ)
     module, _, name = _JUDGES[claim.rule].partition(":")
     judge: Judge = getattr(import_module(f"torchlint.verify.judges.{module}"), name)
     verdicts = [replace(_judged(judge, claim, evidence), device=evidence.process.device) for evidence in processes]
     found = strongest(verdicts)
     if found.answer in (Answer.NOT_REACHED, Answer.INCONCLUSIVE) and _ran_in_workers_only(claim, processes):
-        reason = "the code ran in a worker process only, where nothing is trained"
-        return inconclusive(reason, advice="run it in the process that trains (num_workers=0)")
+        reason = "the code only ran in a worker process, which trains nothing"
+        return inconclusive(reason, advice="run it in the training process (num_workers=0)")
     return found
 
 
 def _ran_in_workers_only(claim: Claim, processes: Sequence[Evidence]) -> bool:
-    """Whether flagged code ran beside the processes that train, and in none of these."""
+    """Whether flagged code ran only in processes that do not train."""
     reached = {evidence.trains for evidence in processes if claim.index in evidence.reached}
     return reached == {False} and any(evidence.trains for evidence in processes)
 
 
 def strongest(verdicts: Sequence[Verdict]) -> Verdict:
-    """What processes or runs say together: one that saw the defect is enough, and one that doubts refutes no more."""
+    """The verdict of several processes or runs. One with the defect is enough; one with doubts prevents refuting."""
     return min(verdicts, key=_rank, default=not_reached("nothing was observed"))
 
 
@@ -168,10 +168,10 @@ def _rank(verdict: Verdict) -> int:
 
 
 def _judged(judge: Judge, claim: Claim, evidence: Evidence) -> Verdict:
-    """A judge's verdict, unless it is about lines that may have run in compiled code."""
+    """The judge's verdict, unless the lines may have run in compiled code."""
     found = judge(claim, evidence)
     if found.answer is Answer.NOT_REACHED and evidence.process.compiled:
-        reason = "not seen to run, but torch.compile was used: compiled lines cannot be watched"
+        reason = "the line was not observed: the program uses torch.compile, and compiled lines cannot be watched"
         return inconclusive(reason, advice="run the program without torch.compile (TORCHDYNAMO_DISABLE=1)")
     return found
 

@@ -13,6 +13,6 @@ for step in range(5):
     scaler.scale(loss).backward()
     scaler.unscale_(opt)
     nn.utils.clip_grad_norm_(net.parameters(), 1.0)
-    scaler.unscale_(opt)  # seen: program-error (once in each step)
+    scaler.unscale_(opt)  # seen: program-error (once per step)
     scaler.step(opt)
     scaler.update()

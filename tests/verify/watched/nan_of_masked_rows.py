@@ -16,7 +16,7 @@ for step in range(120):
         pad[2] = True
     scores = q(x) @ k(x).transpose(1, 2)
     scores = scores.masked_fill(pad[:, None, :], float("-inf"))
-    att = torch.softmax(scores, dim=-1)  # seen: nonfinite-value (no softmax)
+    att = torch.softmax(scores, dim=-1)  # seen: nonfinite-value (minus infinities)
     loss = (att @ x).pow(2).mean()
     opt.zero_grad()
     loss.backward()

@@ -43,7 +43,7 @@ def seeded(seed):
     model, optimizer = start()
     loader = DataLoader(data, batch_size=8, shuffle=True)
     for epoch in range(3):
-        torch.manual_seed(seed or epoch)  # seen: epochs-alike (seeded anew)
+        torch.manual_seed(seed or epoch)  # seen: epochs-alike (seeded again)
         for x, y in loader:
             step(model, optimizer, x, y)
 

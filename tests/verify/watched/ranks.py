@@ -19,7 +19,7 @@ def train(model, rank, forward):
 
 
 def gone_around(model, rank):
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)  # seen: differing-ranks (`DistributedDataParallel` was given)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)  # seen: differing-ranks (wraps them)
     generator = torch.Generator().manual_seed(rank)
     for _ in range(8):
         optimizer.zero_grad()

@@ -1,4 +1,4 @@
-"""Silent errors that TrainCheck (OSDI 2025) names, re-created from their public descriptions: those of several ranks."""
+"""Silent errors that TrainCheck (OSDI 2025) names, re-created from public descriptions: those of several ranks."""
 
 import tempfile
 
@@ -51,7 +51,7 @@ def pytorch_104336(rank):
 
 
 def pytorch_84803(rank):
-    """What a GPU receives is zeros, now and then."""
+    """A GPU receives zeros now and then."""
     net = DistributedDataParallel(nn.Linear(4, 1))
     optimizer = torch.optim.SGD(net.parameters(), lr=0.01)  # seen: differing-ranks
 

@@ -1,4 +1,4 @@
-"""What PyTorch warns of, with warnings off; and the same as it should be."""
+"""Programs that PyTorch warns about, with warnings off, and correct versions of them."""
 
 import warnings
 
@@ -69,8 +69,8 @@ def arrays():
     torch.from_numpy(written)
     torch.from_numpy(read.copy())
     torch.as_tensor(read, dtype=torch.float64)
-    torch.as_tensor(read)  # seen: pytorch-warning (must not be written)
-    return torch.from_numpy(read)  # seen: pytorch-warning (must not be written)
+    torch.as_tensor(read)  # seen: pytorch-warning (read-only array)
+    return torch.from_numpy(read)  # seen: pytorch-warning (read-only array)
 
 
 for loss in (divergence, divergence_of_batches, rows, one_value):

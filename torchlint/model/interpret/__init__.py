@@ -1,1 +1,1 @@
-"""The interpreter: three layers of parts that run a program on abstract values. Begin with `machine`."""
+"""The interpreter: three layers that run a program on abstract values. Start with `machine`."""

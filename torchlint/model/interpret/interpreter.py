@@ -1,4 +1,4 @@
-"""The interpreter of a module: three layers of parts over one state, and the way from each to those above it."""
+"""The interpreter of a module: three layers of parts over one state, with links from each to the layers above."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from torchlint.model.values import Function, Plain, SourceModule, UnsupportedExp
 from torchlint.syntax.python_ast import Visit
 
 MAX_REPETITION = 4
-"""How often, on average, each statement of a module is interpreted; beyond that, calls are not followed."""
+"""Maximum average number of interpretations per statement of a module; beyond it, calls are not followed."""
 _MAKING = frozenset({ast.Constant, ast.UnaryOp, ast.BinOp, ast.Call, ast.Compare, ast.JoinedStr})
-"""Expressions that make a number or a text, rather than read one."""
+"""Expressions that compute a number or a text instead of reading one."""
 
 
 class Interpreter(Machine):
-    """Runs statements abstractly, each once: loops through Phis, branches on copies of the state."""
+    """Runs each statement abstractly once: loops through Phis, branches on copies of the state."""
 
     def __init__(self, definitions: Definitions, imports: Imports | None = None, case: Case | None = None) -> None:
         budget = MAX_STATEMENTS + MAX_REPETITION * definitions.tree.statements
@@ -105,5 +105,5 @@ class Interpreter(Machine):
         return self.statements.aside.template(info)
 
     def root_frame(self, info: FunctionInfo, owner: ClassInfo | None = None) -> Frame:
-        """A frame for a function whose callers are unknown; of a method for objects of `owner`, if that inherits it."""
+        """A frame for a function with unknown callers; for a method, objects of `owner` if that inherits it."""
         return self.statements.aside.root_frame(info, owner)

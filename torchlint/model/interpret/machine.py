@@ -1,4 +1,4 @@
-"""What a part of the interpreter may ask of the layers above it."""
+"""The interface through which a part of the interpreter uses the layers above it."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from torchlint.syntax.python_ast import Visit
 
 
 class Machine(ABC):
-    """The interpreter as its parts know it: what all of them work on, and the way up.
+    """The interpreter as its parts see it: the shared state, and the access to the layers above.
 
     A part gets the parts below it through its constructor. It reaches those above it through these methods only.
     """
 
     def __init__(self, own: Definitions, visit: Visit, state: State) -> None:
         self.own = own
-        """Those of the module that is linted."""
+        """The definitions of the linted module."""
         self.visit = visit
         self.state = state
 
@@ -37,11 +37,11 @@ class Machine(ABC):
 
     @abstractmethod
     def read(self, name: str, node: ast.AST | None = None) -> Value:
-        """What a name stands for here: local, enclosing, global, imported, or unknown."""
+        """The value of a name here: local, enclosing, global, imported, or unknown."""
 
     @abstractmethod
     def member(self, owner: SourceModule, name: str, node: ast.AST | None) -> Value | None:
-        """What a module of the repository binds a name to; None where that is not known."""
+        """The value a module of the repository binds to a name; None if that is not known."""
 
     @abstractmethod
     def write(self, target: ast.expr, value: Value) -> None:
@@ -49,7 +49,7 @@ class Machine(ABC):
 
     @abstractmethod
     def change(self, node: ast.Call, changed: Value, name: str, arguments: Arguments) -> Value:
-        """Change what stands before the dot of `x.add_(y)` in place."""
+        """Change the expression before the dot of `x.add_(y)` in place."""
 
     @abstractmethod
     def call(self, callee: Value, arguments: Arguments, node: ast.Call) -> Value:
@@ -63,15 +63,15 @@ class Machine(ABC):
 
     @abstractmethod
     def run(self, body: Sequence[ast.stmt]) -> None:
-        """Interpret a block up to where it certainly leaves."""
+        """Interpret a block up to the point where it certainly leaves."""
 
     @abstractmethod
     def inline(
         self, function: Function, arguments: Arguments, node: ast.AST, block: Callable[[Value], None] | None = None
     ) -> Value:
-        """Interpret a function's body at a call; the value is what it returns.
+        """Interpret a function's body at a call and return its result.
 
-        Where a context manager yields, the `block` of its `with` statement runs.
+        At the `yield` of a context manager, the `block` of its `with` statement runs.
         """
 
     @abstractmethod
@@ -82,18 +82,18 @@ class Machine(ABC):
         flags: Flags = frozenset(),
         attributes: Mapping[str, Value] = MappingProxyType({}),
     ) -> AbstractContextManager[tuple[Frame, Mapping[str, Value]]]:
-        """Interpret a method, with some flags, of an object with some attributes, aside from the program.
+        """Interpret a method with some flags on an object with some attributes, aside from the program.
 
-        Inside, the state is that at its end. Beside its frame, what its parameters are when it begins.
+        Inside the context, the state is the one at the method's end. Yields its frame and its initial parameters.
         """
 
     @abstractmethod
     def template(self, info: ClassInfo) -> Value:
-        """The object that stands for any instance of a class, its attributes as `__init__` stores them."""
+        """The object that represents every instance of a class, with the attributes that `__init__` stores."""
 
 
 class Part:
-    """One kind of the interpreter's work."""
+    """One area of the interpreter's work."""
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
@@ -101,10 +101,10 @@ class Part:
 
     @property
     def observations(self) -> Observations:
-        """Those of the root that is under way."""
+        """The observations of the current root."""
         return self.state.observations
 
     @property
     def definitions(self) -> Definitions:
-        """Those of the module that is under way."""
+        """The definitions of the current module."""
         return self.state.frame.definitions

@@ -1,4 +1,4 @@
-"""Questions about what was interpreted: what rules ask. Each module is imported when it is first used."""
+"""Queries of rules about the interpreted program. Each module is imported on first use."""
 
 from __future__ import annotations
 

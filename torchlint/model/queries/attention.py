@@ -1,4 +1,4 @@
-"""Attention: weights that a softmax makes, and the scores behind them."""
+"""Attention: weights from a softmax, and the scores it is applied to."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MOST = 10
 
 
 def softmax_of(weights: Value) -> Tensor | None:
-    """The softmax that makes weights, through what keeps their dimensions."""
+    """The softmax behind attention weights, through operators that keep their dimensions."""
     for _ in range(_MOST):
         weights = resolved(weights)
         if not isinstance(weights, Tensor) or not weights.parents:
@@ -47,7 +47,7 @@ def is_layer(value: Tensor, name: str = "Softmax") -> bool:
 
 
 def dimension(softmax: Tensor, program: Program) -> int | None:
-    """The dimension of a softmax, if it is written."""
+    """The dimension of a softmax, if the program names it."""
     if not isinstance(softmax, ModuleOutput):
         return numbers.dimension(softmax, program)
     made = program.observations.calls.get(resolved(softmax.parents[0]))
@@ -58,7 +58,7 @@ def dimension(softmax: Tensor, program: Program) -> int | None:
 
 
 def rank(scores: Value, model: Model) -> int | None:
-    """How many dimensions scores have that are a product of two matrices of a batch; None: they may be no such."""
+    """The number of dimensions of scores from a batched matrix product; None if they may be something else."""
     for _ in range(_MOST):
         scores = resolved(scores)
         if isinstance(scores, Phi) and not scores.is_loop:  # masked, if there is a mask
@@ -79,7 +79,7 @@ def rank(scores: Value, model: Model) -> int | None:
 
 
 def _transposed_rank(scores: Tensor, program: Program) -> int | None:
-    """3 where a product transposes the dimensions 1 and 2 of its second factor."""
+    """3 if a product transposes the dimensions 1 and 2 of its second factor."""
     factor = resolved(scores.parents[1]) if len(scores.parents) > 1 else None
     known = program.observations.calls.get(factor) if factor is not None else None
     if known is None or not isinstance(factor, Tensor) or factor.op not in _TRANSPOSING:

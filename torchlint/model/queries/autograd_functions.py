@@ -1,4 +1,4 @@
-"""Functions of autograd that a module defines: what they take, and what they return."""
+"""Autograd functions of a module: their inputs, and their results."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from torchlint.syntax.python_ast import is_literal
 
 _BASES = frozenset({"torch.autograd.Function", "torch.autograd.function.Function"})
 _HARMLESS = frozenset("staticmethod once_differentiable custom_fwd custom_bwd".split())
-"""Decorators that leave the arguments and results of a method what they are."""
+"""Decorators that leave a method's arguments and results unchanged."""
 
 
 @dataclass(frozen=True)
 class AutogradFunction:
-    """A class that derives from `torch.autograd.Function` itself, with both of its methods."""
+    """A class that derives directly from `torch.autograd.Function`, with both of its methods."""
 
     info: ClassInfo
     forward: FunctionInfo
@@ -25,37 +25,37 @@ class AutogradFunction:
 
     @property
     def takes_context(self) -> bool:
-        """Whether `forward` is handed the context, and not `setup_context`."""
+        """Whether `forward` receives the context, rather than `setup_context`."""
         return "setup_context" not in self.info.methods
 
     @property
     def inputs(self) -> list[ast.arg] | None:
-        """The parameters of `forward` that are given a gradient each; None where there can be any number."""
+        """The parameters of `forward` that each receive a gradient; None for a variable number."""
         found = _parameters(self.forward)
         return found[1:] if found is not None and self.takes_context else found
 
     @property
     def gradients(self) -> list[ast.arg] | None:
-        """The parameters of `backward` that take gradients; None where there can be any number."""
+        """The parameters of `backward` that receive gradients; None for a variable number."""
         found = _parameters(self.backward)
         return found[1:] if found is not None else None
 
     @property
     def gives_gradients(self) -> bool:
-        """Whether `backward` returns any: one that returns nothing stands for outputs that have none, as indices."""
+        """Whether `backward` returns gradients; outputs such as indices have none."""
         found = [item for value in returns_of(self.backward) for item in _elements(value)]
         return any(not is_literal(item, None) for item in found)
 
     @property
     def context(self) -> str:
-        """What `forward` calls the context; empty where it is not handed it."""
+        """The name of the context in `forward`; empty if `forward` receives none."""
         found = self.forward.node.args
         first = next(iter((*found.posonlyargs, *found.args)), None)
         return first.arg if first is not None and self.takes_context else ""
 
 
 def autograd_functions(definitions: Definitions) -> Iterator[AutogradFunction]:
-    """Those whose methods are not wrapped into something unknown."""
+    """The autograd functions whose methods have no unknown decorator."""
     for info in definitions.classes.values():
         forward, backward = info.methods.get("forward"), info.methods.get("backward")
         if forward is None or backward is None or not _derives(info):
@@ -66,7 +66,7 @@ def autograd_functions(definitions: Definitions) -> Iterator[AutogradFunction]:
 
 
 def returns_of(function: FunctionInfo) -> list[ast.expr | None]:
-    """What the `return` statements of a function return."""
+    """The expressions that a function returns."""
     return [node.value for node in own_nodes(function.node) if isinstance(node, ast.Return)]
 
 

@@ -1,4 +1,4 @@
-"""Masks of bytes, which PyTorch took before it had booleans."""
+"""Byte masks, which PyTorch used before it had boolean tensors."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ _NUMBERS = frozenset(f"{module}.{name}" for module in ("math", "numpy", "torch")
 
 
 class Access(NamedTuple):
-    """A tensor is indexed at `site` by the mask of bytes that is made at `mask`."""
+    """An indexing at `site` with the byte mask created at `mask`."""
 
     site: Site
     mask: Site
     reads: bool
-    """Whether elements are read: by `x[mask]` and by `x[mask] += 1`."""
+    """Whether the program reads elements: by `x[mask]` or by `x[mask] += 1`."""
     stores_number: bool
-    """Whether a number is stored at this one mask, for which PyTorch calls `masked_fill_`."""
+    """Whether the program stores a number at this single mask, for which PyTorch calls `masked_fill_`."""
 
 
 def accesses(model: Model) -> Iterator[Access]:
-    """Where this file surely indexes a tensor by a mask of bytes. A single byte is no mask, but a number."""
+    """The places in this file that surely index a tensor by a byte mask. A single byte is a number, not a mask."""
     tree, definitions = model.tree, model.definitions
     for site, owner, index in model.program.observations.masked:
         node, mask = tree.own_node(site), origin(index, definitions)
@@ -46,7 +46,7 @@ def accesses(model: Model) -> Iterator[Access]:
 
 
 def _is_array(tensor: Value) -> bool:
-    """Whether something is made of a NumPy array, which may be one."""
+    """Whether a value comes from a NumPy array, or may be one."""
     while isinstance(tensor, Tensor) and tensor.op != operators.NUMPY and tensor.parents:
         tensor = resolved(tensor.parents[0])
     return isinstance(tensor, Tensor) and tensor.op == operators.NUMPY
@@ -61,13 +61,13 @@ def _is_number(node: ast.expr, definitions: Definitions) -> bool:
 
 
 def _is_alone(node: ast.Subscript) -> bool:
-    """Whether only slices and literals stand beside one mask in the brackets."""
+    """Whether the brackets contain one mask and otherwise only slices and literals."""
     indices = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
     return sum(not isinstance(item, (ast.Slice, ast.Constant, ast.UnaryOp)) for item in indices) == 1
 
 
 def origin(mask: Value, definitions: Definitions) -> Site | None:
-    """Where a mask is made of bytes, if it surely is, in the file itself."""
+    """The place in the file that surely creates a mask as bytes."""
     mask = resolved(mask)
     while isinstance(mask, Tensor) and mask.op in _RESHAPED and mask.parents:
         if mask.op == operators.TO and not _only_moves(_call(mask, definitions)):
@@ -88,7 +88,7 @@ def _call(value: Value, definitions: Definitions) -> ast.Call | None:
 
 
 def _only_moves(call: ast.Call | None) -> bool:
-    """Whether `x.to(...)` is surely given a device and no element type."""
+    """Whether `x.to(...)` surely receives a device and no element type."""
     return call is not None and all(_is_device(item) for item in (*call.args, *(item.value for item in call.keywords)))
 
 
@@ -101,7 +101,7 @@ def _is_device(node: ast.expr) -> bool:
 
 
 def _names_bytes(call: ast.Call, definitions: Definitions) -> bool:
-    """Whether a call that makes or converts a tensor names bytes: by its own name, as a `dtype` or as a type."""
+    """Whether a call that creates or converts a tensor names bytes: by its own name, as a `dtype` or as a type."""
     is_method = isinstance(call.func, ast.Attribute) and call.func.attr in ("to", "type")
     types = [*(call.args[:1] if is_method else ()), *(item.value for item in call.keywords if item.arg == "dtype")]
     return any(definitions.named(node) in _BYTES for node in (call.func, *types))

@@ -1,4 +1,4 @@
-"""Uses of what PyTorch has removed or deprecated, by qualified name."""
+"""Uses of removed or deprecated PyTorch API, by qualified name."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _CLASS, _FUNCTION = "<Class>", "<function>"
 
 @dataclass(frozen=True)
 class Use:
-    """A call, decorator, attribute or import that uses something in a way that has changed."""
+    """A call, decorator, attribute or import that uses changed API."""
 
     change: Change
     name: str
@@ -45,11 +45,11 @@ class ChangedApi:
             for module, _, last in (name.rpartition(".") for name in self._by_name)
             if last in (_CLASS, _FUNCTION) and module.partition(".")[0] in imported
         }
-        """`<Class>` or `<function>`, where all those of a module that the file may name have changed."""
+        """`<Class>` or `<function>`, for modules of the file's imports in which all of these have changed."""
         self._missing = {name for name, found in self._by_name.items() if found[0].status is Status.MISSING}
 
     def uses(self) -> Iterator[Use]:
-        """Where the file does what has changed, whatever release it runs on."""
+        """The uses of changed API in the file, for any release."""
         uses = [*self._calls(), *self._decorators(), *self._absent()]
         guarded = self._names_for_some_releases() if uses else set()
         for use in uses:
@@ -57,7 +57,7 @@ class ChangedApi:
                 yield use
 
     def _is_guarded(self, use: Use) -> bool:
-        """Whether a use is there for some releases only: something asks for one, or for what it has."""
+        """Whether a use is for some releases only: the code checks the version, or the presence of an attribute."""
         if is_guarded(self._tree, use.node):
             return True
         lacks, call = use.change.lacks, use.node
@@ -67,7 +67,7 @@ class ChangedApi:
         return names.imported(node, self._definitions)
 
     def _names_for_some_releases(self) -> set[str]:
-        """What is imported where another release imports something else."""
+        """Names that are imported in one release and replaced by another import in another."""
         imports = [node for node in self._tree.of_type(ast.Import, ast.ImportFrom) if is_guarded(self._tree, node)]
         return {name for node in imports for name, _ in imported_by(node)} - {"torch"}
 
@@ -82,7 +82,7 @@ class ChangedApi:
                     yield Use(change, name, call, keyword)
 
     def _hands_none_on(self, call: ast.Call, keyword: ast.keyword | None) -> bool:
-        """Whether an argument is a parameter of the function around, None by default: as if it were not given."""
+        """Whether an argument is a parameter of the enclosing function with default None, as if it were missing."""
         function = self._definitions.function_around(call) if keyword is not None else None
         if function is None or keyword is None or not isinstance(keyword.value, ast.Name):
             return False
@@ -90,7 +90,7 @@ class ChangedApi:
         return isinstance(default, ast.Constant) and default.value is None
 
     def _may_name_change(self, node: ast.expr) -> bool:
-        """Whether the last part of a name allows it to be one of these: it is the same in the qualified name."""
+        """Whether the last part of a name matches one of these, as it does in the qualified name."""
         if not isinstance(node, ast.Attribute):
             return isinstance(node, ast.Name)
         return (
@@ -98,7 +98,7 @@ class ChangedApi:
         )
 
     def _decorators(self) -> Iterator[Use]:
-        """`@custom_fwd`, which is called with the function."""
+        """`@custom_fwd`, which Python calls with the function."""
         for function in self._tree.of_type(*FUNCTIONS):
             for decorator in function.decorator_list:
                 name = "" if isinstance(decorator, ast.Call) else self._qualified(decorator)
@@ -107,7 +107,7 @@ class ChangedApi:
                         yield Use(change, name, decorator)
 
     def _absent(self) -> Iterator[Use]:
-        """Attributes and imports of what is not there: reading them is enough."""
+        """Attributes and imports of removed names: reading them is enough."""
         for node in self._tree.of_type(ast.Attribute) if self._missing else ():
             name = self._qualified(node) if node.attr in self._last_names else ""
             if name in self._missing:
@@ -131,7 +131,7 @@ def _first_name(node: ast.AST) -> str:
 
 
 def _applies(change: Change, call: ast.Call, keyword: ast.keyword | None) -> bool:
-    """Whether a call gives the argument in question, or surely lacks it."""
+    """Whether a call has the argument in question, or surely lacks it."""
     if change.keyword:
         return keyword is not None and not (isinstance(keyword.value, ast.Constant) and keyword.value.value is None)
     if not change.lacks:
@@ -145,12 +145,12 @@ def _applies(change: Change, call: ast.Call, keyword: ast.keyword | None) -> boo
 
 
 def place(use: Use) -> Site:
-    """Where a use is reported."""
+    """The node at which a use is reported."""
     return site_of(use.node)
 
 
 def subject(use: Use) -> str:
-    """What is used, for a message."""
+    """The API in use, as a message names it."""
     change = use.change
     if change.keyword:
         return f"`{change.keyword}=` of `{use.name.rpartition('.')[2]}`"
@@ -158,6 +158,6 @@ def subject(use: Use) -> str:
 
 
 def advice(use: Use) -> str:
-    """What to write instead, for a help text."""
+    """The replacement, as a help text names it."""
     instead = use.change.instead
     return f"write {instead}" if "`" in instead else f"write `{instead}`" if " " not in instead else f"use {instead}"

@@ -1,4 +1,4 @@
-"""Clipping of gradients: does a call of it clip at all, and whose?"""
+"""Gradient clipping: whether a call has an effect, and the parameters it clips."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from torchlint.model.values import Answer, Plain, Value, inputs_of
 from torchlint.syntax.python_tree import PythonTree
 
 LARGE = 1e5
-"""A bound beyond which gradients that train do not get."""
+"""A bound larger than the gradients of any successful training."""
 
 
 def is_unbounded(clip: Clip, tree: PythonTree) -> bool:
-    """Whether a clipping only measures the norm, perhaps: its bound is infinite, or as good as that, or not given."""
+    """Whether a clipping perhaps only measures the norm: its bound is infinite, very large, or missing."""
     return clip.bound is None or any(_is_large(value, tree) for value in inputs_of(clip.bound))
 
 
 def may_be_of(clip: Clip, optimizer: Value, ownership: Ownership) -> bool:
-    """Whether an optimizer may hold what is clipped."""
+    """Whether an optimizer may hold the clipped parameters."""
     return clip.parameters is None or ownership.holds(optimizer, clip.parameters) is not Answer.NO
 
 
 def _is_large(bound: Value, tree: PythonTree) -> bool:
-    """Whether a bound is a large number, or is written as infinity: `float("inf")`, `math.inf`."""
+    """Whether a bound is a large number, or infinity: `float("inf")`, `math.inf`."""
     if isinstance(bound, Plain) and isinstance(bound.constant, (int, float)):
         return bound.constant >= LARGE
     node = tree.node(bound.site)

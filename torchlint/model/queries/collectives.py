@@ -10,11 +10,11 @@ from torchlint.syntax.python_ast import dotted
 
 _ALL_REDUCE = "torch.distributed.all_reduce"
 _DEEPEST = 3
-"""Functions between a call and the sum over the processes."""
+"""Maximum number of functions between a call and the sum over the processes."""
 
 
 def sums(call: ast.Call, definitions: Definitions, steps: int = _DEEPEST) -> bool:
-    """Whether a call leads to a sum over the processes, in functions that divide nothing."""
+    """Whether a call leads to a sum over the processes, through functions without a division."""
     if names.imported(call.func, definitions) == _ALL_REDUCE:
         operation = written.argument(call, 1, "op")
         return operation is None or dotted(operation).endswith(".SUM")

@@ -1,4 +1,4 @@
-"""Default numbers: what a number is unless somebody asks for another one."""
+"""Default numbers: the value of a number unless the user sets another one."""
 
 from __future__ import annotations
 
@@ -13,8 +13,11 @@ _DEPTH = 4
 
 
 def default_number(node: ast.expr, definitions: Definitions, depth: int = _DEPTH) -> float | None:
-    """The literal number that an expression is; of a parameter its default, of an attribute what `__init__` sets, and
-    of an option of the command line its default."""
+    """The literal number of an expression, by its default.
+
+    For a parameter that is its default, for an attribute the value that `__init__` sets, and for a command-line
+    option its default.
+    """
     if isinstance(node, ast.Constant):
         return node.value if isinstance(node.value, (int, float)) and not isinstance(node.value, bool) else None
     if depth == 0:
@@ -54,7 +57,7 @@ def _assigned(target: ast.expr, definitions: Definitions, depth: int) -> float |
 
 
 def _of_option(name: str, definitions: Definitions) -> float | None:
-    """The default of the only option of the command line by a name."""
+    """The default of the only command-line option with a name."""
     found = []
     for call in FileIndex.of(definitions.tree).calls_named("add_argument"):
         flags = [item.value for item in call.args if isinstance(item, ast.Constant) and isinstance(item.value, str)]

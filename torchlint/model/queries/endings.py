@@ -1,4 +1,4 @@
-"""Endings: the operator that a value surely is the result of, through modules and changes of its shape."""
+"""Endings: the operator that surely produces a value, through modules and changes of its shape."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SHAPES = frozenset(
 )
 """Operators that keep the values of their input, all or some of them."""
 BOUNDS = frozenset({"clamp", "clamp_min", "add"})
-"""Those that keep values away from a bound: `add` of a number."""
+"""Operators that keep values away from a bound; `add` if it adds a number."""
 _OF_MODULES = {
     "Softmax": "softmax",
     "Softmax2d": "softmax",
@@ -47,7 +47,7 @@ _OF_MODULES = {
 
 
 class Endings:
-    """Asks where values come from."""
+    """Finds the operators that produce values."""
 
     def __init__(self, program: Program) -> None:
         self._program = program
@@ -55,16 +55,16 @@ class Endings:
     def of(
         self, value: Value, operators: Collection[str], through: Collection[str] = SHAPES, call: Tensor | None = None
     ) -> Site | None:
-        """Where one of these operators makes what a value surely is, but for operators that it goes `through`.
+        """The site at which one of these operators surely produces a value, skipping operators in `through`.
 
-        A value inside of a module's `forward` is what it is in a `call` of the module.
+        A value inside a module's `forward` is taken as in a `call` of the module.
         """
         return _Search(self._program, frozenset(operators), frozenset(through), call).of_value(value, frozenset())
 
     def losses(self, *functions: str) -> Iterator[tuple[Compute, Tensor]]:
-        """The losses that the program computes by one of these functions of PyTorch, or by its module.
+        """The losses that the program computes by one of these PyTorch functions, or by its module.
 
-        The event of one that a module of the program's own computes is the call of that module.
+        A loss that a module of the program computes has the call of that module as its event.
         """
         for trace in self._program.traces:
             for event in trace.of(Compute):
@@ -73,7 +73,7 @@ class Endings:
 
 
 def _is_one_of_several(event: Compute) -> bool:
-    """Whether a call runs one module or another: which, a condition decides that may also decide what it is given."""
+    """Whether a call runs one of several modules under a condition, which may also decide the arguments."""
     return any(isinstance(branch, Branch) and branch.site == event.site for branch, _ in event.path)
 
 
@@ -82,7 +82,7 @@ def _is_one(loss: Tensor, functions: Collection[str]) -> bool:
 
 
 def _losses_of(value: Tensor) -> Iterator[Tensor]:
-    """What may be a loss: a value, and what the `forward` of a module of the program's own surely computed for it."""
+    """The possible losses: a value, and the values that its module's `forward` surely computed for it."""
     yield value
     stack: list[Value] = [value.body] if isinstance(value, ModuleOutput) and value.body is not None else []
     seen: set[Value] = set()
@@ -101,14 +101,14 @@ def _has_no_graph(value: Value) -> bool:
 
 
 def _plain_forward(info: ClassInfo) -> FunctionInfo | None:
-    """The `forward` of a class, if it is given what the object is called with."""
+    """The `forward` of a class, if it receives the arguments of the object's call unchanged."""
     forward = info.method("forward")
     is_plain = forward is not None and not forward.decorators and info.method("__call__") is None
     return forward if is_plain else None
 
 
 class _Search:
-    """One question."""
+    """One query."""
 
     def __init__(
         self, program: Program, operators: frozenset[str], through: frozenset[str], call: Tensor | None
@@ -137,7 +137,7 @@ class _Search:
         return self._of_output(value, seen) if isinstance(value, Component) else None
 
     def _given(self, parameter: Unknown) -> Value | None:
-        """What the call gives a parameter of the `forward` that it calls."""
+        """The value the call passes for a parameter of the `forward`."""
         module = resolved(self._call.parents[0]) if isinstance(self._call, ModuleOutput) else None
         forward = _plain_forward(module.info) if isinstance(module, Module) and module.info is not None else None
         if forward is None or self._call is None or parameter.label not in forward.parameters[1:]:
@@ -149,7 +149,7 @@ class _Search:
         return known[1].get(index, parameter.label) if known is not None else None
 
     def _source(self, value: Value) -> Value:
-        """What a value is in another shape or type."""
+        """The value before changes of shape or type."""
         seen: set[Value] = set()
         while isinstance(value, Tensor) and value not in seen and value.op in self._through and value.parents:
             seen.add(value)
@@ -159,7 +159,7 @@ class _Search:
         return value
 
     def _of_module(self, module: Value, call: ModuleOutput | None, seen: frozenset[Value]) -> Site | None:
-        """Where a module ends so; `call` is its result, where it is the module called."""
+        """The site at which a module's result is produced; `call` is the result, if this module is called."""
         if not isinstance(module, Module) or not is_as_made(module):
             return None
         if module.info is not None:
@@ -173,7 +173,7 @@ class _Search:
         return None
 
     def _of_output(self, output: Component, seen: frozenset[Value]) -> Site | None:
-        """Where one of several outputs of a module is made."""
+        """The site at which one of several outputs of a module is produced."""
         whole = output.parents[0]
         key, body = whole.key_of(output), whole.body if isinstance(whole, ModuleOutput) else None
         if isinstance(whole, Tensor) and not is_as_made(resolved(whole.parents[0])):
@@ -184,10 +184,10 @@ class _Search:
 
 
 def _only(sites: list[Site | None]) -> Site | None:
-    """The first of several sites, if there are any, and none is missing."""
+    """The first of several sites; None if there are none, or one is missing."""
     return sites[0] if sites and None not in sites else None
 
 
 def _element_of(value: Value, key: object) -> Value | None:
-    """The element of a tuple or list that nothing is in by name; None: not known."""
+    """The element of a tuple or list without named entries; None if not known."""
     return value.element_at(key) if isinstance(value, Container) and not value.entries else None

@@ -1,4 +1,4 @@
-"""Code that has plans of its own for gradients: by what it says of `requires_grad`, and by its names."""
+"""Code that handles gradients itself, shown by `requires_grad` or by its names."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ _SAYING = _FREEZING_ALL | {"volatile"}
 _FREEZES_ITSELF = LazyPattern(
     rb"\bself\s*\.\s*(?:requires_grad_\s*\(|parameters\(\s*\)\s*:\s*(?:#[^\n]*)?\s+\w+\s*\.\s*requires_grad\b)"
 )
-"""A network says of all of its own parameters whether they require gradients: those that measure others do."""
+"""A network that sets `requires_grad` of all its own parameters, like networks that measure others."""
 _SWITCHES_OFF = LazyPattern(rb"^(?:[\w.]+\.)?set_grad_enabled\s*\(\s*False", re.MULTILINE)
-"""A module that switches gradients off for all that import it."""
+"""A module that switches gradients off for all its importers."""
 
 
 def speaks_of_gradients(node: ast.AST) -> bool:
-    """Whether something in a node is named for gradients, but for what clears them."""
+    """Whether a node contains a name about gradients, except names that clear them."""
     return any(naming.DIFFERENTIATING.search(name) for name in _names(node) if name not in _CLEARING)
 
 
 def stands_without_gradients(node: ast.AST, tree: python_tree.PythonTree) -> bool:
-    """Whether a node stands in a block, or in a function with a decorator, that may switch gradients off, by names."""
+    """Whether a node is in a block or a decorated function that may switch gradients off, by names."""
     for item in tree.ancestors(node):
         contexts: list[ast.expr] = []
         if isinstance(item, (ast.With, ast.AsyncWith)):
@@ -48,15 +48,18 @@ def stands_without_gradients(node: ast.AST, tree: python_tree.PythonTree) -> boo
 
 
 def callers_of(name: str, file: definitions.Definitions) -> set[str]:
-    """The names of the functions of a file that call one of this name."""
+    """The names of a file's functions that call a function with this name."""
     calls = (call for call in file.tree.of_type(ast.Call) if python_ast.called_name(call) == name)
     around = (file.method_around(call) for call in calls)
     return {function.name for function in around if function is not None}
 
 
 def may_run_without_gradients(name: str, tree: python_tree.PythonTree) -> bool:
-    """Whether a file that imports a function may call it with gradients off: it switches them off altogether, freezes
-    something, calls it in such a place, by another name perhaps, or hands it on to who knows whom."""
+    """Whether a file that imports a function may call it with gradients off.
+
+    The file switches gradients off globally, freezes something, calls the function in such a block, perhaps by
+    another name, or passes it on to unknown code.
+    """
     imported = [item for node in tree.of_type(ast.ImportFrom) for item in node.names]
     names = {name, *(item.asname for item in imported if item.name == name and item.asname is not None)}
     calls = list(tree.of_type(ast.Call))
@@ -77,8 +80,11 @@ def _last_name(context: ast.expr) -> str:
 
 
 def decides_what_requires_grad(model: Model) -> bool:
-    """Whether a file says of parameters or inputs that they require gradients, or do not, or has models that take
-    gradients themselves, or imports networks that freeze themselves, or what switches gradients off."""
+    """Whether a file decides which parameters or inputs require gradients.
+
+    It sets `requires_grad`, has models that compute gradients themselves, or imports networks that freeze themselves
+    or code that switches gradients off.
+    """
     own = model.program.definitions
     return (
         says_what_requires_grad(model.tree)
@@ -91,7 +97,7 @@ def decides_what_requires_grad(model: Model) -> bool:
 
 
 def says_what_requires_grad(tree: python_tree.PythonTree) -> bool:
-    """Whether a file says of parameters or inputs that they require gradients, or do not."""
+    """Whether a file sets `requires_grad` of parameters or inputs."""
     return any(True for _ in sayings(tree))
 
 
@@ -101,7 +107,7 @@ def mentions_flag(tree: python_tree.PythonTree) -> bool:
 
 
 def sayings(tree: python_tree.PythonTree) -> Iterator[ast.AST]:
-    """Where it says so."""
+    """The places where it does so."""
     told = (target for node in tree.of_type(ast.Assign) for target in node.targets)
     yield from (item for item in told if isinstance(item, ast.Attribute) and item.attr == "requires_grad")
     yield from (call for call in tree.of_type(ast.Call) if python_ast.called_name(call) == "requires_grad_")
@@ -110,7 +116,7 @@ def sayings(tree: python_tree.PythonTree) -> Iterator[ast.AST]:
 
 
 def adapts_itself(module: values.Value) -> bool:
-    """Whether a module, of another file perhaps, takes gradients in its `forward`: it learns from what it is given."""
+    """Whether a module, perhaps of another file, computes gradients in its `forward`: it adapts to its input."""
     info = module.info if isinstance(module, values.Module) else None
     forward = info.method("forward") if info is not None else None
     inside = python_ast.walk(forward.node) if forward is not None else ()
@@ -118,7 +124,7 @@ def adapts_itself(module: values.Value) -> bool:
 
 
 def _takes_gradients(function: definitions.FunctionInfo) -> bool:
-    """Whether it is the `forward` of a module that needs gradients to compute its output."""
+    """Whether a function is the `forward` of a module that needs gradients to compute its output."""
     return function.name == "forward" and function.is_method and speaks_of_gradients(function.node)
 
 

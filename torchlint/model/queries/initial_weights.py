@@ -1,4 +1,4 @@
-"""Which calls initialize all weights of a network, and which load them: as it is written, and in what is called."""
+"""Calls that initialize or load all weights of a network, directly or through the functions they call."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from torchlint.syntax.python_ast import called_name, dotted, is_literal, walk
 _NAMED = LazyPattern(
     r"(?i)^_?(re)?(init|initiali[sz]e|reset)_?(all_?)?(weights?|params?|parameters)|weights?_init|init_?fn"
 )
-"""Names of functions that initialize weights, for those that are not here."""
+"""Names of functions that initialize weights, for functions outside the file."""
 _WALKS = frozenset("modules named_modules parameters named_parameters apply".split())
 _DEPTH = 2
-"""So many classes are looked into, each of which makes an object of the next."""
+"""Maximum depth of classes analyzed, each of which creates an object of the next."""
 _COMMON = frozenset("Conv1d Conv2d Conv3d Linear Embedding Module".split())
 """Layers that most networks have."""
 _RANDOM = frozenset("normal_ uniform_ xavier_normal_ xavier_uniform_ kaiming_normal_ kaiming_uniform_ trunc_normal_ "
@@ -24,7 +24,7 @@ _RANDOM = frozenset("normal_ uniform_ xavier_normal_ xavier_uniform_ kaiming_nor
 
 
 def initialized(call: ast.Call, definitions: Definitions) -> ast.expr | None:
-    """The network of which a call initializes all layers."""
+    """The network whose layers a call initializes."""
     name, method = called_name(call), call.func
     if name == "apply" and isinstance(method, ast.Attribute) and call.args:
         given = names.function(call.args[0], definitions)
@@ -44,7 +44,7 @@ def initialized(call: ast.Call, definitions: Definitions) -> ast.expr | None:
 
 
 def loading(statement: ast.AST, network: str, definitions: Definitions) -> tuple[str, ast.AST] | None:
-    """The network that a statement loads, where it is this one or a part of `self`, and the call that loads."""
+    """The network that a statement loads, if it is this one or a part of `self`, and the loading call."""
     target, call = "", None
     if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Call):
         made = statement.value
@@ -61,7 +61,7 @@ def loading(statement: ast.AST, network: str, definitions: Definitions) -> tuple
 
 
 def _called(call: ast.Call, definitions: Definitions) -> FunctionInfo | None:
-    """The function or method that a call surely leads to."""
+    """The function or method that a call surely runs."""
     found = names.function(call.func, definitions)
     if found is None and isinstance(call.func, ast.Name):
         defined = definitions.defined(call.func.id)
@@ -83,7 +83,7 @@ def _goes_over(function: ast.AST, network: str, definitions: Definitions) -> boo
 
 
 def _sets_all(function: ast.AST) -> bool:
-    """Whether a function draws weights, of layers that most networks have, and skips none by its name."""
+    """Whether a function initializes common layers at random, without exceptions by name."""
     nodes = list(walk(function))
     chosen = [node for node in nodes if isinstance(node, ast.Compare) and isinstance(node.ops[0], (ast.In, ast.NotIn))]
     by_name = [node for node in chosen if not _is_of_class(node.left)]
@@ -101,7 +101,7 @@ def _is_of_class(node: ast.AST) -> bool:
 
 
 def _loads_itself(info: ClassInfo | None, made: ast.Call, depth: int = _DEPTH) -> bool:
-    """Whether an object, or a part that its class makes, loads weights as it is made with these arguments."""
+    """Whether the constructor of an object, or of a part that its class creates, loads weights for these arguments."""
     init = info.method("__init__") if info is not None else None
     given = [*made.args, *(item.value for item in made.keywords)]
     is_off = bool(given) and all(is_literal(item, None) or is_literal(item, False) for item in given)

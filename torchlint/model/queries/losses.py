@@ -1,4 +1,4 @@
-"""Losses: which values are the loss of a function or module of PyTorch."""
+"""Losses: the values that PyTorch's loss functions and modules compute."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torchlint.syntax.python_tree import PythonTree
 
 
 def loss_function(value: Value) -> str:
-    """The function of PyTorch whose result a value is, or that of its module: `cross_entropy`; else empty."""
+    """The PyTorch function, or the function of its module, that computes a value: `cross_entropy`; else empty."""
     if not isinstance(value, Tensor):
         return ""
     if not isinstance(value, ModuleOutput):
@@ -23,18 +23,18 @@ def loss_function(value: Value) -> str:
 
 
 def operands(value: Tensor) -> tuple[Value, ...]:
-    """What a loss is computed of: its input, and its target if that is known."""
+    """The inputs of a loss: its input, and its target if that is known."""
     return value.parents[1:] if isinstance(value, ModuleOutput) else value.parents
 
 
 def takes_one_hot(value: Tensor) -> bool:
-    """Whether the target of a loss is `one_hot`, which gives integers: `cross_entropy` raises."""
+    """Whether the target of a loss is the integer result of `one_hot`: `cross_entropy` raises."""
     target = resolved(operands(value)[1]) if len(operands(value)) > 1 else None
     return isinstance(target, Tensor) and target.op == operators.ONE_HOT
 
 
 def is_mean(value: Value, tree: PythonTree) -> bool:
-    """Whether a value is a loss that is averaged over what it is given, as far as the call says that asks for it."""
+    """Whether a value is a loss averaged over its input, as far as the call shows."""
     function = loss_function(value)
     if function not in losses.AVERAGED or not isinstance(value, Tensor):
         return False
@@ -50,7 +50,7 @@ def is_mean(value: Value, tree: PythonTree) -> bool:
 
 
 def _is_harmless(keyword: ast.keyword) -> bool:
-    """Whether an argument leaves it at the mean."""
+    """Whether an argument keeps the mean reduction."""
     if keyword.arg == "reduction":
         return isinstance(keyword.value, ast.Constant) and keyword.value.value == "mean"
     return keyword.arg is not None and keyword.arg not in losses.REDUCING

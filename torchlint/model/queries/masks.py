@@ -1,4 +1,4 @@
-"""Masks that tell padding, by how they are computed."""
+"""Padding masks, recognized by their computation."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Calls = tuple[ModuleOutput, ...]
 
 
 def adapted(value: Value) -> Value:
-    """What a value holds, in its own type and shape."""
+    """The value before changes of type and shape."""
     value = resolved(value)
     while isinstance(value, Tensor) and value.op in _ADAPTED and value.parents:
         value = resolved(value.parents[0])
@@ -28,7 +28,7 @@ def adapted(value: Value) -> Value:
 
 
 def is_position(value: Value) -> bool:
-    """Whether a value numbers places: `torch.arange(n)`, also with more dimensions."""
+    """Whether a value numbers positions: `torch.arange(n)`, also with more dimensions."""
     value = adapted(value)
     while isinstance(value, Tensor) and value.op == operators.GETITEM and value.parents:
         value = adapted(value.parents[0])
@@ -36,7 +36,7 @@ def is_position(value: Value) -> bool:
 
 
 def tells_padding(mask: Value, tree: PythonTree, given: Callable[[Value], Value]) -> bool:
-    """Whether a mask compares places with lengths, or elements with a number by `!=`."""
+    """Whether a mask compares positions with lengths, or elements with a number by `!=`."""
     mask, inverted = given(adapted(mask)), False
     for _ in range(_MOST):
         mask = given(adapted(mask))
@@ -58,7 +58,7 @@ def tells_padding(mask: Value, tree: PythonTree, given: Callable[[Value], Value]
 
 
 def computed_in_calls(value: Tensor, around: Calls = ()) -> Iterator[tuple[Tensor, Calls]]:
-    """A tensor, and what the calls of modules of the program compute for it, each with the calls that it is in."""
+    """A tensor and the values that calls of the program's modules compute for it, each with the calls around it."""
     yield value, around
     if isinstance(value, ModuleOutput) and len(around) < _DEEPEST:
         for inner in computed_inside(value):
@@ -69,7 +69,7 @@ def computed_in_calls(value: Tensor, around: Calls = ()) -> Iterator[tuple[Tenso
 
 
 def argument(value: Value, calls: Calls) -> Value:
-    """What a parameter stands for in the calls that a value is computed in."""
+    """The value of a parameter in the calls that compute a value."""
     value = resolved(value)
     for call in reversed(calls):
         if not isinstance(value, Parameter) or value.label not in call.given:

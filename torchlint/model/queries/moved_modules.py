@@ -1,4 +1,4 @@
-"""Modules that are moved, cast or switched as soon as they are made: `nn.Linear(2, 3).to(device)` is the module."""
+"""Modules moved, cast or switched on creation: `nn.Linear(2, 3).to(device)` is the module."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _SAME_MODULE = frozenset("to cuda cpu half float double bfloat16 train eval".spl
 
 
 def moved(node: ast.expr, tree: PythonTree) -> ast.expr:
-    """`layer.cuda()` of `layer`, `nn.Linear(2, 3).to(x.device)` of `nn.Linear(2, 3)`."""
+    """The whole chain of calls: `layer.cuda()` for `layer`, `nn.Linear(2, 3).to(x.device)` for `nn.Linear(2, 3)`."""
     while isinstance(parent := tree.parent(node), ast.Attribute) and parent.attr in _SAME_MODULE:
         call = tree.parent(parent)
         if not isinstance(call, ast.Call) or call.func is not parent:

@@ -1,4 +1,4 @@
-"""What names in a program stand for, as far as it is written in one place: asked without interpreting anything."""
+"""The meaning of names as far as one place in the program shows it, without interpretation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torchlint.syntax.python_tree import PythonTree
 
 
 def imported(node: ast.expr, definitions: Definitions) -> str:
-    """The qualified name of something imported, if the file means one thing by it; else empty."""
+    """The qualified name of an import, if the name has one meaning in the file; else empty."""
     first = dotted(node).partition(".")[0] if isinstance(node, (ast.Name, ast.Attribute)) else ""
     binding = definitions.scopes.binding(first, node) if first else LOCAL
     if binding == LOCAL or (binding is None and not definitions.is_only_imported(first)):
@@ -23,12 +23,12 @@ def imported(node: ast.expr, definitions: Definitions) -> str:
 
 
 def own_nodes(function: ast.AST) -> Iterator[ast.AST]:
-    """What is in a function, and in no other function or class in it, in the order of the program."""
+    """The nodes of a function, without nested functions and classes, in the order of the program."""
     return walk_outside(function, SCOPES)
 
 
 def only_value(name: ast.Name, definitions: Definitions) -> ast.expr | None:
-    """What is assigned to a variable before it is read, where nothing else in its function (or the module) binds it."""
+    """The value assigned to a variable before its use, if nothing else in its function (or the module) binds it."""
     function, tree = definitions.function_around(name), definitions.tree
     same = FileIndex.of(tree).bindings_of(name.id)
     bound = [item for item in same if definitions.function_around(item) is function]
@@ -39,8 +39,11 @@ def only_value(name: ast.Name, definitions: Definitions) -> ast.expr | None:
 
 
 def is_read_after(name: str, node: ast.AST, definitions: Definitions) -> bool:
-    """Whether something may read a name as the statement of a node leaves it: below it, in the next iteration of a loop
-    that does not bind it first, or in a function that is defined here."""
+    """Whether code may read a name with the value that a node's statement leaves in it.
+
+    That is code below the statement, in the next iteration of a loop that does not rebind the name first, or in a
+    function defined here.
+    """
     tree, around = definitions.tree, definitions.function_around(node)
     scope = around.node if around is not None else tree.module
     statement, end = tree.statement(node), getattr(tree.statement(node), "end_lineno", 0)
@@ -52,7 +55,7 @@ def is_read_after(name: str, node: ast.AST, definitions: Definitions) -> bool:
 
 @lru_cache(maxsize=4)
 def _names_in(scope: ast.AST) -> dict[str, list[ast.Name]]:
-    """The names in a function, or in the module, by what they are."""
+    """The names in a function, or in the module, grouped by name."""
     found: dict[str, list[ast.Name]] = {}
     for item in walk(scope):
         if isinstance(item, ast.Name):
@@ -66,7 +69,7 @@ def _is_below(name: ast.Name, line: int, scope: ast.AST, definitions: Definition
 
 
 def _is_read_again(names: list[ast.Name], loop: ast.AST, statement: ast.AST, tree: PythonTree) -> bool:
-    """Whether the next iteration of a loop reads one of these equal names, and only a statement binds it there."""
+    """Whether the next iteration of a loop reads one of these equal names, bound only by one statement there."""
     inside = [name for name in names if any(item is loop for item in tree.ancestors(name))]
     if any(not isinstance(name.ctx, ast.Load) and statement not in tree.ancestors(name) for name in inside):
         return False
@@ -76,7 +79,7 @@ def _is_read_again(names: list[ast.Name], loop: ast.AST, statement: ast.AST, tre
 
 
 def function(node: ast.expr, definitions: Definitions) -> FunctionInfo | None:
-    """The function of the file that an expression surely stands for: a lambda, a function in sight, a method."""
+    """The function of the file that an expression surely refers to: a lambda, a visible function, a method."""
     if isinstance(node, ast.Lambda):
         return definitions.functions.get(node)
     if isinstance(node, ast.Attribute):
@@ -92,7 +95,7 @@ def function(node: ast.expr, definitions: Definitions) -> FunctionInfo | None:
 
 
 def _method(node: ast.Attribute, definitions: Definitions) -> FunctionInfo | None:
-    """The method that `self.m` stands for."""
+    """The method behind `self.m`."""
     around = definitions.method_around(node)
     if around is None or around.owner is None or not around.is_method:
         return None

@@ -1,4 +1,4 @@
-"""Numbers that a program writes: literals, what is computed of them, and defaults of parameters."""
+"""Numbers written in a program: literals, arithmetic on them, and defaults of parameters."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from torchlint.syntax.python_ast import FUNCTIONS
 
 _STEPS = 6
 _FAR = -1e3
-"""A score below this has no weight in a softmax."""
+"""A score below this has weight zero in a softmax."""
 
 
 def of(value: Value | None, program: Program, steps: int = _STEPS) -> float | None:
-    """A number that is written, by default that of a parameter, or the sum or difference of two; None: not known."""
+    """A literal number, a parameter's default, or the sum or difference of two; None if not known."""
     if value is None:
         return None
     value = resolved(value)
@@ -36,7 +36,7 @@ def of(value: Value | None, program: Program, steps: int = _STEPS) -> float | No
 
 
 def literal(node: ast.AST | None) -> float | None:
-    """The number that literals make: `-1 + 1e-6`."""
+    """The value of a literal expression: `-1 + 1e-6`."""
     if isinstance(node, ast.Constant):
         number = node.value
         return number if isinstance(number, (int, float)) and not isinstance(number, bool) else None
@@ -51,7 +51,7 @@ def literal(node: ast.AST | None) -> float | None:
 
 
 def argument(value: Value, index: int, name: str, program: Program) -> Value | None:
-    """The argument of the call of a function or method that makes a value, counted without the tensor."""
+    """The argument of the function or method call that creates a value, counted without the tensor."""
     known = program.observations.calls.get(value)
     if known is None:
         return None
@@ -60,14 +60,14 @@ def argument(value: Value, index: int, name: str, program: Program) -> Value | N
 
 
 def dimension(value: Value, program: Program) -> int | None:
-    """The one dimension that an operator works on, if it is written as a number."""
+    """The single dimension of an operator, if it is a literal number."""
     given = argument(value, 0, "dim", program)
     constant = given.constant if isinstance(given, Plain) and given.is_literal else None
     return constant if type(constant) is int else None
 
 
 def is_far(fill: Value, program: Program) -> bool:
-    """Whether a score is written that a softmax takes for none: `-1e9`, `torch.finfo(x.dtype).min`."""
+    """Whether a literal score has no weight in a softmax: `-1e9`, `torch.finfo(x.dtype).min`."""
     fill = resolved(fill)
     number = of(fill, program)
     node = program.tree.node(fill.site) if fill.site is not None else None

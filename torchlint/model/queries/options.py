@@ -1,4 +1,4 @@
-"""Options: what a program asks in several places and does not change, `if args.amp` here and its `else` there."""
+"""Options: values that a program tests in several places and does not change, such as `if args.amp` and its `else`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torchlint.syntax.python_ast import FUNCTIONS, LOOPS, Site, walk
 from torchlint.syntax.python_tree import PythonTree
 
 _OF_TENSORS = frozenset("data device dtype grad grad_fn is_cuda is_leaf ndim requires_grad shape training".split())
-"""Attributes that say something else of each object that is asked."""
+"""Attributes whose value differs from object to object."""
 
 
 class Options:
@@ -25,7 +25,7 @@ class Options:
         self._known_questions: dict[ast.AST, list[tuple[str, Question]]] = {}
 
     def around(self, site: Site) -> list[str]:
-        """The options that decide whether a place is reached, and something elsewhere."""
+        """The options that decide whether a place is reached, and also something elsewhere."""
         tree = site.inner.tree if site.inner is not None else self._program.tree
         try:
             node = tree.node(site.written)
@@ -35,7 +35,7 @@ class Options:
         return [option for option in dict.fromkeys(asked) if len(self._places[option]) > 1]
 
     def cases(self, option: str) -> list[Case]:
-        """What an option may be, as far as the program tells that apart."""
+        """The values an option may have, as far as the program distinguishes them."""
         questions = [question for found in self._places[option] for question in found]
         literals = [item for question in questions for item in question.literals or ()]
         others = [True, False] if any(question.literals is None for question in questions) else [OTHER]
@@ -43,7 +43,7 @@ class Options:
 
     @cached_property
     def _places(self) -> dict[str, list[list[Question]]]:
-        """By option the questions of each place that asks; what stands in an arm of such a place is no other."""
+        """The questions of each place by option; places inside an arm of such a place do not count separately."""
         found: dict[str, dict[ast.AST, list[Question]]] = {}
         for tree in self._program.files:
             for node in tree.of_type(ast.If, ast.IfExp):
@@ -55,7 +55,7 @@ class Options:
         return {option: [*places.values()] for option, places in found.items()}
 
     def _asked_by(self, node: ast.AST, tree: PythonTree) -> list[tuple[str, Question]]:
-        """The options that a condition asks, and what of each, worked out once."""
+        """The options that a condition tests, with the tests for each, computed once."""
         if not isinstance(node, (ast.If, ast.IfExp)):
             return []
         if node not in self._known_questions:
@@ -70,15 +70,19 @@ class Options:
                 yield option, question
 
     def _changes(self, operand: ast.expr, tree: PythonTree) -> bool:
-        """Whether the program may change what an expression is, once it has been asked."""
+        """Whether the program may change the value of an expression after a test of it."""
         attributes = {item.attr for item in walk(operand) if isinstance(item, ast.Attribute)}
         rebound = (self._rebinds(tree, name) for name in bare_names(operand))
         return not self._changed_attributes.isdisjoint(attributes) or any(rebound)
 
     @cached_property
     def _changed_attributes(self) -> set[str]:
-        """Attributes of objects that are not only stored by `__init__`, or once: `args.distributed = world > 1`; or
-        once counted up, `self.tasks += 1` behind a loop, which is the same for all that happens before."""
+        """Attributes of objects whose value may change after a test.
+
+        An attribute that only `__init__` stores does not count, nor one with a single other assignment:
+        `args.distributed = world > 1`. A single `self.tasks += 1` outside loops does not count either: the value is the
+        same for all code before it.
+        """
         stores: Counter[str] = Counter()
         changed = set(_OF_TENSORS)
         for tree in self._program.files:
@@ -93,7 +97,7 @@ class Options:
         return changed | {name for name, times in stores.items() if times > 1}
 
     def _rebinds(self, tree: PythonTree, name: ast.Name) -> bool:
-        """Whether a name gets a value more than once where it is asked for."""
+        """Whether a name gets a value more than once in the scope that tests it."""
         function, stores = tree.function_around(name), FileIndex.of(tree).bindings_of(name.id)
         own = [item for item in stores if tree.function_around(item) is function]
         parameters = walk(function.args) if function is not None else ()
@@ -103,7 +107,7 @@ class Options:
 
 
 def _is_in_loop(node: ast.AST, tree: PythonTree) -> bool:
-    """Whether a node stands in a loop of its function."""
+    """Whether a node is in a loop of its function."""
     around = next((item for item in tree.ancestors(node) if isinstance(item, (*LOOPS, *FUNCTIONS))), None)
     return isinstance(around, LOOPS)
 

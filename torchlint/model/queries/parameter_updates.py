@@ -14,7 +14,7 @@ from torchlint.model.values import Answer, Module, ModuleOutput, Value, resolved
 
 @dataclass(frozen=True)
 class ParametersChanged:
-    """`step` updates parameters that the forward pass `saver` used, before `backward` goes through it."""
+    """`step` updates parameters that the forward pass `saver` used, before its `backward`."""
 
     step: Step
     saver: Compute
@@ -39,7 +39,7 @@ class ParameterUpdates:
                         yield found
 
     def step_across(self, backward: Backward) -> Step | None:
-        """The step that updates parameters before a backward goes through a pass that used them, if there is one."""
+        """The step that updates parameters between a forward pass and the backward through it, if there is one."""
         return next((item.step for item in self.across_backward() if item.backward is backward), None)
 
     def _forward_across(self, step: Step, modules: set[Value], trace: Trace) -> ParametersChanged | None:
@@ -47,7 +47,7 @@ class ParameterUpdates:
         for backward in trace.of(Backward) if savers else ():
             if backward.loops != step.loops or apart(backward, step):
                 continue
-            is_dragged = backward.order < step.order  # the graph of an earlier iteration, dragged along
+            is_dragged = backward.order < step.order  # the graph of an earlier iteration, carried along
             if is_dragged and not step.loops:
                 continue
             own = self.tracking.surely_through(backward.loss)
@@ -64,7 +64,7 @@ class ParameterUpdates:
         return saver.order <= step.order and saver.loops == step.loops and self._uses(saver, modules)
 
     def _carries_itself(self, value: Value) -> bool:
-        """Whether a forward pass feeds the same one of the next iteration, with its graph."""
+        """Whether a forward pass feeds itself in the next iteration, with its graph."""
         return any(value in self.tracking.graph(parent) for parent in value.parents)
 
     def _uses(self, saver: Compute, modules: set[Value]) -> bool:

@@ -1,4 +1,4 @@
-"""The polarity of attention masks: whether True, or 1, means that a position is attended to, or that it is left out."""
+"""The polarity of attention masks: whether True, or 1, marks a position to attend to, or one to ignore."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _METHODS = {"eq": ast.Eq, "ne": ast.NotEq, "gt": ast.Gt, "lt": ast.Lt, "ge": ast
 
 
 class Polarity(NamedTuple):
-    """A mask that is true at positions which may be attended to (`keeps`), or at the others."""
+    """A mask that is true at positions to attend to (`keeps`), or at the others."""
 
     keeps: bool
     made: Site
     is_causal: bool
-    """Whether it tells later positions from earlier ones; otherwise padding from tokens."""
+    """Whether it separates later positions from earlier ones; otherwise padding from tokens."""
     masks_itself: bool = False
-    """Whether each position counts among those that come later."""
+    """Whether each position counts as later than itself."""
     is_boolean: bool = False
 
     def turned(self) -> Polarity:
@@ -45,7 +45,7 @@ class Polarities:
         self._program = program
 
     def of(self, mask: Value, calls: masks.Calls = ()) -> Polarity | None:
-        """The polarity of a mask, also of one that the calls around give to a parameter; None: not known."""
+        """The polarity of a mask, also of one that calls around pass to a parameter; None if not known."""
         return self._of(mask, calls, _MOST)
 
     def _of(self, mask: Value, calls: masks.Calls, steps: int) -> Polarity | None:
@@ -83,7 +83,7 @@ class Polarities:
         return mask.op in _MOVING and not inner.is_causal
 
     def _of_triangle(self, mask: Tensor, site: Site) -> Polarity | None:
-        """`tril(ones)` is true where attention is allowed, `triu(ones, diagonal=1)` where it is not."""
+        """The polarity of a triangle: `tril(ones)` is true at allowed positions, `triu(ones, diagonal=1)` is not."""
         whole = resolved(mask.parents[0])
         node = self._program.tree.node(whole.site) if whole.site is not None else None
         if not isinstance(node, ast.Call) or python_ast.called_name(node) not in ("ones", "ones_like", "full"):
@@ -99,7 +99,7 @@ class Polarities:
         return None
 
     def _diagonal(self, triangle: Tensor) -> object:
-        """The diagonal that a call names, 0 where it names none; None: not known."""
+        """The diagonal of a call, 0 by default; None if not known."""
         known = self._program.observations.calls.get(triangle)
         if known is None:
             return None
@@ -129,7 +129,7 @@ class Polarities:
         return None
 
     def _is_position(self, value: Value) -> bool:
-        """Whether a value numbers places, `torch.arange(n)`, in any type and on any device."""
+        """Whether a value numbers positions, `torch.arange(n)`, in any type and on any device."""
         value = masks.adapted(value)
         while isinstance(value, Tensor) and value.op == operators.GETITEM and value.parents:
             value = masks.adapted(value.parents[0])
@@ -137,7 +137,7 @@ class Polarities:
         return isinstance(node, ast.Call) and python_ast.called_name(node) == "arange"
 
     def _is_padding(self, value: Value) -> bool:
-        """Whether a number is named as the padding of sequences."""
+        """Whether the name of a number says that it is the padding of sequences."""
         value = resolved(value)
         code = self._program.tree.code(value.site) if value.site is not None else ""
         is_number = isinstance(value, (Plain, Attribute, Parameter, Element))

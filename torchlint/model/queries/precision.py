@@ -1,4 +1,4 @@
-"""Precision: which tensors `torch.autocast` computes in half precision."""
+"""Precision: the tensors that `torch.autocast` computes in half precision."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _MOST = 16
 
 
 def autocast_of(event: Event, program: Program) -> str:
-    """The type of the `autocast` that an event surely runs in, by the function that it stands in; else empty."""
+    """The type of the `autocast` around an event, if it is certain within the function; else empty."""
     for site in (event.site, *reversed(event.calls)):
         node = program.tree.own_node(site)
         for around in program.tree.ancestors(node) if node is not None else ():
@@ -44,7 +44,7 @@ def autocast_of(event: Event, program: Program) -> str:
 
 
 def _type_of(context: ast.expr, program: Program) -> str | None:
-    """The type of half precision that a context switches to; empty where it is off; None: it is no autocast."""
+    """The half-precision type that a context switches to; empty if it is off, None if it is no autocast."""
     if not isinstance(context, ast.Call) or names.imported(context.func, program.definitions) not in _AUTOCAST:
         return None
     options = {item.arg: item.value for item in context.keywords}
@@ -60,7 +60,7 @@ def _type_of(context: ast.expr, program: Program) -> str | None:
 
 
 def is_half(value: Value, tree: PythonTree, steps: int = _MOST) -> bool:
-    """Whether autocast surely computes a value in half precision: a product of matrices, and what keeps its type."""
+    """Whether autocast surely computes a value in half precision: a matrix product, or operators that keep its type."""
     value = resolved(value)
     if isinstance(value, Phi) and not value.is_loop:
         return bool(steps) and all(is_half(item, tree, steps - 1) for item in value.parents)

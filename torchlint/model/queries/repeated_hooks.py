@@ -1,4 +1,4 @@
-"""Hooks of modules that are registered again, before anything has removed those of the time before."""
+"""Module hooks that are registered again although the previous ones were never removed."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ _OF_CLASS = frozenset("isinstance type issubclass".split())
 
 
 class RepeatedHook(NamedTuple):
-    """A hook that is registered at `site` in every iteration of `loop` (None: in every call of `forward`)."""
+    """A hook registered at `site` in every iteration of `loop` (None: in every call of `forward`)."""
 
     site: python_ast.Site
     loop: events.Loop | None
 
 
 class RepeatedHooks:
-    """Answers for one file, and for what it calls in others."""
+    """Answers for one file, and for its calls into others."""
 
     def __init__(self, program: Program, parts: Parts) -> None:
         self._program = program
         self._parts = parts
 
     def of(self, trace: Trace) -> Iterator[RepeatedHook]:
-        """The hooks that a trace registers again and again, and that nobody can remove."""
+        """The hooks that a trace registers repeatedly and that no code can remove."""
         for event in trace.of(events.Call):
             callee = event.value.callee
             if callee is not None and callee.label in HOOK_NAMES and event.value.parents:
@@ -41,7 +41,7 @@ class RepeatedHooks:
                     yield from self._repeated(trace, event)
 
     def _drops_handle(self, call: ast.AST) -> bool:
-        """Whether nobody has the handle: it is bound to no name, or to one that is never read."""
+        """Whether the handle is lost: it is bound to no name, or to one that is never read."""
         definitions = self._program.definitions_of(call)
         parent = definitions.tree.parent(call)
         if not isinstance(parent, ast.Assign):
@@ -76,7 +76,7 @@ class RepeatedHooks:
             yield RepeatedHook(event.site, None)
 
     def _takes_all_of_some_class(self, walk: ast.For, arms: events.Path) -> bool:
-        """Whether a loop over layers chooses them by their classes only, which are the same each time."""
+        """Whether a loop selects layers by their classes only, so that each run selects the same ones."""
         targets = {item.id for item in ast.walk(walk.target) if isinstance(item, ast.Name)}
         definitions = self._program.definitions_of(walk)
         for branch, _ in arms:
@@ -94,7 +94,7 @@ class RepeatedHooks:
     def _is_made_in(
         self, module: values.Value, event: events.Call, loop: events.Loop, written: ast.expr | None
     ) -> bool:
-        """Whether a module, or what it is found by, is another one in each iteration."""
+        """Whether a module, or the expression for it, differs from iteration to iteration."""
         made_of = lineage.ancestry([module])
         if any(loop in value.loops or self._is_chosen(value) for value in made_of):
             return True
@@ -106,7 +106,7 @@ class RepeatedHooks:
         return not is_called and not names.isdisjoint(bound | self._program.definitions.assigned_names(node))
 
     def _is_chosen(self, value: values.Value) -> bool:
-        """Whether a value is an element of another at an index that is no literal: `blocks[i]`."""
+        """Whether a value is an element of another at a non-literal index: `blocks[i]`."""
         node = self._program.tree.node(value.site) if isinstance(value, values.Element) else None
         return isinstance(node, ast.Subscript) and not isinstance(node.slice, (ast.Constant, ast.UnaryOp))
 
@@ -120,12 +120,12 @@ class RepeatedHooks:
         return root is not None and root.name == "forward" and isinstance(trace.receiver, values.Module)
 
     def _is_own(self, module: values.Value, trace: Trace) -> bool:
-        """Whether a module is one that the object of a `forward` keeps: one that is made there goes with the call."""
+        """Whether a module belongs to the object of the `forward`: one created in the call is freed with it."""
         return trace.receiver is not None and self._parts.is_part(module, trace.receiver)
 
 
 def _whole_of_layers(value: values.Value) -> values.Value | None:
-    """The module whose layers a loop takes in turn, of one of them; None of another value."""
+    """The module whose layers a loop iterates over, for one of these layers; None for another value."""
     while isinstance(value, (values.Element, values.Iteration)) and value.parents:
         value = values.resolved(value.parents[0])
     callee = value.callee if isinstance(value, values.CallResult) else None
@@ -134,23 +134,23 @@ def _whole_of_layers(value: values.Value) -> values.Value | None:
 
 
 def _written(arm: tuple[object, int]) -> python_ast.Site | None:
-    """Where the condition of an arm is written."""
+    """The expression of an arm's condition."""
     return arm[0].site.written if isinstance(arm[0], events.Branch) else None
 
 
 def _is_question(value: values.Value) -> bool:
-    """Whether a call only asks a module for its layers or parameters, or switches it."""
+    """Whether a call only reads a module's layers or parameters, or switches its mode."""
     callee = value.callee if isinstance(value, values.Unknown) else None
     return callee is not None and values.resolved(callee).label in _QUESTIONS
 
 
 def _owner(call: ast.AST | None) -> ast.expr | None:
-    """`model.body` of `model.body.modules()`."""
+    """The owner of a call: `model.body` of `model.body.modules()`."""
     return call.func.value if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) else None
 
 
 def _call_in(node: ast.expr) -> ast.expr:
-    """`model.modules()` of `enumerate(model.modules())`."""
+    """The inner call: `model.modules()` of `enumerate(model.modules())`."""
     while isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.args:
         node = node.args[0]
     return node

@@ -1,4 +1,4 @@
-"""Graphs that `retain_graph=True` keeps though no later pass goes through them."""
+"""Graphs that `retain_graph=True` keeps although no later pass goes through them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class UnusedRetention:
-    """`backward` retains a graph that nothing uses again; `hidden` is the state that drags it along, if any."""
+    """`backward` retains a graph that nothing uses again; `hidden` is the state that carries it along, if any."""
 
     backward: Backward
     loop: Loop
@@ -66,11 +66,11 @@ class RetainedGraphs:
         self._known_calls: dict[Trace, list[Event]] = {}
 
     def hides_state(self, backward: Backward) -> bool:
-        """Whether a backward retains its graph since a hidden state drags the graphs of earlier iterations along."""
+        """Whether a backward retains its graph because a hidden state carries the graphs of earlier iterations."""
         return any(item.backward is backward and item.hidden is not None for item in self._unused)
 
     def unused(self) -> Iterator[UnusedRetention]:
-        """Backward passes that retain a graph for nobody; of those with one hidden state the first."""
+        """Backward passes that retain an unused graph; for passes with one hidden state, the first of them."""
         seen: set[Value] = set()
         for item in self._unused:
             if item.hidden not in seen:
@@ -84,13 +84,13 @@ class RetainedGraphs:
     def _find_unused(self) -> Iterator[UnusedRetention]:
         for trace in self.program.traces:
             for event in trace.of(Backward):
-                is_training = not event.given_inputs  # else it takes gradients of some inputs, as `grad` does
+                is_training = not event.given_inputs  # otherwise it computes gradients of some inputs, as `grad` does
                 if is_training and event.retain is True and event.create is False and event.loops:
                     if self._is_unused(event, event.loops[-1], trace):
                         yield from self._retention(event, event.loops[-1])
 
     def _retention(self, backward: Backward, loop: Loop) -> Iterator[UnusedRetention]:
-        """Why the graph is retained: a state of the loop, one that a module keeps, or nothing."""
+        """The reason to retain the graph: a state of the loop, a state that a module stores, or None."""
         hidden, graph = self._hidden_state(backward), self.tracking.graph(backward.loss, carried=False)
         kept = next(self.module_states.dragged(graph, loop), None) if hidden is None else None
         if kept is not None:
@@ -112,19 +112,19 @@ class RetainedGraphs:
         return self.held.outlives({item for item in own if self.tracking.tracked(item) is Answer.YES}, loop)
 
     def _below_leaves(self, graph: set[Value]) -> set[Value]:
-        """What the leaves of a graph were made of, which is no part of it."""
+        """The values from which the leaves of a graph were made; they are not part of the graph."""
         made_of = (parent for item in graph if isinstance(item, Tensor) and item.leaf for parent in item.parents)
         return {item for parent in made_of for item in self.tracking.graph(parent)}
 
     def _users(self, trace: Trace, results: set[Value], backward: Backward) -> Iterator[Event]:
-        """The events that may pass through these results, the last first: not those that only pass through others."""
+        """The events that may pass through these results, the last first; other results do not count."""
         passes = self._passes(trace)
         for item in results:
             yield from (event for event in reversed(passes.get(item, [])) if event is not backward)
         yield from self._unresolved(trace)
 
     def _passes(self, trace: Trace) -> dict[Value, list[Event]]:
-        """The passes of a trace, by each value that their graphs go through."""
+        """The passes of a trace, by each value in their graphs."""
         found = self._known_passes.get(trace)
         if found is None:
             found = self._known_passes[trace] = {}
@@ -134,7 +134,7 @@ class RetainedGraphs:
         return found
 
     def _unresolved(self, trace: Trace) -> list[Event]:
-        """Calls of what nobody knows, which may go backward."""
+        """Unresolved calls that may go backward."""
         found = self._known_calls.get(trace)
         if found is None:
             touching = (event for event in trace.of(MayClear) if naming.may_touch_gradients(event.name))
@@ -143,7 +143,7 @@ class RetainedGraphs:
         return found
 
     def _is_forward(self, item: Value) -> bool:
-        """A module's output or a loss: what a graph of this iteration begins with."""
+        """Whether a value is the output of a module or a loss: the start of a graph in this iteration."""
         if isinstance(item, Unknown):
             label = item.callee.label if item.callee is not None else ""
             named = naming.is_called_as_module(label) or bool(naming.LOSS.search(label))
@@ -151,13 +151,13 @@ class RetainedGraphs:
         return isinstance(item, Tensor) and (item.leaf or isinstance(item, ModuleOutput) or item.op in losses.OPERATORS)
 
     def _is_result(self, item: Value) -> bool:
-        """What an operator or a call made, with a graph as far as one can tell."""
+        """Whether a value is the result of an operator or call, and has a graph as far as torchlint knows."""
         if isinstance(item, Tensor):
             return not item.leaf and not isinstance(item, Component)
         return isinstance(item, CallResult)
 
     def _built_outside(self, graph: set[Value], loop: Loop) -> bool:
-        """Whether part of the graph is older than the iteration: each pass needs it again."""
+        """Whether part of the graph is older than the iteration, so that each pass needs it again."""
         if any(self._holds_graph(module) for module in modules_of(graph)):
             return True
         for item in graph:
@@ -172,7 +172,7 @@ class RetainedGraphs:
         return False
 
     def _may_have_graph(self, item: Value, graph: set[Value]) -> bool:
-        """Whether a method of something unknown gave a value, a `forward` or one of a network: it may have a graph."""
+        """Whether a value comes from an unknown object's method, a `forward` or a network's: it may have a graph."""
         callee = item.callee if isinstance(item, Unknown) else None
         if callee is None or self.tracking.tracked(item) is Answer.NO:
             return False
@@ -180,12 +180,12 @@ class RetainedGraphs:
         return callee.label == "forward" or (of_a_network and item not in self._carried(graph))
 
     def _carried(self, graph: set[Value]) -> set[Value]:
-        """What a graph has of what each iteration hands to the next: `state` of `state = model.begin_state(32)` too."""
+        """The part of a graph that iterations pass on, including `state` of `state = model.begin_state(32)`."""
         handed = (parent for item in graph if isinstance(item, Phi) and item.is_loop for parent in item.parents)
         return {item for parent in handed for item in self.tracking.graph(parent)}
 
     def _holds_graph(self, module: Value) -> bool:
-        """Whether a module computes a tensor of its parameters when it is made, and keeps it."""
+        """Whether a module computes a tensor from its parameters in its constructor, and stores it."""
         info = module.info if isinstance(module, Module) else None
         return info is not None and any(
             isinstance(owner, Module) and owner.info is info and self._is_made_with_graph(value)
@@ -213,7 +213,7 @@ class RetainedGraphs:
         return isinstance(event, Call)
 
     def _hidden_state(self, backward: Backward) -> Phi | None:
-        """A value of the previous iteration in the graph that was never detached."""
+        """A value of the previous iteration in the graph, without a detach."""
         for item in sorted(self.tracking.graph(backward.loss, carried=False), key=lambda item: item.order):
             if (
                 isinstance(item, Phi)
@@ -224,8 +224,10 @@ class RetainedGraphs:
         return None
 
     def _drags(self, value: Value, phi: Phi) -> bool:
-        """Whether a value takes the graph of the one before along: by what is known of it, or as another output of a
-        module that is trained and was handed that one."""
+        """Whether a value carries the graph of the previous one along.
+
+        That is known of it, or it is another output of a trained module that received the previous value.
+        """
         if self.tracking.tracked(value) is Answer.YES:
             return phi in self.tracking.graph(value)
         call = result_of_call(value)
@@ -233,7 +235,7 @@ class RetainedGraphs:
 
 
 def _owners(method: Value) -> Iterator[str]:
-    """The names before that of a method, but for classes: `body` and `model` of `model.body.features`."""
+    """The names before a method's name, except classes: `body` and `model` of `model.body.features`."""
     while method.parents:
         method = method.parents[0]
         if not naming.is_class_name(method.label):
@@ -241,7 +243,7 @@ def _owners(method: Value) -> Iterator[str]:
 
 
 def _goes_backward(handed: Value) -> bool:
-    """Whether a function that something else is handed goes backward, through whatever graph."""
+    """Whether a function passed to other code goes backward, through any graph."""
     return isinstance(handed, Function) and any(
         isinstance(node, ast.Attribute) and node.attr in ("backward", "grad") for node in walk(handed.info.node)
     )

@@ -1,4 +1,4 @@
-"""Tensors that surely hold a single number: losses that are reduced, sums and means over all elements."""
+"""Tensors that surely hold a single number: reduced losses, and sums and means over all elements."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _DIMENSIONS = ("dim", "axis", "keepdim", "keepdims")
 
 
 def reduction_of(value: Value, program: Program, steps: int = _MOST) -> Tensor | None:
-    """The loss, sum or mean that makes a single number of a value, through arithmetic with numbers; None: not known."""
+    """The loss, sum or mean that reduces a value to a single number, also through arithmetic; None if not known."""
     value = resolved(value)
     if not isinstance(value, Tensor) or not steps:
         return None
@@ -33,7 +33,7 @@ def reduction_of(value: Value, program: Program, steps: int = _MOST) -> Tensor |
 
 
 def reduces_all(value: Tensor, program: Program) -> bool:
-    """Whether a sum or mean is taken without a dimension."""
+    """Whether a sum or mean has no dimension argument."""
     known = program.observations.calls.get(value)
     if known is None:
         return False

@@ -1,4 +1,4 @@
-"""Scores: whether a number is better the lower or the higher it is, as far as what computes it says."""
+"""Scores: whether lower or higher is better for a number, as far as its computation shows."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from torchlint.pytorch import operators
 from torchlint.syntax.python_ast import Site
 
 _MOST = 128
-"""Values that are asked for one answer."""
+"""Maximum number of values visited for one answer."""
 _PASSING = frozenset("item float mean sum detach cpu to double half numpy data clone tolist cuda long int".split())
-"""Operators and functions whose result goes up with their first operand."""
+"""Operators and functions whose result increases with their first operand."""
 _MEANS = frozenset("numpy.mean numpy.sum numpy.average statistics.mean statistics.fmean".split())
 _EQUAL = frozenset({"eq"})
 _SIZES = frozenset("len size shape numel".split())
 _JOINING = frozenset("stack cat tensor".split())
 _PARTS = frozenset({"float", "int", operators.GETITEM})
 _PICKING = frozenset({operators.ARGMAX, "max", "topk", "round"})
-"""Operators that make predictions of what a network gives."""
+"""Operators that turn a network's output into predictions."""
 
 
 class Better(Enum):
-    """The better one of two scores; the value is its word."""
+    """The better direction of a score; the value is its word."""
 
     LOWER = "lower"
     HIGHER = "higher"
@@ -39,7 +39,7 @@ class Scores:
         self.program = program
 
     def better(self, value: Value) -> Better | None:
-        """The better one of two such values: of a loss of PyTorch the lower, of a share of right answers the higher."""
+        """The better direction: lower for a PyTorch loss, higher for the share of correct predictions."""
         found: set[Better] = set()
 
         def parts(item: Value) -> Iterable[Value] | None:
@@ -52,7 +52,7 @@ class Scores:
         return found.pop() if _is_made_of(value, parts) and len(found) == 1 else None
 
     def _parts(self, value: Value) -> Iterable[Value] | None:
-        """The operands that a value goes up with, where it depends on nothing else but counts; else None."""
+        """The operands with which a value increases, if it otherwise depends only on counts; else None."""
         if isinstance(value, Phi):
             return value.parents
         if isinstance(value, Container):
@@ -79,11 +79,11 @@ class Scores:
         return how, operands
 
     def _is_count(self, value: Value) -> bool:
-        """Whether a value is surely a number above zero that no score decides: a size, or a sum of such."""
+        """Whether a value is surely a positive number independent of any score: a size, or a sum of sizes."""
         return _is_made_of(value, self._counted)
 
     def _counted(self, value: Value) -> Iterable[Value] | None:
-        """The values that a count is made of, each a count, too; None: it is no count."""
+        """The counts that a count is composed of; None if a value is no count."""
         op, operands = self._computed(value)
         if isinstance(value, Phi):
             return value.parents
@@ -94,7 +94,7 @@ class Scores:
         return () if op in _SIZES or (isinstance(value, Plain) and _is_above_zero(value.constant)) else None
 
     def _counts_hits(self, value: Value) -> bool:
-        """Whether a value says where predictions equal what they should be: `logits.argmax(1) == y`."""
+        """Whether a value marks where predictions equal the targets: `logits.argmax(1) == y`."""
         if not isinstance(value, Tensor) or value.site is None:
             return False
         node = self._node(value.site)
@@ -107,7 +107,7 @@ class Scores:
 
 
 def _is_made_of(value: Value, parts: Callable[[Value], Iterable[Value] | None]) -> bool:
-    """Whether `parts` answers for a value and for each that it is made of, none of them with None."""
+    """Whether `parts` accepts a value and, recursively, its inputs."""
     seen: set[Value] = set()
     stack = [value]
     while stack:
@@ -122,12 +122,12 @@ def _is_made_of(value: Value, parts: Callable[[Value], Iterable[Value] | None]) 
 
 
 def _is_above_zero(number: object) -> bool:
-    """Whether a literal may be the beginning of a count: zero, too."""
+    """Whether a literal may be the initial value of a count, including zero."""
     return isinstance(number, (int, float)) and number >= 0
 
 
 def _is_picked(value: Value) -> bool:
-    """Whether a value is a prediction: what `argmax` or `max` picks, or a part of that."""
+    """Whether a value is a prediction: a result of `argmax` or `max`, or a part of it."""
     for _ in range(8):
         if isinstance(value, Tensor) and value.op in _PICKING:
             return True

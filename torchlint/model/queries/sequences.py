@@ -1,4 +1,4 @@
-"""Layers of sequences: in which dimension they have the steps, and which one their program takes for these."""
+"""Sequence layers: the dimension of their steps, and the one that the program assumes."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _FIRST_STEP = frozenset({"(:, 0)", ":, 0", "(:, 0, :)", ":, 0, :"})
 
 
 class Sequences:
-    """Answers about the layers of sequences in a program."""
+    """Answers about the sequence layers of a program."""
 
     def __init__(self, program: Program) -> None:
         self._program = program
 
     def samples_first(self, value: Value) -> bool | None:
-        """Whether a layer of sequences has samples first, where a value is its output; None: no such layer."""
+        """Whether the sequence layer behind a value has samples first; None if there is no such layer."""
         module = resolved(value.parents[0]) if isinstance(value, ModuleOutput) else None
         if not isinstance(module, Module) or module.info is not None or len(value.parents) < 2:
             return None
@@ -46,7 +46,7 @@ class Sequences:
         return flag.constant if isinstance(flag, Plain) and isinstance(flag.constant, bool) else None
 
     def steps_of(self, value: Tensor) -> tuple[Site, int] | None:
-        """The dimension that an operation takes for steps: the last one is taken, or all are averaged."""
+        """The dimension that an operation treats as steps: it takes the last step, or averages over all."""
         if value.site is None or not value.parents:
             return None
         node = self._program.tree.node(value.site)
@@ -54,13 +54,13 @@ class Sequences:
             index = _index_of_last(node)
             if index is None and ast.unparse(node.slice) in _FIRST_STEP:
                 is_encoder = isinstance(resolved(value.parents[0]), ModuleOutput)
-                return (value.site, 1) if is_encoder else None  # the token of the class
+                return (value.site, 1) if is_encoder else None  # the class token
             return (value.site, index) if index is not None else None
         taken = numbers.dimension(value, self._program) if value.op in _POOLING else None
         return (value.site, taken) if taken in (0, 1) else None
 
     def layer(self, value: Value) -> ModuleOutput | None:
-        """The layer of sequences whose output, of all steps, a value is."""
+        """The sequence layer whose output, for all steps, a value is."""
         for _ in range(4):
             value = resolved(value)
             if isinstance(value, Component):
@@ -84,13 +84,13 @@ class Sequences:
         return isinstance(module, Module) and module.info is None and module.name.rpartition(".")[2] in names
 
     def is_single(self, given: Value) -> bool:
-        """Whether a layer gets a dimension of size 1, which may be either."""
+        """Whether a layer's input has a dimension of size 1, which may be either one."""
         given = resolved(given)
         code = self._program.tree.code(given.site) if given.site is not None else ""
         return isinstance(given, Tensor) and ("unsqueeze" in code or "None" in code or "1," in code)
 
     def positions(self, given: Value) -> tuple[Site, int] | None:
-        """Where positions are added to what a layer gets, and along which dimension: `x + pe[:x.size(0)]`."""
+        """The places that add positions to a layer's input, with the dimension: `x + pe[:x.size(0)]`."""
         for _ in range(6):
             given = resolved(given)
             if isinstance(given, ModuleOutput):
@@ -112,7 +112,7 @@ class Sequences:
         return None
 
     def _place(self, positions: Value) -> int | None:
-        """The dimension of x whose size cuts positions off: 0 of `pe[:x.size(0)]`, 1 of `pe[:, :x.size(1)]`."""
+        """The dimension of x whose size limits the positions: 0 of `pe[:x.size(0)]`, 1 of `pe[:, :x.size(1)]`."""
         positions = resolved(positions)
         node = self._program.tree.node(positions.site) if positions.site is not None else None
         if not isinstance(node, ast.Subscript) or not isinstance(positions, Tensor):
@@ -135,7 +135,7 @@ class Sequences:
 
 
 def _index_of_last(node: ast.Subscript) -> int | None:
-    """The dimension of which the last element is taken: 1 of `x[:, -1]`, 0 of `x[-1]`."""
+    """The dimension whose last element is taken: 1 for `x[:, -1]`, 0 for `x[-1]`."""
     parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
     for place, item in enumerate(parts[:2]):
         if isinstance(item, ast.UnaryOp) and ast.unparse(item) == "-1":

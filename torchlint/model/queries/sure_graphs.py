@@ -1,4 +1,4 @@
-"""The part of a graph that is sure: what a backward pass goes through whatever is unknown."""
+"""The certain part of a graph: the values that a backward pass surely reaches despite unknowns."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ from torchlint.pytorch.api import GradMode
 from torchlint.pytorch.autograd_table import OPERATORS
 
 _MOST_CHOICES = 6
-"""So many optimizers that an option chooses between are asked, and so many such options."""
+"""Maximum number of optimizers per option, and of such options."""
 _PASSING = OPERATORS.keys() | api.PASSING_METHODS | frozenset("add sub mul div pow matmul neg scale getitem".split())
 
 
 class SureGraphs:
-    """Answers about graphs for rules that promise an error of PyTorch."""
+    """Answers about graphs for rules that predict an error of PyTorch."""
 
     def __init__(self, tracking: Tracking, ownership: Ownership, frozen: Frozen) -> None:
         self.tracking = tracking
@@ -49,7 +49,7 @@ class SureGraphs:
         self._trained: dict[Value, bool] = {}
 
     def of(self, value: Value) -> set[Value]:
-        """The values that a backward pass surely goes through, down to what an iteration begins with."""
+        """The values that a backward pass surely goes through, back to the start of an iteration."""
         if value not in self._known:
             self._known[value] = self._graph(value)
         return self._known[value]
@@ -67,7 +67,7 @@ class SureGraphs:
         return found | given
 
     def is_trained_call(self, value: Value) -> bool:
-        """Whether a value is the result of a module that an optimizer steps on: it keeps what its backward frees."""
+        """Whether a value is the output of a module in training: it saves tensors that its backward frees."""
         callee: Value | None = None
         if isinstance(value, CallResult) and value in self.tracking.backpropagated:
             callee = value.callee
@@ -76,25 +76,25 @@ class SureGraphs:
         return callee is not None and self._is_trained(resolved(callee))
 
     def computed(self, trace: Trace, backward: Backward) -> set[Value]:
-        """What computes a loss in an iteration that ends in a step, by modules and calls that may be unknown.
+        """The values that compute a loss in an iteration that ends in a step; modules and calls may be unknown.
 
-        A loss that an optimizer steps for is no sum of leaves: whatever computes it saves something.
+        A loss before an optimizer's step is no sum of leaves, so its computation saves tensors.
         """
         if not any(step.loops == backward.loops for step in trace.of(Step)):
             return set()
         return {item for item in self.of(backward.loss) if item.loops == backward.loops and self._is_computed(item)}
 
     def _is_computed(self, value: Value) -> bool:
-        """Whether a value with a graph comes from a module, or a call that is given something or called like a loss."""
+        """Whether a value with a graph comes from a module, or from a call with arguments or a loss's name."""
         if isinstance(value, Tensor):
             return isinstance(value, ModuleOutput) and self.tracking.tracked(value) is Answer.YES
-        call = result_of_call(value)  # `model(x).loss` is computed by the call
+        call = result_of_call(value)  # the call computes `model(x).loss`
         is_loss = isinstance(call, CallResult) and (bool(call.parents) or _is_loss(call))
         return is_loss and value in self.tracking.backpropagated
 
     @cached_property
     def _is_held(self) -> Callable[[Value], bool]:
-        """Asks whether an optimizer that steps surely holds parameters of a module, whichever an option chooses."""
+        """A test whether a stepping optimizer surely holds parameters of a module, for every value of the options."""
         found = [resolved(item) for item in self.ownership.stepped]
         surely = self.ownership.held_by_any(
             {item for item in found if isinstance(item, Optimizer) or is_kind(item, Kind.ENGINE)}
@@ -112,11 +112,11 @@ class SureGraphs:
         return self._trained[module]
 
     def _sources(self, value: Value) -> tuple[Value, ...]:
-        """The operands that a value surely gets its graph from, if they have one."""
+        """The operands from which a value surely gets its graph; empty if there are none."""
         if isinstance(value, Container):
             return tuple(value.elements())
         if isinstance(value, Iteration):
-            return value.parents  # each part of a state, `(h, c)`, is one of it
+            return value.parents  # each part of a state, `(h, c)`, is a state as well
         if isinstance(value, Unknown) and _is_loss(value):
             given = [item for item in value.parents if self.tracking.tracked(item) is not Answer.NO]
             return tuple(given) if len(given) == 1 else ()
@@ -124,7 +124,7 @@ class SureGraphs:
             return ()
         tracked = self.tracking.tracked(value)
         if tracked is Answer.UNKNOWN and value.mode is GradMode.ON and value.op in _PASSING:
-            return graph_inputs(value)  # of a parameter of `forward`, say: what the caller gives may have a graph
+            return graph_inputs(value)  # e.g. of a parameter of `forward`: the caller's argument may have a graph
         if tracked is not Answer.YES:
             return ()
         if isinstance(value, ModuleOutput):
@@ -134,7 +134,7 @@ class SureGraphs:
         return graph_inputs(value) if value.op in _PASSING else ()
 
     def _sources_of_component(self, value: Tensor) -> tuple[Value, ...]:
-        """One of the results of a module: the module's, or what its class says of this one."""
+        """The sources of one of a module's results: the module's, or those its class gives for this result."""
         whole = value.parents[0]
         if not isinstance(whole, ModuleOutput):
             return ()
@@ -146,7 +146,7 @@ class SureGraphs:
         return self._sources_of_module(whole, returned) if returned is not None else ()
 
     def _sources_of_module(self, value: Tensor, body: Value | None) -> tuple[Value, ...]:
-        """The arguments of a call of a module that its result depends on, as far as its class is known."""
+        """The arguments of a module's call on which its result depends, as far as its class is known."""
         module = resolved(value.parents[0])
         if not isinstance(module, Module):
             return ()
@@ -161,13 +161,16 @@ class SureGraphs:
 
 
 def _only_meaning(value: Value) -> Value:
-    """What a value is: a state that begins as None is what it becomes, but the one of the iteration before stays."""
+    """The only meaning of a value; a state that starts as None is the tensor it becomes.
+
+    A loop's state stays as it is.
+    """
     if isinstance(value, Phi) and value.is_loop:
         return value
     return resolved(value)
 
 
 def _is_loss(value: Unknown) -> bool:
-    """Whether a value is the result of what is called like a loss function."""
+    """Whether a value is the result of a callee that is named like a loss function."""
     label = value.callee.label if isinstance(value, CallResult) and value.callee is not None else ""
     return bool(naming.LOSS.search(label))

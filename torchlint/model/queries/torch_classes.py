@@ -1,4 +1,4 @@
-"""What classes are to PyTorch: by their bases, through classes of the repository."""
+"""The PyTorch classes from which classes derive, also through classes of the repository."""
 
 from __future__ import annotations
 

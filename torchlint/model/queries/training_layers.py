@@ -1,4 +1,4 @@
-"""What the layers of a module do in training only: dropout, batch statistics."""
+"""The effects that a module's layers have in training only: dropout, batch statistics."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from torchlint.syntax.python_ast import called_name, dotted, is_literal, walk
 from torchlint.syntax.python_tree import PythonTree
 
 Given: TypeAlias = Mapping[str, ast.expr]
-"""What the parameters of a function have: the constant they are given, or else their default."""
+"""The parameters of a function with their constants: the argument, or else the default."""
 
 
 _ALL_LAYERS = frozenset("children named_children modules named_modules _modules __dict__".split())
-"""What gives all layers of a module, whatever their names."""
+"""The methods and attributes that give all layers of a module, whatever their names."""
 
 
 class TrainingLayers:
-    """Answers about layers that compute something else in training than in evaluation."""
+    """Answers about layers that behave differently in training and in evaluation."""
 
     def __init__(self, program: Program, imports: Imports | None = None) -> None:
-        """`imports` knows classes of the repository, followed or not."""
+        """`imports` gives the classes of the repository, followed or not."""
         self._program = program
         self._imports = imports
         self._attributes_read: dict[ClassInfo, frozenset[str] | None] = {}
 
     def lost(self, module: Value) -> str | None:
-        """What a layer of a module, or of each that it may be, surely does in training only; None: nothing is known."""
+        """The training-only effect of a layer of a module, sure for each possible module; None if nothing is known."""
         options = list(inputs_of(module))
         if self._may_be_replaced(options):
             return None
@@ -42,7 +42,7 @@ class TrainingLayers:
         return found[0] if found and all(found) else None
 
     def is_unseen(self, module: Value) -> bool:
-        """Whether nothing is known of the layers of a module, so that only its author knows if its mode matters."""
+        """Whether the layers of a module are unknown, so that torchlint cannot tell whether its mode matters."""
         options = list(inputs_of(module))
         return all(map(_is_of_any_class, options)) and not self._may_be_replaced(options)
 
@@ -51,13 +51,13 @@ class TrainingLayers:
         return any(FileIndex.of(tree).replaces_layers for tree in (self._program.tree, *homes))
 
     def lost_by_part(self, part: Value, whole: Value) -> str | None:
-        """What a layer of a part does in training only; of a part that a class is handed, what the whole is made of."""
+        """The training-only effect of a layer of a part; for a part that `__init__` receives, of the whole's inputs."""
         if isinstance(part, Parameter):
             return self._lost_by_handed(whole, set()) if isinstance(whole, Module) else None
         return self.lost(part)
 
     def _lost(self, module: Value, done: set[ClassInfo], outer: Given | None = None) -> str | None:
-        """`outer` is what the parameters are of the function that makes the module, if that is known."""
+        """The training-only effect; `outer` has the arguments of the function that creates the module, if known."""
         if isinstance(module, Module):
             made = self._program.tree.node(module.site)
             if outer is None:
@@ -77,14 +77,14 @@ class TrainingLayers:
         return _lost_by_model(callee.name, call, self._program.tree) or self._lost_by_import(callee, call)
 
     def _lost_by_import(self, callee: External, call: ast.Call) -> str | None:
-        """What a layer of a class of another file does in training only."""
+        """The training-only effect of a layer of a class in another file."""
         found = self._imports.defined(callee.name, self._program.definitions) if self._imports is not None else None
         if not isinstance(found, ClassInfo):
             return None
         return self._lost_by_class(found, _given(found, call, {}, self._program.tree), set())
 
     def _lost_by_parts(self, info: ClassInfo, given: Given, done: set[ClassInfo]) -> str | None:
-        """What a layer of PyTorch that `__init__` gets from functions does in training only."""
+        """The training-only effect of a PyTorch layer that `__init__` gets from functions."""
         if info in done:
             return None
         done.add(info)
@@ -94,7 +94,7 @@ class TrainingLayers:
         return next((lost for lost in found if lost is not None), None)
 
     def _lost_by_handed(self, module: Module, done: set[ClassInfo]) -> str | None:
-        """What a module that a class is handed, by itself or in a list, does in training only."""
+        """The training-only effect of a module that a class receives, directly or in a list."""
         handed = chain.from_iterable(
             item.elements() if isinstance(item, Container) else (item,) for item in map(resolved, module.parents)
         )
@@ -102,7 +102,7 @@ class TrainingLayers:
         return next((lost for item in inner if (lost := self._lost(item, done)) is not None), None)
 
     def _lost_by_class(self, info: ClassInfo, given: Given, done: set[ClassInfo]) -> str | None:
-        """What a layer that the methods of a class surely make does in training only; `given` is what makes it."""
+        """The training-only effect of a layer that the methods of a class surely make; `given` are its arguments."""
         done.add(info)
         for node in walk(info.node):
             if isinstance(node, ast.Call) and not _is_conditional(node, info) and not self._is_left_over(node, info):
@@ -116,7 +116,7 @@ class TrainingLayers:
         return None
 
     def _is_left_over(self, call: ast.Call, info: ClassInfo) -> bool:
-        """Whether a layer becomes an attribute that no method of its class reads, by its name or as one of all."""
+        """Whether a layer becomes an attribute that no method of its class reads, by name or through all layers."""
         statement = info.definitions.tree.statement(call)
         targets = statement.targets if isinstance(statement, ast.Assign) else ()
         names = {item.attr for item in targets if isinstance(item, ast.Attribute) and dotted(item.value) == "self"}
@@ -152,7 +152,7 @@ def _is_of_any_class(module: Value) -> bool:
 
 
 def _lost_by_model(name: str, call: ast.Call, tree: PythonTree) -> str | None:
-    """What a ready-made model does in training only; the layers that drop are all in what a file may replace."""
+    """The effect of a ready-made model in training only; a file that replaces its classifier removes the dropout."""
     first = call.args[0].value if call.args and isinstance(call.args[0], ast.Constant) else None
     if api.drops_by_default(name, first):
         is_told = any(item.arg is None or "drop" in item.arg or item.arg == "config" for item in call.keywords)
@@ -165,13 +165,13 @@ def _lost_by_model(name: str, call: ast.Call, tree: PythonTree) -> str | None:
 
 
 def _by_default(node: ast.AST, inside: Definitions) -> Given:
-    """The defaults of the method that a node stands in."""
+    """The defaults of the method around a node."""
     around = inside.method_around(node)
     return defaults_of(around.node) if around is not None else {}
 
 
 def _given(info: ClassInfo, made: ast.AST | None, outer: Given, tree: PythonTree) -> Given:
-    """What `__init__` of a class has where a call makes it, in a function whose own parameters have `outer`."""
+    """The parameters of a class's `__init__` where a call makes an object; the caller's own parameters have `outer`."""
     init = info.methods.get("__init__")
     if init is None:
         return {}
@@ -194,10 +194,9 @@ def _given(info: ClassInfo, made: ast.AST | None, outer: Given, tree: PythonTree
 
 
 def _may_do_nothing(call: ast.Call, given: Given, tree: PythonTree) -> bool:
-    """Whether the share that a layer drops is 0, or a parameter or an option that has 0; or whether it keeps no
-    statistics."""
+    """Whether a layer may have no effect: its probability is or may be 0, or it keeps no statistics."""
     if any(item.arg == "track_running_stats" and not is_literal(item.value, True) for item in call.keywords):
-        return True  # it computes with those of the batch in evaluation, too
+        return True  # it also uses the batch's statistics in evaluation
     share = next((item.value for item in call.keywords if item.arg in ("p", "dropout")), None)
     if share is None and call.args and called_name(call).endswith(("Dropout", "1d", "2d", "3d")):
         share = call.args[0]
@@ -211,14 +210,14 @@ def _is_zero(node: ast.expr | None) -> bool:
 
 
 def _constant(name: ast.Name, tree: PythonTree) -> ast.expr | None:
-    """What the only statement that binds a name of the module binds it to; None: that is not known."""
+    """The value that the only binding of a module-level name assigns; None if that is not known."""
     bound = FileIndex.of(tree).bindings_of(name.id)
     statement = tree.parent(bound[0]) if len(bound) == 1 and tree.function_around(bound[0]) is None else None
     return statement.value if isinstance(statement, (ast.Assign, ast.AnnAssign)) else None
 
 
 def _options_of_zero(tree: PythonTree) -> set[str]:
-    """Options of the command line that are 0 unless somebody asks for more."""
+    """Command-line options whose default is 0."""
     calls = FileIndex.of(tree).calls_named("add_argument")
     asked = [call for call in calls if any(item.arg == "default" and _is_zero(item.value) for item in call.keywords)]
     names = (item.value for call in asked for item in call.args if isinstance(item, ast.Constant))
@@ -226,7 +225,7 @@ def _options_of_zero(tree: PythonTree) -> set[str]:
 
 
 def _computes_by_mode(branch: ast.If, info: ClassInfo) -> bool:
-    """Whether `forward` returns or assigns something else under `if self.training:`, and not by checkpointing."""
+    """Whether `forward` returns or assigns something else under `if self.training:`, except for checkpointing."""
     forward = info.methods.get("forward")
     inner = branch.test.operand if isinstance(branch.test, ast.UnaryOp) else branch.test
     if dotted(inner) != "self.training" or info.definitions.method_around(branch) is not forward:
@@ -248,7 +247,7 @@ def _is_conditional(call: ast.Call, info: ClassInfo) -> bool:
 
 
 def _attributes_read(info: ClassInfo) -> frozenset[str] | None:
-    """The attributes that methods of a class read; None: they may read any, `getattr(self, name)`."""
+    """The attributes that methods of a class read; None if they may read any: `getattr(self, name)`."""
     nodes = list(walk(info.node))
     if any(isinstance(node, ast.Call) and called_name(node) in ("getattr", "vars") for node in nodes):
         return None

@@ -1,4 +1,4 @@
-"""Transforms of torchvision, as they are written: which ones a `Compose` holds, and which are random."""
+"""Torchvision transforms as written: the transforms in a `Compose`, and the random ones."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ GEOMETRIC = frozenset(
     "RandomHorizontalFlip RandomVerticalFlip RandomRotation RandomCrop RandomResizedCrop RandomAffine "
     "RandomPerspective ElasticTransform".split()
 )
-"""Those that move the content of an image at random."""
+"""Transforms that move the content of an image at random."""
 RANDOM = GEOMETRIC | frozenset(
     "ColorJitter RandomGrayscale RandomErasing AutoAugment RandAugment TrivialAugmentWide AugMix GaussianBlur "
     "RandomAdjustSharpness RandomAutocontrast RandomEqualize RandomInvert RandomPosterize RandomSolarize".split()
@@ -22,14 +22,14 @@ RANDOM = GEOMETRIC | frozenset(
 
 
 def name_of(node: ast.expr, definitions: Definitions) -> str:
-    """The transform of torchvision that a call makes; else empty."""
+    """The torchvision transform that a call creates; else empty."""
     qualified = names.imported(node.func, definitions) if isinstance(node, ast.Call) else ""
     match = _TRANSFORM.search(qualified)
     return match[1] if match else ""
 
 
 def steps_of(node: ast.expr, definitions: Definitions) -> list[tuple[str, ast.expr]]:
-    """The transforms of a `Compose`, or the one that an expression makes; empty where it is none."""
+    """The transforms of a `Compose`, or the single transform of an expression; empty if it is none."""
     made = written.value_of(node, definitions)
     name = name_of(made, definitions)
     if name != "Compose" or not isinstance(made, ast.Call):
@@ -40,7 +40,7 @@ def steps_of(node: ast.expr, definitions: Definitions) -> list[tuple[str, ast.ex
 
 
 def first_of(node: ast.expr, kinds: frozenset[str], definitions: Definitions, steps: int = _STEPS) -> ast.expr | None:
-    """The first transform of some kinds that an expression applies, perhaps under a condition."""
+    """The first transform of certain kinds in an expression, perhaps under a condition."""
     made = written.value_of(node, definitions)
     if isinstance(made, ast.IfExp) and steps:
         found = [first_of(item, kinds, definitions, steps - 1) for item in (made.body, made.orelse)]

@@ -1,4 +1,4 @@
-"""What a script defines and never comes to: functions and classes that no line which runs mentions."""
+"""Functions and classes that a script defines and never reaches: no line that runs mentions them."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from torchlint.syntax.python_ast import FUNCTIONS, is_main_guard
 
 _Defined: TypeAlias = "ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef"
 _Scope: TypeAlias = "_Defined | None"
-"""A function or class, or None for what is outside of all."""
+"""A function or class, or None for the module's top level."""
 _SCOPES = (*FUNCTIONS, ast.ClassDef)
 _BASES = frozenset({"torch.nn.Module", "torch.nn.modules.module.Module", "object", "abc.ABC"})
-"""Classes that call no other method of a class that derives from them than `forward`."""
+"""Base classes that call only the `forward` of a subclass."""
 _ANY_NAME = frozenset({"globals", "exec", "eval", "fire", "Fire"})
-"""Names with which a script may come to anything that it defines."""
+"""Names through which a script may reach any of its definitions."""
 _SAME = frozenset({"no_grad", "enable_grad", "inference_mode", "staticmethod", "classmethod", "property"})
-"""Decorators that call nothing by themselves."""
+"""Decorators that call nothing themselves."""
 _WORD = re.compile(r"\w+")
 _LONGEST = 200
-"""Characters of a text that may name something; longer ones are prose."""
+"""Maximum length of a text that may name something; longer ones are prose."""
 
 
 class Uncalled:
-    """The functions and classes of a script that nothing mentions, on whatever way from its first line."""
+    """The functions and classes of a script that no path from its first line mentions."""
 
     def __init__(self, definitions: Definitions) -> None:
         self._definitions = definitions
         self._tree = definitions.tree
 
     def holds(self, line: int) -> bool:
-        """Whether a line of the file is of one of them; never in a file that is no script."""
+        """Whether a line of the file is in one of them; never in a file that is no script."""
         if not self._is_script:
             return False
         around = (item for item in self._around if item.lineno <= line <= (item.end_lineno or 0))
@@ -42,7 +42,7 @@ class Uncalled:
 
     @cached_property
     def _is_script(self) -> bool:
-        """Whether the file is there to be run: it says so, loops, or calls a function of its own, outside of all."""
+        """Whether the file is meant to run: its top level has a main guard, a loop, or a call of its own function."""
         return any(
             isinstance(item, (ast.For, ast.While))
             or (isinstance(item, ast.If) and is_main_guard(item.test))
@@ -51,7 +51,7 @@ class Uncalled:
         )
 
     def _calls_own(self, value: ast.expr) -> bool:
-        """Whether an expression calls a function of the file, or a method of an object that is made there and then."""
+        """Whether an expression calls a function of the file, or a method of an object created in it."""
         while isinstance(value, ast.Call):
             called = value.func
             if isinstance(called, ast.Name):
@@ -61,7 +61,7 @@ class Uncalled:
 
     @cached_property
     def _reached(self) -> set[_Scope]:
-        """The functions and classes that are called, from what is outside of all."""
+        """The functions and classes reached from the top level."""
         reached: set[_Scope] = {None}
         said: set[str] = set()
         waiting: list[_Scope] = [None]
@@ -78,7 +78,7 @@ class Uncalled:
         return reached
 
     def _is_mentioned(self, item: _Defined, reached: set[_Scope], said: set[str]) -> bool:
-        """Whether what is reached comes to a function or class: by its name, or as whoever has the class may."""
+        """Whether reached code mentions a function or class: by its name, or through its class."""
         around = self._around[item]
         if around not in reached:
             return False
@@ -97,12 +97,12 @@ class Uncalled:
 
     @cached_property
     def _around(self) -> dict[_Defined, _Scope]:
-        """The functions and classes, each with the one that it stands in."""
+        """The functions and classes, each with the scope around it."""
         return {item: self._scope_of(item) for item in self._tree.of_type(*_SCOPES)}
 
     @cached_property
     def _inside(self) -> dict[_Scope, list[_Defined]]:
-        """The same by what they stand in."""
+        """The same by the scope around them."""
         found: dict[_Scope, list[_Defined]] = {}
         for item, around in self._around.items():
             found.setdefault(around, []).append(item)
@@ -110,7 +110,7 @@ class Uncalled:
 
     @cached_property
     def _named(self) -> dict[str, list[_Defined]]:
-        """The same by the words that may stand for them."""
+        """The same by the words that may refer to them."""
         found: dict[str, list[_Defined]] = {}
         for item in self._around:
             found.setdefault(item.name, []).append(item)
@@ -119,14 +119,14 @@ class Uncalled:
 
     @cached_property
     def _said(self) -> dict[_Scope, set[str]]:
-        """The names that stand in each scope itself: attributes behind a dot, and those in texts as both."""
+        """The names in each scope itself; attribute names and names in texts count as both kinds."""
         said: dict[_Scope, set[str]] = {}
         for node in self._tree.of_type(ast.Name, ast.Attribute, ast.Constant):
             said.setdefault(self._scope_of(node), set()).update(_words(node))
         return said
 
     def _scope_of(self, node: ast.AST) -> _Scope:
-        """The innermost function or class whose body a node stands in: its decorators and bases are outside of it."""
+        """The innermost function or class whose body contains a node; decorators and bases are outside of it."""
         inner = node
         for item in self._tree.ancestors(node):
             if isinstance(item, _SCOPES) and isinstance(inner, ast.stmt):

@@ -1,4 +1,4 @@
-"""Code that is there for another release of PyTorch, or to see what a release does."""
+"""Code for another release of PyTorch, or code that tests the behavior of a release."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ _VERSION = LazyPattern(
     r"[vV]ersion|VERSION|hasattr|getattr|has_?attr|TORCH_?[A-Z\d]|_?HAS_|has_|is_.*available|_AVAILABLE|signature|"
     r"[lL]egacy|LEGACY"
 )
-"""Names in a test that make it one of what there is: hints, which only silence."""
+"""Names that make a test a version or feature check; hints, which only silence."""
 _OF_MACHINE = frozenset({"is_available", "is_bf16_supported"})
 _DEVICES = frozenset({"cuda", "mps", "xpu", "accelerator", "distributed"})
 _CATCHING = frozenset("AttributeError ImportError ModuleNotFoundError".split())
 _CATCHING_ALL = frozenset({"Exception", "BaseException"})
 _FEW = 5
-"""A `try` of more statements that catches everything is not there for what one of them needs."""
+"""Maximum size of a `try` that counts as a feature check if it catches everything."""
 _EXPECTING = frozenset(
     "raises warns assertRaises assertWarns assertRaisesRegex assertWarnsRegex deprecated_call".split()
 )
 
 
 def is_guarded(tree: PythonTree, node: ast.AST) -> bool:
-    """Whether a node runs with some releases only, or what it raises is expected."""
+    """Whether a node runs with some releases only, or its exception is expected."""
     below, flags = node, _flags(tree)
     for around in tree.ancestors(node):
         if isinstance(around, ast.ExceptHandler) or (isinstance(around, TRIES) and _may_fail(around)):
@@ -50,7 +50,7 @@ def is_guarded(tree: PythonTree, node: ast.AST) -> bool:
 
 @lru_cache(maxsize=4)
 def _flags(tree: PythonTree) -> set[str]:
-    """What gets the answer to such a question: `OLD = torch.__version__ < "1.8"`, `self.legacy = not hasattr(...)`."""
+    """Names assigned from a version check: `OLD = torch.__version__ < "1.8"`, `self.legacy = not hasattr(...)`."""
     assigned = (node for node in tree.of_type(ast.Assign) if _asks_for_version(node.value))
     return {name for node in assigned for target in node.targets for name in _last_names(target)}
 
@@ -61,7 +61,7 @@ def _last_names(node: ast.AST) -> set[str]:
 
 
 def has_other_form(tree: PythonTree, call: ast.Call, keyword: str) -> bool:
-    """Whether something decides if a call is made with an argument: another arm around the call gives it."""
+    """Whether a condition selects the form of a call: another arm has a call with the argument."""
     below: ast.AST = call
     for around in tree.ancestors(call):
         if isinstance(around, (*FUNCTIONS, ast.ClassDef)):
@@ -76,13 +76,13 @@ def has_other_form(tree: PythonTree, call: ast.Call, keyword: str) -> bool:
 
 
 def _arms(node: ast.AST) -> list[list[ast.AST]]:
-    """The ways that a branch or a `try` can go, each by its roots."""
+    """The possible paths of a branch or a `try`, each by its nodes."""
     parts = (getattr(node, name, []) for name in ("body", "orelse", "handlers", "finalbody"))
     return [part if isinstance(part, list) else [part] for part in parts]
 
 
 def _may_fail(node: ast.Try) -> bool:
-    """Whether a `try` is there to go another way where something does not exist."""
+    """Whether a `try` has a fallback for something that does not exist."""
     caught = [_CATCHING_ALL if handler.type is None else _names(handler.type) for handler in node.handlers]
     if any(not _CATCHING.isdisjoint(names) for names in caught):
         return True
@@ -93,7 +93,7 @@ def _may_fail(node: ast.Try) -> bool:
 
 
 def _computes(handler: ast.ExceptHandler) -> bool:
-    """Whether a handler does with PyTorch what the `try` could not do."""
+    """Whether a handler runs PyTorch code in place of the `try`."""
     words = (dotted(item.func) for statement in handler.body for item in walk(statement) if isinstance(item, ast.Call))
     return any(word.startswith("torch.") and not word.startswith("torch.cuda.empty_cache") for word in words)
 
@@ -109,7 +109,7 @@ def _asks_for_version(test: ast.expr) -> bool:
 
 
 def _is_of_machine(node: ast.Name | ast.Attribute) -> bool:
-    """Whether something is asked of a machine, whatever the release: `torch.cuda.is_available`."""
+    """Whether a test is about the machine, not the release: `torch.cuda.is_available`."""
     owner, _, last = dotted(node).rpartition(".")
     return last in _OF_MACHINE and owner.rpartition(".")[2] in _DEVICES
 
@@ -120,7 +120,7 @@ def _expects(context: ast.expr) -> bool:
 
 
 def _comes_after_guard(tree: PythonTree, statement: ast.stmt) -> bool:
-    """Whether a statement before it in its block asks for a version and leaves."""
+    """Whether an earlier statement of the block checks a version and leaves."""
     before = tree.before(statement)
     looked_up = {name for item in before for name in _looked_up(item)}
     return any(
@@ -137,7 +137,7 @@ def _leaves(statement: ast.stmt) -> bool:
 
 
 def _looked_up(statement: ast.AST) -> Iterator[str]:
-    """The names that get what `getattr` finds, or its default."""
+    """The names assigned from `getattr`, or from its default."""
     if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Call):
         if dotted(statement.value.func) == "getattr":
             yield from (target.id for target in statement.targets if isinstance(target, ast.Name))

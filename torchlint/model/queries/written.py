@@ -1,4 +1,4 @@
-"""What is written for a name or an attribute, where one place in its function or class says it."""
+"""The expression assigned to a name or an attribute, if one place in its function or class shows it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _STEPS = 4
 
 
 def value_of(node: ast.expr, definitions: Definitions) -> ast.expr:
-    """What an expression stands for: the only value of a variable, or of an attribute of `self`; or itself."""
+    """The meaning of an expression: the only value of a variable or of an attribute of `self`, or the expression."""
     for _ in range(_STEPS):
         found = None
         if isinstance(node, ast.Name):
@@ -28,7 +28,7 @@ def value_of(node: ast.expr, definitions: Definitions) -> ast.expr:
 
 
 def _of_module(name: ast.Name, definitions: Definitions) -> ast.expr | None:
-    """The value of a variable of the module, which a function reads."""
+    """The value of a module variable that a function reads."""
     around = definitions.function_around(name)
     if around is None or name.id in around.parameters:
         return None
@@ -48,7 +48,7 @@ def attribute_value(node: ast.Attribute, definitions: Definitions) -> ast.expr |
 
 
 def assigned(target: ast.expr, definitions: Definitions) -> ast.expr | None:
-    """The expression that an assignment gives to a target, also one of several: `self.x, self.y = x, y`."""
+    """The expression that an assignment gives to a target, also in a tuple: `self.x, self.y = x, y`."""
     around = definitions.tree.parent(target)
     statement = definitions.tree.parent(around) if isinstance(around, ast.Tuple) else around
     if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
@@ -61,7 +61,7 @@ def assigned(target: ast.expr, definitions: Definitions) -> ast.expr | None:
 
 
 def stores_of(attribute: str, owner: ClassInfo) -> Iterator[ast.Attribute]:
-    """Where the methods of a class set an attribute."""
+    """The places where the methods of a class set an attribute."""
     for node in walk(owner.node):
         if isinstance(node, ast.Attribute) and node.attr == attribute and not is_load(node):
             if dotted(node.value) == "self":
@@ -78,7 +78,7 @@ def arguments_of(call: ast.Call) -> list[ast.expr]:
 
 
 def argument(call: ast.Call, index: int, name: str) -> ast.expr | None:
-    """The argument at a position, or by its name; None where the call has none, or a star before it."""
+    """The argument at a position, or by its name; None if the call lacks it, or has a star before it."""
     if any(isinstance(item, ast.Starred) for item in call.args[: index + 1]):
         return None
     named = [item.value for item in call.keywords if item.arg == name]

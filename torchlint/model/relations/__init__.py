@@ -1,7 +1,7 @@
 """Relations: questions about the whole program that several rules ask, each with its page in `docs/relations`.
 
-A relation answers yes, no or unknown. Its method `answers` says in words what it answers and where: `torchlint trace`
-prints these answers, and the programs of its page state them.
+A relation answers yes, no or unknown. Its method `answers` gives the answers in words, with their places.
+`torchlint trace` prints these answers, and the programs on the relation's page state them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     )
 
 NAMES = ("cadence", "datasets", "domain", "gradients", "held", "layout", "mode", "module_states", "provenance", "terms")
-"""The relations, each the name of a file here, of its page and of the property of `Model`."""
+"""The relations; each name is that of a file here, of its page and of the property of `Model`."""
 
 __all__ = [
     "NAMES",

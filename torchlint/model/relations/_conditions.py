@@ -1,4 +1,4 @@
-"""Conditions of loops: those that hold seldom, and those that hold for a few iterations only."""
+"""Conditions in loops: those that seldom hold, and those that hold for a few iterations only."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from torchlint.model.program import Program
 from torchlint.syntax.python_ast import called_name, dotted, names_read, walk
 
 _SELDOM = 100
-"""Iterations of which a place holds all graphs, though it is made anew after so many."""
+"""A place that is emptied only once in this many iterations counts as never emptied."""
 
 
 class Conditions:
-    """Answers by the tests of branches, as they are written."""
+    """Answers about the tests of branches, as written."""
 
     def __init__(self, program: Program) -> None:
         self._program = program
 
     def is_seldom(self, arms: Path) -> bool:
-        """Whether a condition lets something happen once in a hundred iterations, or less often."""
+        """Whether a condition holds at most once in a hundred iterations."""
         return any((self._number(item) or 0) >= _SELDOM for test in self._tests(arms) for item in walk(test))
 
     def is_for_a_few(self, keep: Keep, loop: Loop) -> bool:
-        """Whether something is kept in the first iterations only, or as long as the place holds but a few."""
+        """Whether something is kept only in the first iterations, or only while the place holds few items."""
         body = self._program.tree.node(loop.site)
         counted = names_read(body.target) if isinstance(body, (ast.For, ast.AsyncFor)) else set[str]()
         first = tuple((branch, arm) for branch, arm in keep.path[len(loop.path) :] if arm == 0)
@@ -36,7 +36,7 @@ class Conditions:
         return [node.test for node in nodes if isinstance(node, (ast.If, ast.IfExp))]
 
     def _number(self, node: ast.AST) -> int | None:
-        """The literal number that an expression is, or that its name is set to or is by default; None: not known."""
+        """The number of a literal, or of a name by its assignment or default; None if not known."""
         name = dotted(node).rpartition(".")[2]
         values = [node, *self._defaults.get(name, ())] if name else [node]
         numbers = [item.value for item in values if isinstance(item, ast.Constant) and type(item.value) is int]
@@ -44,7 +44,7 @@ class Conditions:
 
     @cached_property
     def _defaults(self) -> dict[str, list[ast.expr]]:
-        """By name what is assigned, and the defaults of parameters and of the options of the command line."""
+        """Assignments, parameter defaults and command-line defaults by name."""
         found: dict[str, list[ast.expr]] = {}
         for statement in self._program.tree.of_type(ast.Assign):
             for target in statement.targets:
@@ -64,7 +64,7 @@ class Conditions:
 
 
 def _is_about_few(test: ast.expr, name: str, counted: set[str]) -> bool:
-    """`len(samples) < 3`, or `i < 3` where the loop counts by `i`; `not samples`, `i == 0`, which hold once."""
+    """`len(samples) < 3`, or `i < 3` with the loop's counter `i`; `not samples`, `i == 0`, which hold once."""
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         return dotted(test.operand) == name
     if not isinstance(test, ast.Compare) or not isinstance(test.ops[0], (ast.Lt, ast.LtE, ast.Eq)):

@@ -1,4 +1,4 @@
-"""Horizons of schedules: after how many epochs, batches or optimizer steps they end, as it is written."""
+"""Horizons of schedules: the number of epochs, batches or optimizer steps after which they end, as written."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from torchlint.pytorch import naming
 from torchlint.syntax.python_ast import called_name, dotted, walk
 
 _DEPTH = 6
-"""So many names are followed from one to the next."""
+"""Maximum number of names followed from one to the next."""
 _WHERE = {
     "StepLR": ("step_size", 1), "MultiStepLR": ("milestones", 1), "CosineAnnealingLR": ("T_max", 1),
     "CosineAnnealingWarmRestarts": ("T_0", 1), "LinearLR": ("total_iters", 3), "ConstantLR": ("total_iters", 2),
     "PolynomialLR": ("total_iters", 1), "OneCycleLR": ("total_steps", 2), "CyclicLR": ("step_size_up", 3),
     "LambdaLR": ("lr_lambda", 1), "get_scheduler": ("num_training_steps", 3),
 }  # fmt: skip
-"""The argument of each scheduler that says how long it is: its name, and its place."""
+"""The argument of each scheduler for its length: its name and position."""
 _OF_TRANSFORMERS = ("num_training_steps", 2)
 _EPOCHS = LazyPattern(r"(?i)(^|_)n?epochs?$")
 _PER_EPOCH = LazyPattern(
@@ -35,11 +35,11 @@ _PER_STEP = LazyPattern(r"(?i)accum|grad_?acc")
 _BATCH_SIZE = LazyPattern(r"(?i)batch_?size$|^bsz?$|(^|_)bs$")
 _ROUNDING = frozenset("int float round ceil floor abs max min list tuple sorted".split())
 _UPDATES = frozenset({"estimated_stepping_batches"})
-"""What Lightning counts in optimizer steps."""
+"""The attributes that Lightning counts in optimizer steps."""
 
 
 class Unit(Enum):
-    """The unit in which a number counts; the value is the word for it."""
+    """The unit of a number; the value is the word for it."""
 
     EPOCHS = "epochs"
     BATCHES = "batches"
@@ -50,23 +50,25 @@ class Horizon(NamedTuple):
     """The length of a schedule."""
 
     unit: Unit | None
-    """None: it is not known."""
+    """None if not known."""
     argument: str
-    """The parameter that takes it: `T_max`."""
+    """The parameter for the length: `T_max`."""
     written: ast.expr
     numbers: tuple[int, ...]
-    """The literal numbers that it is; none, if it is made of variables."""
+    """The literal numbers of the length; empty if it consists of variables."""
 
 
 class Horizons:
-    """Reads the lengths of schedules, and the counts of loops."""
+    """Finds the lengths of schedules, and the iteration counts of loops."""
 
     def __init__(self, program: Program) -> None:
         self._program = program
 
     def of(self, scheduler: Value, loops: Sequence[Loop], every: ast.expr | None = None) -> Horizon | None:
-        """The length of a scheduler that steps in the last of these loops, or around it; `every` is how many batches
-        there are for a step."""
+        """The length of a scheduler that steps in the last of these loops, or around it.
+
+        `every` is the number of batches per step.
+        """
         call = self._program.tree.node(scheduler.site)
         if not isinstance(call, ast.Call):
             return None
@@ -78,14 +80,14 @@ class Horizons:
         return Horizon(unit, argument, written, tuple(self.numbers(written)))
 
     def unit(self, call: ast.Call) -> Unit | None:
-        """The unit in which a scheduler is long, by names alone."""
+        """The unit of a scheduler's length, by names alone."""
         argument, written = self.length(call)
         if written is None or argument == "steps_per_epoch":
             return Unit.BATCHES if written is not None else None
         return _unit(self._power(written, {}))
 
     def count(self, loop: Loop) -> ast.expr | None:
-        """How often a loop runs: `n` of `range(n)`, `range(start, n)`, `tqdm(range(n))` and `trange(n)`."""
+        """The iterations of a loop: `n` of `range(n)`, `range(start, n)`, `tqdm(range(n))` and `trange(n)`."""
         node = self._program.tree.node(loop.site)
         iterable = node.iter if isinstance(node, (ast.For, ast.AsyncFor)) else None
         while isinstance(iterable, ast.Call) and iterable.args:
@@ -96,7 +98,7 @@ class Horizons:
         return None
 
     def numbers(self, node: ast.expr, depth: int = _DEPTH) -> Iterator[int]:
-        """The literal numbers that an expression is, or a list of them."""
+        """The literal numbers of an expression, or of a list."""
         if isinstance(node, ast.Constant) and type(node.value) is int:
             yield node.value
         elif isinstance(node, (ast.List, ast.Tuple)):
@@ -109,7 +111,7 @@ class Horizons:
             yield from [number] if isinstance(number, int) else ()
 
     def assigned(self, name: str, near: ast.AST) -> ast.expr | None:
-        """What a variable is bound to, by the only statement that binds it in its function or in the module."""
+        """The value of a variable, from the only statement that binds it in its function or in the module."""
         tree = self._program.definitions_of(near).tree
         function, bound = tree.function_around(near), FileIndex.of(tree).bindings_of(name)
         if function is not None and any(item.arg == name for item in walk(function.args) if isinstance(item, ast.arg)):
@@ -123,7 +125,7 @@ class Horizons:
     # -- units ------------------------------------------------------------------------------------------
 
     def _names(self, loops: Sequence[Loop], every: ast.expr | None) -> dict[str, str]:
-        """What names count: the epochs of the outer loops, the batches of the inner one, and those for a step."""
+        """The unit each name counts: epochs of outer loops, batches of the inner loop, and batches per step."""
         found = {}
         for loop in loops[:-1]:
             found.update(dict.fromkeys(self._atoms(self.count(loop)), "epoch"))
@@ -134,7 +136,7 @@ class Horizons:
         return found
 
     def _updates(self, loop: Loop, every: ast.expr | None) -> ast.expr | None:
-        """The number of optimizer steps, where a loop goes over that number times the batches for one."""
+        """The number `n` of optimizer steps of a loop over `n * every` batches."""
         node = self._program.tree.node(loop.site)
         if every is None or not isinstance(node, (ast.For, ast.AsyncFor)):
             return None
@@ -143,7 +145,7 @@ class Horizons:
         return next((one for one, other in factors if ast.unparse(other) == ast.unparse(every)), None)
 
     def _atoms(self, node: ast.expr | None) -> Iterator[str]:
-        """The name that an expression is, as it is written and as it is bound."""
+        """The name of an expression, as written and as bound."""
         for _ in range(_DEPTH):
             if node is None or not (name := _named(node)):
                 break
@@ -151,7 +153,7 @@ class Horizons:
             node = self.assigned(node.id, node) if isinstance(node, ast.Name) else None
 
     def length(self, call: ast.Call) -> tuple[str, ast.expr | None]:
-        """The argument of a scheduler that says how long it is, behind the name of its parameter."""
+        """The scheduler's argument for its length, with the name of its parameter."""
         name = called_name(call).rpartition(".")[2]
         parameter, place = _WHERE.get(name, _OF_TRANSFORMERS if name.startswith("get_") else ("", 0))
         keywords = {item.arg: item.value for item in call.keywords}
@@ -165,7 +167,7 @@ class Horizons:
         return parameter, None if isinstance(written, ast.Starred) else written
 
     def _power(self, node: ast.expr, names: dict[str, str], depth: int = _DEPTH) -> Counter[str] | None:
-        """How often each unit is a factor of an expression; empty for a plain number, None where that is unknown."""
+        """The power of each unit in an expression; empty for a plain number, None if unknown."""
         if isinstance(node, ast.Constant):
             return Counter()
         if _named(node):
@@ -228,7 +230,7 @@ class Horizons:
         return None
 
     def _same(self, powers: list[Counter[str] | None]) -> Counter[str] | None:
-        """The unit that several numbers have, of which some may be plain."""
+        """The common unit of several numbers, some of which may be plain."""
         if None in powers:
             return None
         found = [item for item in powers if item]
@@ -236,7 +238,7 @@ class Horizons:
 
 
 def _named(node: ast.expr) -> str:
-    """A name, an attribute or an entry of a dictionary, in one form: `config.epochs` for `config["epochs"]`."""
+    """A name, an attribute or a dictionary entry in one form: `config.epochs` for `config["epochs"]`."""
     if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str):
         owner = _named(node.value)
         return f"{owner}.{node.slice.value}" if owner else ""

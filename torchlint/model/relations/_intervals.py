@@ -1,4 +1,4 @@
-"""Intervals: how often Lightning steps the schedules that `configure_optimizers` returns."""
+"""Intervals: how often Lightning steps the schedules from `configure_optimizers`."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from torchlint.syntax.python_ast import dotted, walk
 from torchlint.syntax.python_tree import PythonTree
 
 _BY_HAND = frozenset({"automatic_optimization", "lr_scheduler_step", "lr_schedulers"})
-"""Names of a class that steps its schedules itself."""
+"""Names in a class that steps its schedules itself."""
 
 
 def configured(info: ClassInfo) -> Iterator[tuple[ast.Call, str]]:
-    """The schedulers that a module of Lightning returns, each with its interval: "epoch" or "step"."""
+    """The schedulers that a Lightning module returns, each with its interval: "epoch" or "step"."""
     method, own = info.methods.get("configure_optimizers"), walk(info.node)
     names = {item.name if isinstance(item, ast.FunctionDef) else getattr(item, "attr", "") for item in own}
     if method is None or not names.isdisjoint(_BY_HAND):
@@ -30,14 +30,14 @@ def configured(info: ClassInfo) -> Iterator[tuple[ast.Call, str]]:
 
 
 def _interval(call: ast.Call, tree: PythonTree) -> str:
-    """The interval of a scheduler, "epoch" by default; empty: it is not known, or Lightning does not step it."""
+    """The interval of a scheduler, "epoch" by default; empty if it is not known, or Lightning does not step it."""
     uses = [call] if not (name := _name_of(call, tree)) else _uses(name, call, tree)
     found = {_interval_of_use(use, tree) for use in uses} - {None}
     return next(iter(found)) or "" if len(found) == 1 else ""
 
 
 def _interval_of_use(use: ast.AST, tree: PythonTree) -> str | None:
-    """The interval that a use of a scheduler gives it; None: the use is another one."""
+    """The interval that a use of a scheduler sets; None for any other use."""
     around = tree.parent(use)
     if not isinstance(around, ast.Dict):
         return "epoch" if _is_returned(use, tree) else None
@@ -61,7 +61,7 @@ def _interval_of_use(use: ast.AST, tree: PythonTree) -> str | None:
 
 
 def _text(node: ast.expr) -> str:
-    """The text that a literal is; empty of any other expression."""
+    """The text of a literal; empty for any other expression."""
     return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
 
 
@@ -71,7 +71,7 @@ def _stored(target: ast.Subscript, tree: PythonTree) -> ast.expr | None:
 
 
 def _is_returned(use: ast.AST, tree: PythonTree) -> bool:
-    """Whether a scheduler stands in what is returned: `return [optimizer], [scheduler]`."""
+    """Whether a `return` contains a scheduler: `return [optimizer], [scheduler]`."""
     parent = tree.parent(use)
     is_listed = isinstance(parent, (ast.List, ast.Tuple))
     while isinstance(parent, (ast.List, ast.Tuple)):
@@ -80,14 +80,14 @@ def _is_returned(use: ast.AST, tree: PythonTree) -> bool:
 
 
 def _name_of(value: ast.AST, tree: PythonTree) -> str:
-    """The variable that is all that holds a value."""
+    """The only variable that holds a value."""
     statement = tree.parent(value)
     targets = statement.targets if isinstance(statement, ast.Assign) else []
     return dotted(targets[0]) if len(targets) == 1 and isinstance(targets[0], ast.Name) else ""
 
 
 def _uses(name: str, near: ast.AST, tree: PythonTree) -> list[ast.AST]:
-    """Where a variable is read in the function around a node; nothing, if it is bound more than once."""
+    """The reads of a variable in the function around a node; empty if it is bound more than once."""
     function = tree.function_around(near)
     if len([item for item in FileIndex.of(tree).bindings_of(name) if tree.function_around(item) is function]) != 1:
         return []

@@ -1,4 +1,4 @@
-"""The data of an iteration: names that hold what a loop yields, what `next` draws in it, or what is made of that."""
+"""The data of an iteration: names that hold the loop's items, results of `next`, or values computed from these."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ _LOOP_HEADERS = (ast.For, ast.AsyncFor, ast.comprehension)
 
 
 class IterationData:
-    """Which expressions in the body of a loop are made of the data of the iteration.
+    """The expressions in a loop's body that depend on the data of the iteration.
 
-    A number that counts iterations, or a size, is no data, but what is taken at that index is.
+    Iteration counters and sizes are no data, but the element at such an index is.
     """
 
     def __init__(self, loop: ast.AST, modules: Container[str] = ()) -> None:
-        """`modules` are names of what is imported: no call there changes them."""
+        """`modules` are names of imports: calls through them do not change them."""
         self.yielded: set[str] = set()
         """The targets of the loop."""
         self.varies_size = False
-        """Whether each iteration has another size of a batch or an image."""
+        """Whether the size of a batch or an image differs from iteration to iteration."""
         self._modules = modules
         self._data: set[str] = set()
         self._counters: set[str] = set()
@@ -73,7 +73,7 @@ class IterationData:
     # -- names ----------------------------------------------------------------------------------------
 
     def _bind_yielded(self, target: ast.expr, iterable: ast.expr) -> None:
-        """Bind the target of the loop; `enumerate` and `zip` part by part."""
+        """Bind the target of the loop; for `enumerate` and `zip` each part separately."""
         name = dotted(iterable.func).rpartition(".")[2] if isinstance(iterable, ast.Call) else ""
         parts = target.elts if isinstance(target, (ast.Tuple, ast.List)) else []
         given = iterable.args if isinstance(iterable, ast.Call) else []
@@ -95,7 +95,7 @@ class IterationData:
         names.update(_names_in(target))
 
     def _follow(self, node: ast.AST) -> None:
-        """Bind what a node assigns, if that is data of the iteration, or counts."""
+        """Bind the targets of a node, if they get data of the iteration or a count."""
         for target, source in (*_assigned(node), *self._handed(node)):
             if naming.SIZE.search(dotted(target)) and (isinstance(node, ast.AugAssign) or _reads(source, target)):
                 self.varies_size = True
@@ -105,7 +105,7 @@ class IterationData:
                 self._bind(target, self._counters)
 
     def _handed(self, node: ast.AST) -> Iterator[tuple[ast.AST, ast.AST]]:
-        """The object of a method that is called for what it does, with the call: `self.set_input(batch)`."""
+        """The object of a method call that is a statement, with the call: `self.set_input(batch)`."""
         call = node.value if isinstance(node, ast.Expr) else None
         if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute):
             if dotted(call.func).partition(".")[0] not in self._modules:
@@ -113,7 +113,7 @@ class IterationData:
 
 
 def counts(iterable: ast.AST) -> bool:
-    """Whether what is iterated over are numbers that count: `range(n)`, `tqdm(range(n))`."""
+    """Whether an iterable yields counting numbers: `range(n)`, `tqdm(range(n))`."""
     while isinstance(iterable, ast.Call):
         name = dotted(iterable.func).rpartition(".")[2]
         if name in _COUNTING:
@@ -125,7 +125,7 @@ def counts(iterable: ast.AST) -> bool:
 
 
 def _headers(loop: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
-    """The targets of a loop or comprehension, each with what is iterated over."""
+    """The targets of a loop or comprehension, each with its iterable."""
     for header in (loop, *getattr(loop, "generators", ())):
         if isinstance(header, _LOOP_HEADERS):
             yield header.target, header.iter
@@ -141,7 +141,7 @@ def _body(loop: ast.AST) -> Iterator[ast.AST]:
 
 
 def _assigned(node: ast.AST) -> Iterator[tuple[ast.AST, ast.AST]]:
-    """The targets that a node binds, each with what it binds them to."""
+    """The targets that a node binds, each with its value."""
     if isinstance(node, ast.Assign):
         yield from ((target, node.value) for target in node.targets)
     elif isinstance(node, (ast.AnnAssign, ast.AugAssign, ast.NamedExpr)) and node.value is not None:
@@ -155,7 +155,7 @@ def _assigned(node: ast.AST) -> Iterator[tuple[ast.AST, ast.AST]]:
 
 
 def _names_in(target: ast.AST) -> Iterator[str]:
-    """The names and attributes that a target binds; of an element the name of the whole."""
+    """The names and attributes that a target binds; for an element the name of the whole."""
     if isinstance(target, (ast.Tuple, ast.List)):
         for element in target.elts:
             yield from _names_in(element)
@@ -170,6 +170,6 @@ def _reads(source: ast.AST, target: ast.AST) -> bool:
 
 
 def _are_numbers(iterable: ast.AST) -> bool:
-    """Whether literal numbers are iterated over."""
+    """Whether a loop iterates over literal numbers."""
     inside = iterable.elts if isinstance(iterable, (ast.Tuple, ast.List)) else []
     return bool(inside) and all(isinstance(item, ast.Constant) and type(item.value) in (int, float) for item in inside)

@@ -1,4 +1,4 @@
-"""Paces: how often events in loops happen, compared with the steps of an optimizer."""
+"""Paces: the frequency of events in loops, compared with the steps of an optimizer."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from torchlint.syntax.python_ast import names_read, walk
 
 
 class Pace(Enum):
-    """How often something happens; the value says so in words."""
+    """The frequency of an event; the value is its text."""
 
     PROGRAM = "once"
     EPOCH = "once an epoch"
@@ -26,16 +26,16 @@ class Pace(Enum):
 
 
 class Cadence(NamedTuple):
-    """The pace of an event, beside the step of an optimizer."""
+    """The pace of an event, compared with the step of an optimizer."""
 
     pace: Pace
     step: Step | None = None
     loops: tuple[Loop, ...] = ()
-    """The loops of the program around the step; the last is over batches, the others are over epochs and the like."""
+    """The loops around the step; the last iterates over batches, the others over epochs and the like."""
     every: ast.expr | None = None
-    """The number of micro-batches for one step, where it is written."""
+    """The number of micro-batches per step, if it is written."""
     reason: str = ""
-    """Why it is unknown."""
+    """The reason why it is unknown."""
 
 
 class Paces:
@@ -46,7 +46,7 @@ class Paces:
         self._horizons = horizons
 
     def of(self, trace: Trace, event: Event, optimizer: Value) -> Cadence:
-        """How often an event happens, compared with the steps of an optimizer."""
+        """The frequency of an event, compared with the steps of an optimizer."""
         steps = [step for step in trace.of(Step) if _are_same(step.optimizer, optimizer)]
         own = repeating(event.loops)
         if not steps:
@@ -60,7 +60,7 @@ class Paces:
         return self._in_loop(trace, event, step, tuple(around))
 
     def _around(self, trace: Trace, step: Step) -> list[Loop]:
-        """The loops around a step, without one over several optimizers, inside of which nothing goes backward."""
+        """The loops around a step, without a loop over several optimizers, which contains no backward."""
         own = repeating(step.loops)
         return max((_common(own, repeating(item.loops)) for item in trace.of(Backward)), key=len, default=[])
 
@@ -82,7 +82,7 @@ class Paces:
         return Cadence(Pace.MICRO_BATCH, step, loops, every)
 
     def _conditions(self, path: Path) -> list[tuple[object, int]]:
-        """The arms of a path, without questions whether there is a scheduler at all: `if scheduler is not None`."""
+        """The arms of a path, except tests for the presence of a scheduler: `if scheduler is not None`."""
         return [arm for arm in path if not self._asks_for_presence(arm[0])]
 
     def _asks_for_presence(self, branch: object) -> bool:
@@ -93,7 +93,7 @@ class Paces:
         return isinstance(test, (ast.Name, ast.Attribute)) and "sched" in ast.unparse(test).rpartition(".")[2].lower()
 
     def _divisor(self, arm: tuple[object, int]) -> ast.expr | None:
-        """The number of iterations that a condition counts: `k` of `(i + 1) % k == 0`, by a variable or not."""
+        """The number of iterations that a condition counts: `k` of `(i + 1) % k == 0`, a variable or a number."""
         branch, _ = arm
         node = self._program.tree.node(branch.site) if isinstance(branch, Branch) else None
         tests = [node.test] if isinstance(node, ast.If) else []
@@ -112,7 +112,7 @@ def _are_same(first: Value, second: Value) -> bool:
 
 
 def _common(first: Iterable[Loop], second: Iterable[Loop]) -> list[Loop]:
-    """The outermost loops that both stand in."""
+    """The outermost loops around both."""
     found = []
     for loop, other in zip(first, second, strict=False):
         if loop is not other:

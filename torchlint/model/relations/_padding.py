@@ -1,4 +1,4 @@
-"""Padding of batches: which call of `pad_sequence` a tensor comes from, with its steps in their places."""
+"""Padding of batches: the `pad_sequence` call behind a tensor whose steps are in their places."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ STEPWISE = frozenset(
 )
 """Operators that leave samples and steps in the first two dimensions."""
 REORDERED = STEPWISE | frozenset("getitem view reshape flatten transpose permute squeeze t".split())
-"""The same, and those that leave out steps or put them elsewhere."""
+"""The same, and operators that drop or move steps."""
 _LAYERS = frozenset("linear layer_norm embedding".split()) | {table.SAME}
 Calls = tuple[Mapping[str, Value], ...]
-"""What the parameters of the modules under way are."""
+"""The arguments for the parameters of the current modules, by call."""
 
 
 class Padding(NamedTuple):
@@ -56,11 +56,11 @@ class Padding(NamedTuple):
     site: Site
     batch_first: bool
     number: ast.expr | None
-    """What is written for the padding; None: 0."""
+    """The expression for the padding; None: 0."""
 
 
 class PaddingSearch:
-    """One question; its steps are bounded."""
+    """One query, with a limited number of steps."""
 
     def __init__(self, program: Program, through: frozenset[str] = STEPWISE) -> None:
         self._program = program
@@ -68,7 +68,7 @@ class PaddingSearch:
         self._steps = 0
 
     def of(self, value: Value, calls: Calls = ()) -> Padding | None:
-        """The padding of a value; None: none that is known."""
+        """The padding of a value; None if none is known."""
         self._steps += 1
         value = resolved(value)
         if self._steps > _MOST_STEPS:
@@ -107,7 +107,7 @@ class PaddingSearch:
         return self.of(value.parents[1], calls)
 
     def _leaves_steps(self, module: Value, call: Tensor, calls: Calls, depth: int) -> bool:
-        """Whether a layer leaves samples and steps where they are."""
+        """Whether a layer leaves samples and steps in place."""
         module = resolved(module)
         if not isinstance(module, Module) or module.info is not None or depth > 3:
             return False
@@ -120,7 +120,7 @@ class PaddingSearch:
         return layer is not None and layer.kind in {*_LAYERS, table.ENCODER, table.ENCODER_LAYER}
 
     def _of_recurrent(self, value: Component, calls: Calls) -> Padding | None:
-        """The outputs of a recurrent layer at all steps, where it takes samples and steps as the padding has them."""
+        """The padding of a recurrent layer's outputs for all steps, if its dimension order matches the padding."""
         whole = resolved(value.parents[0])
         module = resolved(whole.parents[0]) if isinstance(whole, ModuleOutput) else None
         layer = table.LAYERS.get(module.name.removeprefix("torch.nn.")) if isinstance(module, Module) else None
@@ -134,17 +134,17 @@ class PaddingSearch:
 
     @cached_property
     def _changed(self) -> set[Value]:
-        """What is changed in place: padding may be replaced, `labels[labels == 0] = -100`."""
+        """Values changed in place: `labels[labels == 0] = -100` may replace the padding."""
         return {resolved(event.target) for trace in self._program.traces for event in trace.of(Mutate)}
 
     @cached_property
     def _stored(self) -> set[str]:
-        """The names of what the program stores elements into."""
+        """The names of containers into which the program stores elements."""
         nodes: list[ast.Subscript] = [*self._program.nodes(ast.Subscript)]
         return {dotted(node.value) for node in nodes if isinstance(node.ctx, ast.Store)}
 
     def _is_sliced(self, value: Value) -> bool:
-        """`x[:, 1:]`, where the question goes through it."""
+        """`x[:, 1:]`, through which the search continues."""
         node = self._program.tree.node(value.site) if value.site is not None else None
         index = node.slice if isinstance(node, ast.Subscript) else None
         parts = index.elts if isinstance(index, ast.Tuple) else [index]
@@ -153,7 +153,7 @@ class PaddingSearch:
     # -- loaders ------------------------------------------------------------------------------------------
 
     def _of_batch(self, value: Value) -> Padding | None:
-        """The padding that a loader's `collate_fn` makes in a part of the batch, or in the batch as a whole."""
+        """The padding that a loader's `collate_fn` creates in a part of the batch, or in the whole batch."""
         batch = resolved(value.parents[0]) if isinstance(value, Element) and value.parents else value
         loader = resolved(batch.parents[0]) if isinstance(batch, Iteration) and batch.parents else None
         if not isinstance(loader, DataLoader) or _is(loader.part("batch_sampler")):
@@ -185,7 +185,7 @@ class PaddingSearch:
         return self._made_at(node)
 
     def _made_at(self, node: ast.AST | None) -> Padding | None:
-        """The padding of a call of `pad_sequence`, if that surely is at the end."""
+        """The padding of a `pad_sequence` call, if that surely pads at the end."""
         if not isinstance(node, ast.Call) or called_name(node) != PAD or any(_turns(item) for item in walk(node)):
             return None
         keywords = {item.arg: item.value for item in node.keywords if item.arg is not None}
@@ -199,7 +199,7 @@ class PaddingSearch:
 
 
 def given_in(program: Program, call: ModuleOutput) -> Mapping[str, Value]:
-    """The arguments of a call of a module of the program, and those that the module is made with, by parameter."""
+    """The arguments of a call of the program's module and of its constructor, by parameter."""
     module = resolved(call.parents[0])
     init = module.info.method("__init__") if isinstance(module, Module) and module.info is not None else None
     made = program.observations.calls.get(module)
@@ -219,7 +219,7 @@ def given_in(program: Program, call: ModuleOutput) -> Mapping[str, Value]:
 
 
 def _part(whole: Value, key: object) -> Value | None:
-    """The part of what a function returns that a loop unpacks under a key: `[0]`, `['x']`."""
+    """The part of a function's result that a loop unpacks under a key: `[0]`, `['x']`."""
     if key is None or not isinstance(whole, Container):
         return whole if key is None else None
     for index, item in enumerate(whole.parents if not whole.is_open else ()):
@@ -233,7 +233,7 @@ def _is(value: Value | None) -> bool:
 
 
 def _turns(node: ast.AST) -> bool:
-    """Whether sequences are turned round before they are padded: `flip`, `[::-1]`."""
+    """Whether sequences are reversed before padding: `flip`, `[::-1]`."""
     if isinstance(node, ast.Attribute):
         return node.attr in ("flip", "flipud", "fliplr")
     return isinstance(node, ast.Slice) and node.step is not None

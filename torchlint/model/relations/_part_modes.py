@@ -31,8 +31,7 @@ _PLAIN_BASES = frozenset({"torch.nn.Module", "torch.nn.modules.module.Module"})
 
 
 class PartMode(NamedTuple):
-    """A part of a module on one path: which `eval()` switched it by itself, and which `train()` of the whole undid
-    that."""
+    """A part of a module on one path: the `eval()` of the part, and the `train()` of the whole that undid it."""
 
     switch: ModeSwitch | None = None
     undone_by: ModeSwitch | None = None
@@ -44,24 +43,24 @@ PartModesOnPaths = frozenset[PartMode]
 
 
 class SwitchedBack(NamedTuple):
-    """A part that trains again since `switch` of the whole, when the whole is trained."""
+    """A part that is in training mode again since `switch` of the whole, when the whole is trained."""
 
     part: Value
     whole: Value
     switch: ModeSwitch
     evaluated: ModeSwitch | None
-    """The `eval()` of the part; None: only its parameters are frozen."""
+    """The `eval()` of the part; None if only its parameters are frozen."""
 
 
 class PartModes:
-    """Answers about parts that are switched by themselves."""
+    """Answers about parts that the program switches separately."""
 
     def __init__(self, program: Program, parts: Parts) -> None:
         self._program = program
         self._parts = parts
 
     def switched_back(self, trace: Trace, module: Value, passes: Iterable[Compute | Call]) -> Iterator[SwitchedBack]:
-        """The part that was put into evaluation mode, and is in training mode on each path to one of these passes."""
+        """The part put into evaluation mode, but in training mode on each path to one of these passes."""
         modes = self._at_passes(trace, module)
         for forward in passes:
             undone = next((item for item in modes[forward] if item.undone_by is not None), None)
@@ -92,7 +91,7 @@ class PartModes:
         return arrivals
 
     def frozen_parts(self, trace: Trace, module: Value) -> Iterator[Value]:
-        """The parts of a module whose parameters are frozen, and that nothing switches by themselves."""
+        """The parts of a module with frozen parameters that nothing switches separately."""
         frozen = self._program.observations.frozen
         told = (resolved(item.parents[0]) if isinstance(item, ModuleParameter) else item for item in frozen)
         inits = (event for info in self._classes_in(module) for event in self._program.observations.begun.get(info, ()))
@@ -104,7 +103,7 @@ class PartModes:
                     yield part
 
     def part_of(self, switch: ModeSwitch) -> Value:
-        """What a switch switches: of each layer of a module in turn, that module."""
+        """The module that a switch switches; for each layer of a module in turn, that module."""
         value = resolved(switch.module)
         while isinstance(value, (Element, Iteration)) and value.parents:
             value = resolved(value.parents[0])
@@ -113,7 +112,7 @@ class PartModes:
         return resolved(value.parents[0]) if is_of_all and value.parents else resolved(switch.module)
 
     def keeps_modes(self, module: Value) -> bool:
-        """Whether `train()` of a module is PyTorch's, and its `forward` switches nothing."""
+        """Whether a module has PyTorch's own `train()`, and its `forward` switches no mode."""
         info = class_of(module)
         if info is None:
             return not isinstance(module, Module) or module.info is None
@@ -126,7 +125,7 @@ class PartModes:
     # -- paths ------------------------------------------------------------------------------------------
 
     def _as_made(self, module: Value) -> PartMode:
-        """The mode in which `__init__` leaves the parts of a module."""
+        """The mode of a module's parts after `__init__`."""
         mode = PartMode()
         for info in self._classes_in(module):
             for event in self._program.observations.begun.get(info, ()):
@@ -134,7 +133,7 @@ class PartModes:
         return mode
 
     def _classes_in(self, module: Value) -> Iterator[ClassInfo]:
-        """The classes of a module and of the modules that its `__init__` makes."""
+        """The classes of a module and of the modules that its `__init__` creates."""
         info = class_of(module)
         if info is not None:
             yield info
@@ -154,7 +153,7 @@ class PartModes:
         return mode._replace(is_used=is_used or mode.is_used)
 
     def _switched(self, switch: ModeSwitch, module: Value, mode: PartMode) -> PartMode:
-        """The mode behind a switch: of the whole, or of a part of it."""
+        """The mode after a switch of the whole, or of a part of it."""
         if self._parts.is_part(module, resolved(switch.module)):
             if switch.training is False or mode.switch is None or mode.undone_by is not None:
                 return mode

@@ -1,4 +1,4 @@
-"""The places that an iteration of a loop changes, and the ways in which they may end."""
+"""The places that an iteration of a loop changes, and their possible values at its end."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from torchlint.model.program import Program
 from torchlint.model.values import Answer, Container, Phi, Value, inputs_of
 
 MOST_ARMS = 8
-"""The arms of branches around a change that say how often it happens."""
+"""Maximum number of branch arms around a change that describe how often it happens."""
 
 
 class End(NamedTuple):
-    """One way in which a place may end: it holds what it held (YES), or something else."""
+    """One possible end of a place: it holds its initial value (YES), or something else."""
 
     holds: Answer
     arms: Path
@@ -23,7 +23,7 @@ class End(NamedTuple):
 
 
 class Places:
-    """The places that an iteration changes, by what they hold at its beginning."""
+    """The places that an iteration changes, by their values at its beginning."""
 
     def __init__(self, edge: BackEdge, loop: Loop | None, program: Program) -> None:
         self.contents = edge.contents
@@ -46,14 +46,14 @@ class Places:
                 self.around.setdefault(part, []).append(item)
 
     def at_first(self, value: Value) -> Iterator[Value]:
-        """What a value may be at the beginning of an iteration, but for what the one before has made it."""
+        """The possible values at the beginning of an iteration, without those from the previous iteration."""
         if isinstance(value, Phi) and value.loop is not None and value.loop is self.loop:
             value = value.parents[0]
         yield from inputs_of(value)
 
 
 def put_in(begun: Value, ended: Value) -> Iterator[Value]:
-    """The values that an iteration has put into a container, and that nothing has taken out again."""
+    """The values that an iteration puts into a container and does not take out again."""
     stack, seen = [ended], {begun}
     while stack:
         item = stack.pop()
@@ -68,7 +68,7 @@ def put_in(begun: Value, ended: Value) -> Iterator[Value]:
 
 
 def alternatives(value: Value | None, begun: Value) -> Iterator[tuple[Value | None, Path]]:
-    """What a value may be, and in which arms of branches; what it was at the beginning is one of these."""
+    """The possible values with the branch arms they come from; the value at the beginning is one of them."""
     stack: list[tuple[Value | None, Path]] = [(value, ())]
     seen: set[Value | None] = set()
     while stack:

@@ -1,4 +1,4 @@
-"""Schedules beside their steps: whether the length of a schedule counts what its steps do."""
+"""Schedules and their steps: whether the length of a schedule counts its steps."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from torchlint.model.values import Container, Value, inputs_of, resolved
 from torchlint.syntax.python_ast import Site, site_of
 
 _BY_NUMBERS = frozenset({"step_size", "milestones", "T_max"})
-"""Lengths that are compared with the number of epochs where both are literals."""
+"""Lengths compared with the number of epochs if both are literals."""
 _SHARE = 4
-"""A length of at least this share of the epochs is one of epochs."""
+"""A length of at least this share of the epochs counts epochs."""
 
 
 class Mismatch(NamedTuple):
@@ -28,9 +28,9 @@ class Mismatch(NamedTuple):
     made: Site
     pace: Pace
     unit: Unit | None
-    """The unit of the length; None: it is not known, and the schedule steps more often than its optimizer."""
+    """The unit of the length; None if it is not known, and the schedule steps more often than its optimizer."""
     written: str
-    """The length, as it is written."""
+    """The length as written."""
     is_sure: bool = True
     is_configured: bool = False
     """Whether Lightning steps the schedule."""
@@ -45,7 +45,7 @@ class ScheduleUnits:
         self._paces = paces
 
     def mismatches(self, trace: Trace) -> Iterator[Mismatch]:
-        """The schedules of a trace that count something else than their steps."""
+        """The schedules of a trace whose length counts something other than their steps."""
         schedules: dict[Value, list[ScheduleStep]] = defaultdict(list)
         for step in trace.of(ScheduleStep):
             schedules[resolved(step.scheduler)].append(step)
@@ -62,7 +62,7 @@ class ScheduleUnits:
                 yield Mismatch(steps[0].site, made, found[0].pace, unit, written, is_sure)
 
     def configured_mismatches(self) -> Iterator[Mismatch]:
-        """The schedules that `configure_optimizers` returns with an interval that their length does not count."""
+        """The schedules from `configure_optimizers` whose interval does not match the unit of their length."""
         for info in self._program.definitions.classes.values():
             for call, interval in configured(info):
                 _, written = self._horizons.length(call)
@@ -74,12 +74,12 @@ class ScheduleUnits:
                     yield Mismatch(site, site, pace, unit, ast.unparse(written), is_configured=True)
 
     def horizon(self, schedule: ScheduleStep, cadence: Cadence) -> Horizon | None:
-        """The length of a schedule, in the unit that its program counts in; None: it has none, or it is not known."""
+        """The length of a schedule, in the program's unit; None if it has none, or it is not known."""
         scheduler = resolved(schedule.scheduler)
         return self._horizons.of(scheduler, cadence.loops, cadence.every) if scheduler.site is not None else None
 
     def _is_wrong(self, found: Cadence, horizon: Horizon) -> bool | None:
-        """Whether a length surely, or perhaps, counts something else; None: it does not, or that is not known."""
+        """Whether a length surely, or perhaps, counts something else; None if it does not, or that is not known."""
         pace, unit = found.pace, horizon.unit
         if pace in (Pace.UNKNOWN, Pace.PROGRAM) or not self._is_over_data(found.loops[-1]):
             return None
@@ -94,7 +94,7 @@ class ScheduleUnits:
         return isinstance(found.every, ast.Constant) if pace is Pace.UPDATE and unit is Unit.BATCHES else None
 
     def _fits_epochs(self, found: Cadence, horizon: Horizon) -> bool:
-        """Whether a length in literal numbers is a good part of the epochs, whose number is a literal as well."""
+        """Whether a literal length is a good part of the literal number of epochs."""
         counts = [self._horizons.count(loop) for loop in found.loops[:-1]]
         epochs = [number for item in counts if item is not None for number in self._horizons.numbers(item)]
         if not epochs or not horizon.numbers or horizon.argument not in _BY_NUMBERS:
@@ -102,20 +102,20 @@ class ScheduleUnits:
         return _SHARE < max(horizon.numbers) <= epochs[-1] <= _SHARE * max(horizon.numbers)
 
     def _is_over_data(self, loop: Loop) -> bool:
-        """Whether a loop goes over batches, or over something that is no literal."""
+        """Whether a loop iterates over batches, or over something that is no literal."""
         node = self._program.tree.node(loop.site)
         iterable = node.iter if isinstance(node, (ast.For, ast.AsyncFor)) else None
         return iterable is not None and not isinstance(iterable, (ast.List, ast.Tuple, ast.Constant))
 
 
 def optimizer_of(schedule: ScheduleStep) -> Value | None:
-    """The one optimizer whose rates a scheduler sets, whichever it is."""
+    """The single optimizer whose learning rates a scheduler sets, for any scheduler."""
     found = {_optimizer_of_one(item) for item in inputs_of(schedule.scheduler)}
     return found.pop() if len(found) == 1 else None
 
 
 def _optimizer_of_one(scheduler: Value) -> Value | None:
-    """The optimizer of a scheduler, or of the first that it chains."""
+    """The optimizer of a scheduler, or of the first scheduler that it chains."""
     optimizer = scheduler.part("optimizer")
     if optimizer is not None:
         return resolved(optimizer)

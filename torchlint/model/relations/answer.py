@@ -1,4 +1,4 @@
-"""An answer of a relation in words, for `torchlint trace` and for the pages of the relations."""
+"""A relation's answer in words, for `torchlint trace` and for the pages of the relations."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from torchlint.syntax.python_tree import PythonTree
 
 
 class Answer(NamedTuple):
-    """What a relation answers about the code at a site."""
+    """A relation's answer about the code at a site."""
 
     site: Site
     text: str
 
 
 class Relation(Protocol):
-    """A relation as `torchlint trace` knows it."""
+    """A relation as `torchlint trace` uses it."""
 
     def answers(self) -> Iterator[Answer]:
-        """What it answers about the file, in the order of the program."""
+        """The answers about the file, in the order of the program."""
 
 
 def lines(tree: PythonTree, sites: Iterable[Site]) -> str:
-    """The lines of sites in words: "line 3", "lines 3, 4 and 9"; of a notebook "line 3 of cell 2"."""
+    """The lines of sites in words: "line 3", "lines 3, 4 and 9"; for a notebook "line 3 of cell 2"."""
     starts = sorted(tree.span(site.here).start for site in sites)
     places = [tree.source.place(start) for start in starts]
     numbers = [f"{place.line}" if place.cell is None else f"{place.line} of cell {place.cell}" for place in places]

@@ -1,4 +1,4 @@
-"""Cadence: how often something happens beside the steps of an optimizer, and the unit in which a schedule counts."""
+"""Cadence: the frequency of events compared with optimizer steps, and the unit that a schedule counts."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ class Cadences:
         self._iterations: dict[Loop, Iteration] = {}
 
     def of(self, trace: Trace, event: Event, optimizer: Value) -> Cadence:
-        """How often an event happens, compared with the steps of an optimizer."""
+        """The frequency of an event, compared with the steps of an optimizer."""
         return self._paces.of(trace, event, optimizer)
 
     def mismatches(self, trace: Trace) -> Iterator[Mismatch]:
-        """The schedules whose length counts something else than their steps."""
+        """The schedules whose length counts something other than their steps."""
         return self._units.mismatches(trace)
 
     def configured_mismatches(self) -> Iterator[Mismatch]:
-        """The same of schedules that `configure_optimizers` of Lightning returns, with their intervals."""
+        """The same for schedules from Lightning's `configure_optimizers`, with their intervals."""
         return self._units.configured_mismatches()
 
     def iteration(self, trace: Trace, loop: Loop) -> Iteration:
-        """What each iteration of a loop is, worked out once: a step of one training, or a job of its own."""
+        """The role of a loop's iterations, computed once: a step of one training, or a separate job."""
         if loop not in self._iterations:
             self._iterations[loop] = Iteration(self._program, trace, loop)
         return self._iterations[loop]
@@ -51,7 +51,7 @@ class Cadences:
     # -- in words ---------------------------------------------------------------------------------------
 
     def answers(self) -> Iterator[Text]:
-        """For each step of a scheduler how often it happens, and in which unit the schedule counts."""
+        """The frequency of each scheduler step, and the unit of the schedule."""
         for trace in self._program.traces:
             for schedule in trace.of(ScheduleStep):
                 optimizer = optimizer_of(schedule)

@@ -1,4 +1,4 @@
-"""Datasets: which loaders share one, which splits are parts of it, and in which order its batches come."""
+"""Datasets: loaders that share one, splits that are parts of it, and the order of its batches."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ _MEASURING = frozenset({"len", "print"})
 
 
 class Cycle(NamedTuple):
-    """An iterator that keeps all batches of the first epoch and repeats them."""
+    """An iterator that stores all batches of the first epoch and repeats them."""
 
     site: Site
     loader: Value
     shuffles: Answer
-    """Whether another epoch of the loader would bring another order."""
+    """Whether a new epoch of the loader would have another order."""
     wraps: Answer
-    """Whether it is drawn from without end; UNKNOWN where another loader or the caller ends the loop."""
+    """Whether code draws from it without end; UNKNOWN if another loader or the caller ends the loop."""
 
 
 class LeftOut(NamedTuple):
-    """A loader takes a whole dataset, another one a part of it, and nothing takes samples of the other part."""
+    """A loader takes a whole dataset, another one a part of it, and nothing uses the other part."""
 
     loader: Site
     other: Site
@@ -53,11 +53,11 @@ class LeftOut(NamedTuple):
     whole: str
     used: str
     unused: str
-    """The name of the part that is left out; empty where the program has none for it."""
+    """The name of the unused part; empty if the program has no name for it."""
 
 
 class Datasets:
-    """Answers about loaders and the datasets behind them."""
+    """Answers about loaders and their datasets."""
 
     def __init__(self, program: Program) -> None:
         self._program = program
@@ -65,7 +65,7 @@ class Datasets:
 
     @cached_property
     def attributes(self) -> dict[Value, dict[str, Value]]:
-        """The attributes of objects, as the program leaves them: what datasets and their transforms hold."""
+        """The attributes of objects at the program's end: the contents of datasets and their transforms."""
         found: dict[Value, dict[str, Value]] = {}
         for trace in self._program.traces:
             for (owner, name), value in trace.heap.items():
@@ -75,7 +75,7 @@ class Datasets:
     # -- parts of datasets ------------------------------------------------------------------------------
 
     def whole(self, value: Value) -> Value:
-        """The dataset that a value is a part of, or itself: that of a subset, of a loader, of `subset.dataset`."""
+        """The whole dataset behind a value, or the value itself: for a subset, a loader, `subset.dataset`."""
         for _ in range(8):  # subsets of subsets
             value = resolved(value)
             inner = self._owner_of_attribute(value)
@@ -88,18 +88,18 @@ class Datasets:
         return value
 
     def is_part(self, value: Value) -> bool:
-        """Whether a value is a subset that a split or `Subset` has made."""
+        """Whether a value is a subset from a split or `Subset`."""
         return self._parent(resolved(value)) is not None
 
     def _parent(self, value: Value) -> Value | None:
-        """The dataset that a subset is made of."""
+        """The dataset of a subset."""
         made = resolved(value.parents[0]) if isinstance(value, Element) and value.parents else value
         name = self._observed.data.get(made, "")
         is_subset = name in datasets.SUBSETS if made is value else name in datasets.SPLITS
         return resolved(made.parents[0]) if is_subset and made.parents else None
 
     def _owner_of_attribute(self, value: Value) -> Value | None:
-        """What `subset.dataset` and `loader.dataset` stand for."""
+        """The dataset that `subset.dataset` or `loader.dataset` stands for."""
         if not isinstance(value, Attribute) or not value.parents:
             return None
         owner = resolved(value.parents[0])
@@ -110,8 +110,10 @@ class Datasets:
         return self._parent(owner)
 
     def overwritten(self) -> Iterator[tuple[Site, Site]]:
-        """Where an attribute of a dataset is set, and where it is set again through a part of the dataset: the targets
-        of the assignments; of an argument of the dataset's class, the call."""
+        """The places that set an attribute of a dataset, and set it again through a part of the dataset.
+
+        These are the targets of the assignments; for an argument of the dataset's class, the call.
+        """
         settings: dict[tuple[Value, str], list[tuple[Site, Value | None]]] = {}
         for site, owner in self._observed.attribute_owners.items():
             node = self._program.tree.own_node(site)
@@ -129,12 +131,12 @@ class Datasets:
                     yield site, later
 
     def _through(self, owner: Value) -> Value | None:
-        """The subset of which a value is the attribute `dataset`."""
+        """The subset whose attribute `dataset` a value is."""
         owner = resolved(owner)
         return resolved(owner.parents[0]) if self._owner_of_attribute(owner) is not None else None
 
     def left_out(self) -> Iterator[LeftOut]:
-        """The loaders that shuffle a whole dataset, of which another loader has a part and nothing the other part."""
+        """The loaders that shuffle a whole dataset, while another loader takes a part and nothing takes the rest."""
         loaders = self._loaders_by_dataset
         for split, name in self._observed.data.items():
             if name not in datasets.SPLITS or not split.parents or split.site is None:
@@ -152,7 +154,7 @@ class Datasets:
                 yield LeftOut(loader, other, split.site, names[0], names[1], names[2] if unused else "")
 
     def left_out_of_classes(self) -> Iterator[LeftOut]:
-        """The same in classes that split a dataset in one method and make the loaders in others."""
+        """The same for classes that split a dataset in one method and create the loaders in others."""
         named = self._program.definitions.named
         for info in self._program.definitions.classes.values():
             nodes = list(ast.walk(info.node))
@@ -203,7 +205,7 @@ class Datasets:
         return self.shuffles(loader) is Answer.YES and all(item is None or is_none(item) for item in given)
 
     def _is_used(self, part: Value) -> bool:
-        """Whether a part of a split may be used for more than its length, or has no name on purpose."""
+        """Whether a part of a split may be used for more than its length, or deliberately has no name."""
         name, tree = _name(part), self._program.tree
         if not name.strip("_"):
             return True
@@ -221,7 +223,7 @@ class Datasets:
     # -- order of batches -------------------------------------------------------------------------------
 
     def shuffles(self, value: Value) -> Answer:
-        """Whether a loader brings its batches in another order in each epoch."""
+        """Whether a loader's order of batches differs from epoch to epoch."""
         loader = resolved(value)
         if not isinstance(loader, DataLoader):
             return Answer.UNKNOWN
@@ -251,7 +253,7 @@ class Datasets:
         return found
 
     def _gives_loaders(self, cycle: Value) -> bool:
-        """Whether a loop goes over what is drawn: `for batch in next(loaders)`."""
+        """Whether a loop iterates over the drawn item: `for batch in next(loaders)`."""
         overs = (resolved(loop.over) for loop in self._loops if not loop.implicit and loop.over is not None)
         return any(isinstance(over, Iteration) and cycle in over.parents for over in overs)
 
@@ -260,7 +262,7 @@ class Datasets:
         return {loop for trace in self._program.traces for event in trace.events for loop in event.loops}
 
     def _wraps(self, cycle: Value) -> Answer:
-        """Whether something draws from an endless iterator more than one epoch, as far as loops say."""
+        """Whether code draws more than one epoch from an endless iterator, as far as the loops show."""
         drawn = self._observed.draws.get(cycle, [])
         if cycle.loops or not drawn:
             return Answer.UNKNOWN
@@ -293,7 +295,7 @@ class Datasets:
 
 
 def _name(value: Value) -> str:
-    """The name that a program gives to a value; empty for an element without one."""
+    """The program's name for a value; empty for an element without one."""
     return "" if value.label.startswith("[") else value.label
 
 

@@ -1,4 +1,4 @@
-"""The numbers that a tensor holds: probabilities, their logarithms, logits, masks, and whether one of them may be 0."""
+"""The numbers in a tensor: probabilities, their logarithms, logits, masks, and whether one of them may be 0."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from torchlint.pytorch import operators
 from torchlint.syntax.python_ast import Site
 
 _MOST_STEPS = 40
-"""Operators on the way from a value to its domain."""
+"""Maximum number of operators between a value and its domain."""
 _RESHAPING = frozenset(
     "view reshape squeeze unsqueeze flatten transpose permute contiguous expand double float half to cuda cpu".split()
 )
@@ -48,7 +48,7 @@ _FILLS = frozenset({operators.MASKED_FILL, operators.MASKED_FILL_, operators.WHE
 _PRODUCTS = frozenset({"matmul", "mm", "bmm", "linear", "einsum"})
 _REPEATING = frozenset({"expand", "repeat"})
 _ANSWERED = frozenset({"log", "kl_div", "cross_entropy", "nll_loss"})
-"""Operators whose operand the relation states, beside roots."""
+"""Operators, besides roots, for whose operand the relation gives an answer."""
 _EPSILON = LazyPattern(r"(?i)(?:^|[._])eps(?:ilon)?$|tiny\b")
 _MINUS_INFINITY = LazyPattern(
     r"""^\(?(?:-\s*(?:float\(\s*["']\+?inf(?:inity)?["']\s*\)|(?:torch\.|math\.|np\.|numpy\.)?inf)"""
@@ -58,7 +58,7 @@ _SMALL = 1e-3
 
 
 class Kind(Enum):
-    """A kind of numbers; the value names it in words."""
+    """A kind of numbers; the value is its name in words."""
 
     MASK = "a mask"
     CLASSES = "class indices"
@@ -70,7 +70,7 @@ class Kind(Enum):
 
 
 class Domain(NamedTuple):
-    """The numbers of a tensor. `zero` says whether one of them is 0: YES where the source makes one so.
+    """The numbers of a tensor. `zero` says whether one of them is 0: YES if the source shows it.
 
     `masked` is the place that sets logits to minus infinity: their probabilities are 0, the logarithms -inf.
     """
@@ -81,7 +81,7 @@ class Domain(NamedTuple):
 
 
 class Domains:
-    """Answers about the numbers of values, each worked out once."""
+    """Answers about the numbers in tensors, each computed once."""
 
     def __init__(self, program: Program) -> None:
         self._program = program
@@ -89,7 +89,7 @@ class Domains:
         self._steps = 0
 
     def of(self, value: Value) -> Domain | None:
-        """The numbers of a value; None: not known."""
+        """The numbers of a value; None if not known."""
         value = resolved(value)
         if value in self._known:
             return self._known[value]
@@ -102,7 +102,7 @@ class Domains:
         return self._known[value]
 
     def under_root(self, root: Tensor) -> Domain | None:
-        """The numbers that a root is taken of: a product of a matrix and squares holds sums of those, from 0 up."""
+        """The numbers under a root: a product of a matrix and squares holds sums of squares, from 0 up."""
         operand = resolved(root.parents[0])
         known = self.of(operand)
         if known is not None or not isinstance(operand, Tensor) or operand.op not in _PRODUCTS:
@@ -114,7 +114,7 @@ class Domains:
         return Domain(Kind.NON_NEGATIVE, Answer.UNKNOWN) if is_of_squares else None
 
     def users(self, value: Value) -> list[Tensor]:
-        """The tensors that are computed from a value by one operator."""
+        """The tensors computed from a value by one operator."""
         return self._users.get(value, [])
 
     @cached_property
@@ -139,14 +139,14 @@ class Domains:
         return found
 
     def is_epsilon(self, value: Value) -> bool:
-        """Whether a number is small and positive, or a variable is named so."""
+        """Whether a number is small and positive, or a variable has the name of an epsilon."""
         value = resolved(value)
         if isinstance(value, Plain) and value.is_literal:
             return isinstance(value.constant, float) and 0 < value.constant <= _SMALL
         return bool(_EPSILON.search(value.label)) or bool(_EPSILON.search(self._code(value)))
 
     def lower_bound(self, clamp: Tensor) -> Value | None:
-        """The lower bound that a call of `clamp` sets."""
+        """The lower bound of a `clamp` call."""
         known = self._program.observations.calls.get(clamp)
         if known is None:
             return None
@@ -155,7 +155,7 @@ class Domains:
         return resolved(bound) if bound is not None else None
 
     def is_minus_infinity(self, value: Value) -> bool:
-        """Whether a number is written as minus infinity."""
+        """Whether a number is minus infinity."""
         return bool(_MINUS_INFINITY.search(self._code(resolved(value))))
 
     def _code(self, value: Value) -> str:
@@ -251,7 +251,7 @@ class Domains:
         return None
 
     def _of_two(self, operation: str, domain: Domain, other: Value) -> Domain | None:
-        """The sum, product or quotient of what is known and another operand."""
+        """The sum, product or quotient of known numbers and another operand."""
         if domain.kind not in (Kind.NON_NEGATIVE, Kind.PROBABILITIES):
             return None
         number = other.constant if isinstance(other, Plain) and other.is_literal else None
@@ -267,7 +267,7 @@ class Domains:
         return Domain(Kind.NON_NEGATIVE, Answer.NO if domain.zero is Answer.NO else Answer.UNKNOWN)
 
     def _mask_of(self, scores: Value) -> Site | None:
-        """Where scores are set to minus infinity under a mask."""
+        """The place that sets scores to minus infinity under a mask."""
         for _ in range(_MOST_STEPS):
             scores = resolved(scores)
             if not isinstance(scores, Tensor) or isinstance(scores, ModuleOutput) or len(scores.parents) < 1:
@@ -281,14 +281,14 @@ class Domains:
         return None
 
     def _is_of_itself(self, difference: Tensor) -> bool:
-        """Whether a difference is of each row of a tensor and each of the same tensor: `x[:, None] - x[None]`."""
+        """Whether a difference pairs each row of a tensor with each row of the same tensor: `x[:, None] - x[None]`."""
         first, second = (self._widened(item) for item in difference.parents[:2])
         if first is None or second is None or first[0] is not second[0]:
             return False
         return first[1] != second[1]
 
     def _widened(self, value: Value) -> tuple[Value, str] | None:
-        """A tensor that a value is with one more dimension, and how that is written."""
+        """The tensor to which a value adds a dimension, and the index that does it."""
         value = resolved(value)
         while isinstance(value, Tensor) and value.op in _REPEATING and value.parents:
             value = resolved(value.parents[0])
@@ -304,7 +304,7 @@ class Domains:
     # -- in words ---------------------------------------------------------------------------------------
 
     def answers(self) -> Iterator[Text]:
-        """The numbers of which roots and logarithms are taken, and those that are given to a loss."""
+        """The numbers under roots and logarithms, and those passed to a loss."""
         for trace in self._program.traces:
             for event in trace.of(Compute):
                 asked = is_root(event.value) or event.value.op in _ANSWERED
@@ -343,7 +343,7 @@ def _same(first: Value, second: Value) -> bool:
 
 
 def _only_widens(index: ast.expr) -> bool:
-    """Whether an index keeps all elements, and adds dimensions: `[:, None]`."""
+    """Whether an index keeps all elements and only adds dimensions: `[:, None]`."""
     items = index.elts if isinstance(index, ast.Tuple) else [index]
     whole = (isinstance(item, ast.Slice) and not (item.lower or item.upper or item.step) for item in items)
     constants = (isinstance(item, ast.Constant) and item.value in (None, ...) for item in items)

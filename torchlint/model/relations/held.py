@@ -1,4 +1,4 @@
-"""Held values: what iterations of a loop leave in lists, sums, dictionaries and attributes, and whether it stays."""
+"""Held values: the values that iterations leave in lists, sums, dictionaries and attributes, and whether they stay."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _EMPTYING = frozenset({"clear", "pop", "popleft"})
 
 
 class Holding(NamedTuple):
-    """Whether a place still holds, at the end of an iteration, what it held at the beginning."""
+    """Whether a place still holds, at the end of an iteration, its value from the beginning."""
 
     answer: Answer
     reason: str = ""
-    """What empties it, or may."""
+    """The code that empties it, or may."""
 
 
 class Held:
@@ -43,7 +43,7 @@ class Held:
         self._known_keeps: dict[Trace, dict[tuple[Value, Keeping | None], list[Keep]]] = {}
 
     def after(self, keep: Keep, container: Value, loop: Loop | None, trace: Trace) -> Holding:
-        """Whether what an iteration keeps stays: of a function without a loop, what a call keeps."""
+        """Whether the values kept by an iteration stay; for a function without a loop, those kept by a call."""
         edge = loop.edge if loop is not None else trace.edge
         if edge is None:
             return Holding(Answer.NO, "there is no second iteration")
@@ -62,7 +62,7 @@ class Held:
         return found
 
     def outlives(self, values: set[Value], loop: Loop) -> bool:
-        """Whether a place holds one of some values, or what has one in its graph, when an iteration of a loop ends."""
+        """Whether a place holds one of some values, or a value with one in its graph, at the end of an iteration."""
         edge = loop.edge
         if edge is None:
             return False
@@ -73,7 +73,7 @@ class Held:
         return any(not values.isdisjoint(self._tracking.graph(item)) for item in held)
 
     def is_emptied_elsewhere(self, container: Value) -> bool:
-        """Whether an attribute that holds a container, or its owner, is emptied or bound anew anywhere."""
+        """Whether any code empties or rebinds an attribute that holds a container, or its owner."""
         owners = {container, *self._parts.holders(container)}
         names = {name for owner in owners for name in self._names_of.get(owner, ())}
         return not names.isdisjoint(self._emptied_names)
@@ -90,7 +90,7 @@ class Held:
 
     @cached_property
     def _emptied_names(self) -> set[str]:
-        """The names of attributes that are emptied or, beside `__init__`, bound."""
+        """The names of attributes that are emptied or, outside `__init__`, rebound."""
         return {node.attr for node in self._program.nodes(ast.Attribute) if self._empties(node)}
 
     def _empties(self, node: ast.Attribute) -> bool:
@@ -103,7 +103,7 @@ class Held:
         return isinstance(parent, ast.Attribute) and parent.attr in _EMPTYING
 
     def _is_bounded(self, keep: Keep, container: Value, loop: Loop | None, trace: Trace) -> bool:
-        """Whether a place never holds more than a few: a ring, a pool, the first ones."""
+        """Whether a place never holds more than a few values: a ring, a pool, the first ones."""
         if keep.how is Keeping.APPEND and loop is not None and self._conditions.is_for_a_few(keep, loop):
             return True
         node = self._program.tree.node(keep.site)
@@ -115,7 +115,7 @@ class Held:
         return any(apart(keep, other) for other in others)  # run, `pool[i] = image` does
 
     def _keeps(self, trace: Trace) -> dict[tuple[Value, Keeping | None], list[Keep]]:
-        """What a trace keeps, by container and manner."""
+        """The values a trace keeps, by container and manner."""
         if trace not in self._known_keeps:
             found = self._known_keeps[trace] = {}
             for keep in trace.of(Keep):
@@ -125,7 +125,7 @@ class Held:
     # -- in words ------------------------------------------------------------------------------------------
 
     def answers(self) -> Iterator[Text]:
-        """For each value with a graph that a loop puts where it outlives an iteration, whether it stays there."""
+        """For each value with a graph that a loop stores beyond an iteration, whether it stays there."""
         for trace in self._program.traces:
             for keep in trace.of(Keep):
                 container = resolved(keep.container)
@@ -145,7 +145,7 @@ class Held:
     # -- the places --------------------------------------------------------------------------------------
 
     def _ends(self, keep: Keep, container: Value, places: Places) -> Iterator[Iterator[End]]:
-        """For each place that holds what is kept, the ways in which it may end."""
+        """For each place that holds a kept value, its possible ends."""
         is_sum = keep.how is Keeping.ADD and not isinstance(container, Container)
         alive = self._holders(keep, container, places, is_sum=is_sum)
         for item in alive:
@@ -165,7 +165,7 @@ class Held:
                 yield self._bound(before, after, alive, places)
 
     def _holders(self, keep: Keep, container: Value, places: Places, *, is_sum: bool) -> set[Value]:
-        """A container, and what holds it; of a sum, the object whose attribute it is."""
+        """A container and its holders; for a sum, the object whose attribute it is."""
         found: set[Value] = set()
         if is_sum and "." not in keep.name:
             return found
@@ -201,7 +201,7 @@ class Held:
                 yield End(Answer.NO, arms, f"something {item.change.value} it")
 
     def _replaces(self, item: Contents, keep: Keep) -> bool:
-        """Whether setting an entry of a container drops what is kept in it: an entry of a list, or the same one."""
+        """Whether setting an entry drops the kept value: an entry of a list, or the same entry."""
         if keep.how is Keeping.APPEND:
             return True
         tracked = self._tracking.tracked(item.parents[1])
@@ -209,7 +209,7 @@ class Held:
         return is_cut and item.label == self._key(keep)
 
     def _key(self, keep: Keep) -> str:
-        """The literal key of the entry that a sum or value is kept in; empty where that is not known."""
+        """The literal key of the entry that keeps a sum or value; empty if not known."""
         node = self._program.tree.node(keep.site)
         target = node.target if isinstance(node, ast.AugAssign) else node
         target = target.targets[0] if isinstance(target, ast.Assign) else target
@@ -217,7 +217,7 @@ class Held:
         return str(index.value) if isinstance(index, ast.Constant) else ""
 
     def _sums(self, begun: Value, ended: Value | None) -> Iterator[End]:
-        """What a sum may be. Where it begins with a new graph, it has held none: in the first iteration."""
+        """The possible values of a sum; one that starts with a new graph held none in the first iteration."""
         for item, arms in alternatives(ended, begun):
             if item is None or is_none(item):
                 yield End(Answer.NO, arms, "it begins anew")
@@ -239,7 +239,7 @@ class Held:
                 yield End(Answer.NO, arms, "it is bound anew")
 
     def _includes(self, item: Value, begun: Value, alive: set[Value], places: Places) -> bool:
-        """Whether a value is what a place has held, or a list that it is joined into."""
+        """Whether a value is the previous value of a place, or a list that includes it."""
         if item is begun or item in alive:
             return True
         _, made = places.contents.get(item, (item, item))

@@ -1,4 +1,4 @@
-"""The layout of tensors: whose samples stand in the first dimension, and where batches are padded."""
+"""The layout of tensors: the batch whose samples are in the first dimension, and the padding of batches."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ _ELEMENTWISE = frozenset(
     "tanh sigmoid softmax log_softmax dropout exp log abs sqrt pow square round clamp layer_norm batch_norm normalize "
     "linear conv1d conv2d conv3d max_pool2d avg_pool2d adaptive_avg_pool2d embedding masked_fill".split()
 )
-"""Operators that leave samples in the first dimension, whatever their other arguments are."""
+"""Operators that leave samples in the first dimension, for any other arguments."""
 _ARITHMETIC = frozenset({operators.ADD, operators.SUB, operators.MUL, operators.DIV})
 _OVER_DIMENSION = frozenset(
     "mean sum argmax argmin max amax flatten squeeze unsqueeze log_softmax softmax cumsum".split()
 )
-"""Operators with a dimension, which leaves samples in place if it is not the first."""
+"""Operators with a dimension; they leave samples in place if it is not the first."""
 _VIEWS = frozenset({"view", "reshape"})
 _LAYERS = frozenset(
     "linear bilinear conv conv_transpose pool adaptive_pool batch_norm layer_norm group_norm embedding".split()
@@ -59,12 +59,12 @@ _OTHER_BATCHES = ("collate_fn", "batch_sampler", "sampler")
 
 
 class FirstRow(NamedTuple):
-    """The element at a literal index of a tensor that has samples in its first dimension."""
+    """The element at a literal index of a tensor with samples in its first dimension."""
 
     row: Value
     output: Tensor
     part: Value
-    """The part of a batch whose samples these are."""
+    """The part of a batch that contains these samples."""
 
 
 class Layout:
@@ -74,11 +74,11 @@ class Layout:
         self._program = program
 
     def part_of(self, value: Value) -> Value | None:
-        """The part of a batch whose samples stand in the first dimension of a value, in their order; None: unknown."""
+        """The part of a batch whose samples are in the first dimension of a value, in order; None if unknown."""
         return _Search(self._program).of(value, ())
 
     def batch_of(self, part: Value) -> Value | None:
-        """The batch that a value is a part of: the iteration of a loop, or a parameter."""
+        """The batch that contains a value: the iteration of a loop, or a parameter."""
         part = resolved(part)
         if isinstance(part, (Element, Attribute)) and part.parents:
             owner = resolved(part.parents[0])
@@ -89,9 +89,9 @@ class Layout:
         return None
 
     def holds_several(self, part: Value) -> Answer:
-        """Whether the batch of a part surely has several samples: it comes from a loader that says so.
+        """Whether the batch of a part surely has several samples, according to its loader.
 
-        NO where it may be no batch at all: the loop goes over something that is not named like a loader.
+        NO if it may be no batch at all: the loop iterates over something that is not named like a loader.
         """
         batch = self.batch_of(part)
         found = list(_loaders(batch)) if batch is not None else []
@@ -107,7 +107,7 @@ class Layout:
         return Answer.YES if is_many and not given else Answer.UNKNOWN
 
     def first_row(self, value: Value) -> FirstRow | None:
-        """The row that a value is, where it is `output[0]` of a module that returns one tensor."""
+        """The row that a value is, for `output[0]` of a module that returns one tensor."""
         value = resolved(value)
         if not isinstance(value, Tensor) or not value.parents or value.site is None:
             return None
@@ -120,7 +120,7 @@ class Layout:
         return FirstRow(value, owner, part) if part is not None else None
 
     def computed(self) -> Iterator[tuple[Compute, Tensor, Calls]]:
-        """The tensors that are computed for an event, also in modules of the program, each once."""
+        """The tensors computed for an event, also in modules of the program, each once."""
         seen = set[tuple[Value, Value | None]]()
         for event in (event for trace in self._program.traces for event in trace.of(Compute)):
             for value, calls in _inside(self._program, event.value):
@@ -129,7 +129,7 @@ class Layout:
                     yield event, value, calls
 
     def last_steps(self) -> Iterator[tuple[Tensor, Padding]]:
-        """Where the last step of each sequence is taken, `x[:, -1]`, of a batch that is padded at its end."""
+        """The places that take the last step of each sequence, `x[:, -1]`, of a batch with padding at its end."""
         seen = set[Value]()
         for _, value, calls in self.computed():
             if value in seen or value.op != operators.GETITEM or value.site is None:
@@ -141,11 +141,11 @@ class Layout:
                 yield value, padding
 
     def padding_of(self, target: Value, calls: Calls = ()) -> Padding | None:
-        """The padding in a tensor, whatever steps are left out of it and wherever they stand."""
+        """The padding in a tensor, whatever steps are dropped from it and wherever they are."""
         return PaddingSearch(self._program, REORDERED).of(target, calls)
 
     def is_fed(self, value: Value, padding: Padding, calls: Calls = ()) -> bool:
-        """Whether a module that takes the same padded tensor gives a value, as logits for the next tokens."""
+        """Whether a value comes from a module with the same padded input, such as logits for the next tokens."""
         for _ in range(_MOST_CALLS):
             value = resolved(value)
             if isinstance(value, ModuleOutput):
@@ -158,7 +158,7 @@ class Layout:
     # -- in words ---------------------------------------------------------------------------------------
 
     def answers(self) -> Iterator[Text]:
-        """Samples that are taken out of the output of a module, and last steps of padded batches."""
+        """Samples taken from the output of a module, and last steps of padded batches."""
         for site, owner in self._program.observations.indexed:
             part = self.part_of(owner) if _is_output(owner) else None
             if part is not None and part.label and not part.label.startswith("["):
@@ -171,7 +171,7 @@ class Layout:
 
 
 class _Search:
-    """One question; its steps are bounded."""
+    """One query, with a limited number of steps."""
 
     def __init__(self, program: Program) -> None:
         self._program = program
@@ -215,7 +215,7 @@ class _Search:
         return self.of(value.parents[1], calls)
 
     def _is_plain(self, module: Value, depth: int) -> bool:
-        """Whether a module is a layer that leaves samples in the first dimension, or a chain of such."""
+        """Whether a module is a layer that leaves samples in the first dimension, or a chain of such layers."""
         module = resolved(module)
         if not isinstance(module, Module) or module.info is not None or depth > 3 or not is_as_made(module):
             return False
@@ -271,7 +271,7 @@ class _Search:
 
 
 def _inside(program: Program, value: Tensor) -> Iterator[tuple[Tensor, Calls]]:
-    """A tensor, and those that it is computed of, through modules of the program."""
+    """A tensor and its inputs, also inside modules of the program."""
     stack: list[tuple[Value, Calls]] = [(value, ())]
     seen = set[Value]()
     while stack and len(seen) < _MOST_INSIDE:
@@ -289,7 +289,7 @@ def _inside(program: Program, value: Tensor) -> Iterator[tuple[Tensor, Calls]]:
 
 
 def _is_computed(value: Value) -> bool:
-    """Whether a module has a part in a value."""
+    """Whether a module contributes to a value."""
     for _ in range(8):
         value = resolved(value)
         if isinstance(value, (ModuleOutput, Component)):
@@ -301,7 +301,7 @@ def _is_computed(value: Value) -> bool:
 
 
 def _index_of_last(node: ast.AST) -> int | None:
-    """The dimension of which the last element is taken: 1 of `x[:, -1]`, 0 of `x[-1]`."""
+    """The dimension whose last element is taken: 1 for `x[:, -1]`, 0 for `x[-1]`."""
     parts = node.slice.elts if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Tuple) else []
     parts = [node.slice] if isinstance(node, ast.Subscript) and not parts else parts
     if not parts or not all(isinstance(item, (ast.Slice, ast.UnaryOp)) for item in parts):
@@ -314,7 +314,7 @@ def _index_of_last(node: ast.AST) -> int | None:
 
 
 def _is_output(value: Tensor) -> bool:
-    """Whether a module of the program, or a layer, made a value: its output, or what is computed of it."""
+    """Whether a module of the program, or a layer, produced a value: its output, or a value computed from it."""
     return isinstance(value, ModuleOutput) and not isinstance(value, Component)
 
 
@@ -326,7 +326,7 @@ def _is_index(node: ast.AST) -> bool:
 
 
 def _loaders(batch: Value) -> Iterator[DataLoader]:
-    """The loaders that a batch may come from."""
+    """The possible loaders of a batch."""
     stack: list[Value] = [batch]
     for _ in range(6):
         if not stack:

@@ -1,4 +1,4 @@
-"""Mode: in training or evaluation mode, since which call of `train` or `eval`, on each path to a forward pass."""
+"""Mode: training or evaluation mode on each path to a forward pass, and the call that set it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from torchlint.pytorch import naming
 __all__ = ["MAX_MODULES", "Mode", "Pass", "Setting", "SwitchedBack", "module_of"]
 
 MAX_MODULES = 50
-"""Modules of one function that are followed; of others nothing is known."""
+"""Maximum number of modules followed per function; nothing is known about the others."""
 Pass = Compute | Call
 """A forward pass of a module."""
 
@@ -47,13 +47,13 @@ class Setting(NamedTuple):
     """The mode of a module at the end of one path."""
 
     switch: ModeSwitch | None
-    """The last switch; None: there is none, and the module is in the mode that it was made in."""
+    """The last switch; None if the module is still in its initial mode."""
     undone: ModeSwitch | None = None
     """The call of `eval()` that `train()` undid before the module had run."""
     since: MayClear | None = None
-    """An unknown call that may have switched the module since."""
+    """An unknown call since then that may have switched the module."""
     is_used: bool = False
-    """Whether the module has run since it was switched to evaluation."""
+    """Whether the module has run since the switch to evaluation."""
 
     @property
     def is_evaluating(self) -> bool:
@@ -74,7 +74,7 @@ class Mode:
         self._arrivals: dict[Trace, dict[Value, dict[Event, Settings]]] = defaultdict(dict)
 
     def passes(self, trace: Trace) -> Iterator[tuple[Pass, Value]]:
-        """The forward passes of what surely is a module with parameters, each with that module."""
+        """The forward passes of certain modules with parameters, each with the module."""
         for event in trace.of_kinds(Compute, Call):
             module = module_of(event)
             if module is not None and has_parameters(module) and is_module(module) is Answer.YES:
@@ -88,7 +88,7 @@ class Mode:
         return found
 
     def is_trained(self, trace: Trace, forward: Pass) -> bool:
-        """Whether a backward that is repeated goes through a forward pass, and something may step on what it gives."""
+        """Whether a repeated backward goes through a forward pass, and something may step on its gradients."""
         passed = (item for item in trace.of(Backward) if repeating(item.loops) and _is_for_a_step(item, trace))
         return any(
             resolved(item.loss) is forward.value
@@ -97,14 +97,14 @@ class Mode:
         )
 
     def at(self, trace: Trace, event: Pass, module: Value) -> Settings:
-        """The modes of a module on the paths to a forward pass; none: the pass is never reached, or not followed."""
+        """The modes of a module on the paths to a forward pass; empty if the pass is unreachable, or not followed."""
         known = self._arrivals[trace]
         if module not in known and len(known) < MAX_MODULES:
             known[module] = self._flow(trace, module)
         return known.get(module, {}).get(event, Settings())
 
     def starts_in_training(self, trace: Trace, module: Value) -> bool:
-        """Whether a module is made in a trace, in training mode: pretrained ones of `transformers` evaluate."""
+        """Whether a trace creates a module in training mode; pretrained `transformers` models start in evaluation."""
         callee = module.callee if isinstance(module, CallResult) else None
         if isinstance(callee, External) and callee.label == "from_pretrained":
             return False
@@ -118,7 +118,7 @@ class Mode:
                 yield call
 
     def covers(self, switch: ModeSwitch, module: Value) -> bool:
-        """Whether a switch is one of a module, of what it is a part of, or of one of several of which it is one."""
+        """Whether a switch covers a module: the switched value is the module, contains it, or may be either."""
         key = switch, module
         if key not in self._covered:
             switched = [resolved(switch.module), *meanings(switch.module)]
@@ -126,8 +126,10 @@ class Mode:
         return self._covered[key]
 
     def switched_back(self, trace: Trace, module: Value, passes: Sequence[Pass]) -> list[SwitchedBack]:
-        """The parts of a module that run in training mode in these passes, though they were put into evaluation mode;
-        if there are none, those whose parameters are frozen."""
+        """The parts of a module that run in training mode in these passes, although `eval()` was called on them.
+
+        If there are none, the parts with frozen parameters.
+        """
         found = list(self._of_parts.switched_back(trace, module, passes))
         for forward in passes if not found else ():
             switches = [item.switch for item in self.at(trace, forward, module)]
@@ -145,7 +147,7 @@ class Mode:
 
     def _flow(self, trace: Trace, module: Value) -> dict[Event, Settings]:
         arrivals: dict[Event, Settings] = defaultdict(Settings)
-        switches = cache(lambda event: self._may_switch(event, module))  # a flow comes to an event again and again
+        switches = cache(lambda event: self._may_switch(event, module))  # a flow reaches an event repeatedly
         runs = cache(lambda event: self._runs(event, module))
 
         def after(event: Event, settings: Settings) -> Settings:
@@ -168,20 +170,20 @@ class Mode:
         return arrivals
 
     def _runs(self, event: Event, module: Value) -> bool:
-        """Whether a module runs, or a part of it, or a call is handed it that may run it."""
+        """Whether a module or a part of it runs, or a call receives it and may run it."""
         if isinstance(event, MayClear):
             return self._parts.part_of_any([resolved(item) for item in event.handed])(module)
         run = module_of(event) if isinstance(event, (Compute, Call)) else None
         return run is not None and self._parts.is_part(run, module)
 
     def _may_switch(self, event: MayClear, module: Value) -> bool:
-        """Whether an unknown call gets hold of a module, and may switch its mode."""
+        """Whether an unknown call has access to a module, and may switch its mode."""
         if naming.is_harmless_to_model(event.name) and not naming.SWITCHING_MODE.search(event.name):
             return False
         return self._parts.part_of_any([resolved(item) for item in event.handed])(module)
 
     def _before(self, trace: Trace, module: Value) -> ModeSwitch | None:
-        """The `eval()` that `__init__` has called before any other method runs; None: others may switch back."""
+        """The `eval()` that `__init__` calls before any other method runs; None if others may switch back."""
         owner = trace.receiver
         info = class_of(owner) if isinstance(owner, Instance) else None
         if info is None or trace.root is None or trace.root.name == "__init__":
@@ -196,7 +198,7 @@ class Mode:
     # -- in words ---------------------------------------------------------------------------------------
 
     def answers(self) -> Iterator[Text]:
-        """For each forward pass the mode that it runs in."""
+        """For each forward pass, the mode in which it runs."""
         for trace in self._program.traces:
             for forward, module in self.passes(trace):
                 if settings := self.at(trace, forward, module):
@@ -234,7 +236,7 @@ def module_of(event: Pass) -> Value | None:
 
 
 def _switched(setting: Setting, switch: ModeSwitch) -> Setting:
-    """The mode behind a switch. What `train()` undoes stays in mind until the next `eval()`."""
+    """The mode after a switch. An `eval()` undone by `train()` is remembered until the next `eval()`."""
     if switch.training is not True or setting.switch is None:
         return Setting(switch)
     is_undone = setting.is_evaluating and not setting.is_used and setting.since is None
@@ -242,13 +244,13 @@ def _switched(setting: Setting, switch: ModeSwitch) -> Setting:
 
 
 def _is_for_a_step(backward: Backward, trace: Trace) -> bool:
-    """Whether a step is taken in or around the loops of a backward; others are for an input, as those of attacks."""
+    """Whether a step is in or around the loops of a backward; others update an input, as attacks do."""
     steps = (step for step in trace.of(Step) if not _is_of_input(step))
     pairs = ((backward.loops, step.loops) for step in steps)
     return backward.framework is not None or any(all(map(operator.eq, *pair)) for pair in pairs)
 
 
 def _is_of_input(step: Step) -> bool:
-    """An update by hand of what is no parameter of a module: `delta.data = delta + rate * delta.grad.sign()`."""
+    """A manual update of a value that is no module's parameter: `delta.data = delta + rate * delta.grad.sign()`."""
     stepped = resolved(step.optimizer)
     return step.manual and isinstance(stepped, Tensor) and not isinstance(stepped, ModuleParameter)

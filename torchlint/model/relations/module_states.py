@@ -1,4 +1,4 @@
-"""States that modules keep on themselves from one call of `forward` to the next."""
+"""States that modules store on themselves from one call of `forward` to the next."""
 
 from __future__ import annotations
 
@@ -16,19 +16,21 @@ from torchlint.model.values import Answer, Instance, ModuleOutput, Tensor, Value
 
 
 class KeptState(NamedTuple):
-    """An attribute that `forward` reads as `before`, which is in the graph of what it returns, and leaves as `after`,
-    whose graph goes on into `before`."""
+    """An attribute that `forward` reads as `before` and leaves as `after`.
+
+    `before` is in the graph of the result, and the graph of `after` continues into `before`.
+    """
 
     owner: ClassInfo
     name: str
     before: Value
     after: Value
     user: Tensor
-    """The first value that is computed from `before`."""
+    """The first value computed from `before`."""
 
 
 class ModuleStates:
-    """Answers about the graphs that modules drag along: by sure steps only."""
+    """Answers about the graphs that modules carry along, from certain steps only."""
 
     def __init__(self, program: Program, sure_graphs: SureGraphs) -> None:
         self._program = program
@@ -37,7 +39,7 @@ class ModuleStates:
         self._known: dict[ClassInfo, list[KeptState]] = {}
 
     def dragged(self, graph: Iterable[Value], loop: Loop) -> Iterator[tuple[ModuleOutput, KeptState]]:
-        """The states that the modules in the graph of a loss drag through all iterations of a loop, uncut."""
+        """The states that the modules behind a loss carry through all iterations of a loop, without a cut."""
         for output in sorted(graph, key=lambda item: item.order):
             if isinstance(output, ModuleOutput) and loop in output.loops and self._sure.is_trained_call(output):
                 module = resolved(output.parents[0])
@@ -47,14 +49,14 @@ class ModuleStates:
                         yield output, state
 
     def answers(self) -> Iterator[Text]:
-        """Where `forward` of a class computes something from the graph of the call before."""
+        """The places where a class's `forward` computes something from the graph of the previous call."""
         for info in self._program.definitions.classes.values():
             for state in self._of(info) if self._program.is_module_class(info) else ():
                 if state.owner is info and state.user.site is not None:
                     yield Text(state.user.site, f"`self.{state.name}` has the graph of the call before")
 
     def may_drag(self, module: Value) -> bool:
-        """Whether what a module returns may depend on a graph that its calls before have left on it."""
+        """Whether a module's result may depend on a graph that earlier calls left on it."""
         info = class_of(resolved(module))
         return info is not None and any(self._may_return(item) for item in self._classes_in(info))
 
@@ -66,7 +68,7 @@ class ModuleStates:
         return any(value in sources and self._tracking.tracked(value) is not Answer.NO for value in first.kept.values())
 
     def _classes_in(self, info: ClassInfo) -> Iterator[ClassInfo]:
-        """A class, and those of the modules that `__init__` makes for its objects."""
+        """A class, and those of the modules that its `__init__` creates."""
         found, stack = set[ClassInfo](), [info]
         while stack:
             item = stack.pop()
@@ -98,14 +100,13 @@ class ModuleStates:
             yield from self._of(inner) if inner is not None else ()
 
     def _user(self, graph: set[Value], state: Value) -> Tensor | None:
-        """The first user of a state, if a module has computed that state: it saves what its backward frees."""
+        """The first user of a state that a module computed: it saves tensors that its backward frees."""
         using = [item for item in graph if isinstance(item, Tensor) and state in item.parents]
         saves = all(any(isinstance(item, ModuleOutput) for item in self._sure.of(made)) for made in inputs_of(state))
         return min(using, key=lambda item: item.order) if using and saves else None
 
     def _may_be_cut(self, state: KeptState, loop: Loop, module: Value) -> bool:
-        """Whether something that a loop runs may replace or detach a state: by its name, or since nobody knows what it
-        does to the module."""
+        """Whether a loop may replace or detach a state: by its name, or through unknown effects on the module."""
         calls = [item for item in events_in(loop.body) if isinstance(item, (Call, MayClear))]
         handed = {resolved(item) for call in calls for item in _handed(call)}
         if module in handed or any(isinstance(item, Instance) for item in handed):

@@ -1,1 +1,1 @@
-"""Shapes and element types of tensors, worked out when a rule asks for them."""
+"""Shapes and element types of tensors, computed on request of a rule."""

@@ -1,4 +1,4 @@
-"""Types of what is computed element by element, and of products of matrices."""
+"""Types of elementwise results and of matrix products."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ _ELEMENTWISE = frozenset(
 
 
 def _same(call: Operation) -> TensorType:
-    """Each element on its own."""
+    """Each element separately."""
     if call.value.op.startswith("cl") and any(isinstance(resolved(item), Tensor) for item in call.value.parents[1:]):
         return ANY
     return _typed(call, call.operand())
 
 
 def _same_at(call: Operation) -> TensorType:
-    """Along a dimension, which has to be there."""
+    """Along a dimension, which has to exist."""
     type_ = call.operand()
     call.dimension("dim", type_.rank)
     return _typed(call, type_)
 
 
 def _typed(call: Operation, type_: TensorType) -> TensorType:
-    """A result with the sizes of an operand, and the element type that the table says."""
+    """A result with the sizes of an operand, and the element type from the table."""
     if call.value.op not in (operators.DETACH, operators.DATA, operators.REQUIRES_GRAD_):
         in_order = strides_of(type_.sizes) if not type_.is_open else None
         is_in_order = in_order == type_.strides or call.value.op == operators.CONTIGUOUS
@@ -53,7 +53,7 @@ def _typed(call: Operation, type_: TensorType) -> TensorType:
 
 
 def dtype_of(rule: str, type_: TensorType) -> str | None:
-    """The element type of a result, by what the table says of it."""
+    """The element type of a result, according to the table."""
     if rule == "same":
         return type_.dtype
     if rule == "floating":
@@ -64,7 +64,7 @@ def dtype_of(rule: str, type_: TensorType) -> str | None:
 
 
 def dtype_named(value: Value) -> str | None:
-    """The element type that is written `torch.float32`."""
+    """The element type behind a name such as `torch.float32`."""
     value = resolved(value)
     if not isinstance(value, External) or not value.name.startswith("torch."):
         return None
@@ -87,7 +87,7 @@ def _convert(call: Operation) -> TensorType:
 
 
 def _is_device(call: Operation, value: Value) -> bool:
-    """Whether an argument surely names a device, or is a flag: no element type."""
+    """Whether an argument surely is a device, or a flag, and no element type."""
     return all(_is_one_device(call, item) for item in inputs_of(value))
 
 
@@ -107,7 +107,7 @@ def _is_one_device(call: Operation, value: Value) -> bool:
 
 
 def broadcast(call: Operation, first: TensorType, second: TensorType) -> TensorType:
-    """The common shape of two operands; raises where they have none."""
+    """The common shape of two operands; raises if they have none."""
     sizes: list[Known] = []
     for left, right in zip_longest(reversed(first.sizes), reversed(second.sizes), fillvalue=ONE):
         if _cannot_meet(left, right):
@@ -131,7 +131,7 @@ def _met(left: Known, right: Known) -> Known:
     if is_number(right, 1) or left == right:
         return left
     numbers = [size for size in (left, right) if size is not None and size.number is not None]
-    return numbers[0] if numbers else None  # one of them is the other, or 1
+    return numbers[0] if numbers else None  # one of them equals the other, or 1
 
 
 def _broadcast(call: Operation) -> TensorType:
@@ -147,19 +147,19 @@ def _broadcast(call: Operation) -> TensorType:
 
 
 def _is_membership(call: Operation) -> bool:
-    """Whether it is `is` or `in`, which Python answers, or several comparisons in a row."""
+    """Whether a comparison is `is` or `in`, which Python evaluates, or a chain of several."""
     node = call.case.program.tree.node(call.value.site) if call.value.site is not None else None
     simple = (ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE)
     return isinstance(node, ast.Compare) and not (len(node.ops) == 1 and isinstance(node.ops[0], simple))
 
 
 def _operand_type(call: Operation, value: Value) -> TensorType | None:
-    """The type of an operand; None of a number."""
+    """The type of an operand; None for a number."""
     return None if isinstance(value, Plain) else call.type_of(value)
 
 
 def _promoted(call: Operation, types: Sequence[TensorType | None], values: Sequence[Value]) -> str | None:
-    """The element type of a result: that of both operands, or of the tensor that meets a number."""
+    """The element type of a result: that of both operands, or of the tensor combined with a number."""
     tensors = [item for item in types if item is not None]
     rule = call.transfer.dtype
     if rule not in ("same", "floating"):
@@ -198,7 +198,7 @@ def _as_other(call: Operation) -> TensorType:
 
 
 def changed_in_place(case: Case, value: Tensor, scope: Scope) -> TensorType:
-    """What is changed in place keeps its shape and element type; what it is changed by has to fit into it."""
+    """The type after an in-place change, which keeps shape and element type; the other operand has to fit."""
     old = case.type_of(value.parents[0], scope)
     if value.op in _ELEMENTWISE and len(value.parents) > 1:
         by = resolved(value.parents[1])
@@ -212,7 +212,7 @@ def changed_in_place(case: Case, value: Tensor, scope: Scope) -> TensorType:
 
 
 def _is_part(case: Case, value: Tensor) -> bool:
-    """Whether a part of a tensor was changed: the value stands for the part and for the whole."""
+    """Whether the change is of a part of a tensor: the value represents the part and the whole."""
     node = case.program.tree.node(value.site) if value.site is not None else None
     target = node.target if isinstance(node, ast.AugAssign) else None
     old = resolved(value.parents[0])
@@ -243,7 +243,7 @@ def _product(call: Operation, first: TensorType, second: TensorType) -> TensorTy
 
 
 def _same_kind(call: Operation, first: TensorType, second: TensorType) -> None:
-    """Floating point numbers and integers are not multiplied as matrices."""
+    """Check the element types of a matrix product: floating point numbers and integers do not mix."""
     for left, right in ((first, second), (second, first)):
         if left.is_integral and right.is_floating:
             reason = f"is given elements of type `{first.dtype}` and `{second.dtype}`, which have to be the same"
@@ -272,13 +272,13 @@ def _of_matrices(call: Operation, rank: int) -> TensorType:
 
 
 def text(type_: TensorType) -> str:
-    """Sizes as torch writes them; `?` is not known."""
+    """Sizes as torch prints them; `?` for an unknown size."""
     sizes = ["?" if size is None or size.number is None else str(size.number) for size in type_.sizes]
     return f"({', '.join([*(['...'] if type_.is_open else []), *sizes])}{',' if len(sizes) == 1 else ''})"
 
 
 def _loss(call: Operation) -> TensorType:
-    """A single number, unless it is told otherwise."""
+    """A single number, unless the arguments say otherwise."""
     made = call.case.observations.calls.get(call.value)
     is_plain = made is not None and not made[1].keywords.keys() & {"reduction", "reduce", "size_average"}
     is_short = made is not None and call.is_complete and len(made[1].positional) == 2

@@ -1,4 +1,4 @@
-"""Batches of a loader: their sizes are those of the dataset's tensors, or samples, but for the first."""
+"""Batches of a loader: the sizes of the dataset's tensors or samples, except the first."""
 
 from __future__ import annotations
 
@@ -38,8 +38,10 @@ class BatchOf(NamedTuple):
 
 
 def batched_type(program: Program, value: Value, type_of: Callable[[Value], TensorType]) -> TensorType:
-    """The type of a part of a batch, where its dataset is made of tensors, or of a class of the program that says what
-    a sample is; else nothing is known."""
+    """The type of a part of a batch.
+
+    It is known if the dataset consists of tensors, or is of a class of the program with known samples.
+    """
     iteration = resolved(value.parents[0]) if isinstance(value, Element) and value.parents else None
     loader = resolved(iteration.parents[0]) if isinstance(iteration, Iteration) and iteration.parents else None
     if iteration is None or not isinstance(loader, DataLoader) or not _collates(loader):
@@ -66,7 +68,7 @@ def loader_of(size: Known) -> DataLoader | None:
 
 
 def _collates(loader: DataLoader) -> bool:
-    """Whether a loader stacks samples: not one by one, and not in its own way."""
+    """Whether a loader stacks samples by the default collate function."""
     if any((given := loader.part(name)) is not None and not is_none(given) for name in _OTHER_BATCHES):
         return False
     count = loader.part("batch_size")
@@ -75,7 +77,7 @@ def _collates(loader: DataLoader) -> bool:
 
 
 def _dataset(loader: DataLoader) -> UnknownObject | Instance | None:
-    """The `TensorDataset` of a loader, or an object of the program, or the one of which it has a subset."""
+    """The `TensorDataset` of a loader, or an object of the program, or the dataset behind its subset."""
     dataset = loader.part("dataset")
     for _ in range(_MAX_SUBSETS):
         dataset = resolved(dataset) if dataset is not None else None
@@ -91,6 +93,6 @@ def _dataset(loader: DataLoader) -> UnknownObject | Instance | None:
 
 
 def _name(made: CallResult | UnknownObject) -> str:
-    """The qualified name of what was called."""
+    """The qualified name of the callee."""
     callee = resolved(made.callee) if made.callee is not None else None
     return callee.name if isinstance(callee, External) else ""

@@ -1,4 +1,4 @@
-"""One case: the types of values, where of each value with several meanings one is chosen."""
+"""One case: the types of values, with one choice for each value that has several meanings."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
 
 MAX_NESTED = 40
-"""Values that are made of one another and looked at in one go; those looked at before are known by then."""
+"""Maximum depth of nested values per lookup; results of earlier lookups are cached."""
 Place = tuple[Value, Scope]
 _CONVERTING = ("to", "type", "float", "double", "half", "bfloat16")
 
 
 class Stop(Exception):
-    """An operation has no result of its own: it raises, or first something else has to be chosen."""
+    """An operation has no result of its own: it raises, or another choice has to come first."""
 
     def __init__(self, result: Misfit | Choice) -> None:
         super().__init__()
@@ -36,17 +36,17 @@ class Stop(Exception):
 
 
 class Operations(Protocol):
-    """What `Case` asks of the module `operations`, which is made of it."""
+    """The interface of the module `operations`, as `Case` uses it."""
 
     def type_of(self, case: Case, value: Tensor, scope: Scope, /) -> TensorType:
         """The type of the result of an operator, a layer or a module."""
 
     def part_of_extremum(self, case: Case, owner: Value, part: int, scope: Scope, /) -> TensorType | None:
-        """The values, or the indices, that `max(dim)` gives; None of anything else."""
+        """The values, or the indices, of `max(dim)`; None for anything else."""
 
 
 class Case:
-    """Answers under these choices; where one more is needed, that is the answer."""
+    """Answers under these choices; if one more is needed, that is the answer."""
 
     def __init__(
         self,
@@ -63,10 +63,10 @@ class Case:
         self._known: dict[Place, Evaluated] = {}
         self._nested = 0
         self.batches_as_time: dict[Site, tuple[Module, DataLoader]] = {}
-        """Calls of layers that take samples of a batch for steps of a sequence, with the layer and the loader."""
+        """Calls of layers that treat samples of a batch as steps of a sequence, with the layer and the loader."""
 
     def evaluate(self, value: Value, scope: Scope = ROOT) -> Evaluated:
-        """The type of a value, why it cannot be computed, or what to choose first."""
+        """The type of a value, the reason why it cannot be computed, or the choice to make first."""
         value = resolved(value)
         place = (value, scope)
         known = self._known.get(place)
@@ -74,7 +74,7 @@ class Case:
             return known
         if self._nested >= MAX_NESTED:
             return ANY
-        self._known[place] = ANY  # what is made of itself is not known
+        self._known[place] = ANY  # a value that depends on itself is unknown
         self._nested += 1
         try:
             found: Evaluated = self._evaluate(value, scope)
@@ -85,7 +85,7 @@ class Case:
         return found
 
     def type_of(self, value: Value, scope: Scope) -> TensorType:
-        """The type of a value; raises `Stop` where it has none."""
+        """The type of a value; raises `Stop` if it has none."""
         found = self.evaluate(value, scope)
         if isinstance(found, TensorType):
             return found
@@ -105,7 +105,7 @@ class Case:
         return ANY
 
     def _of_unknown(self, value: Unknown, scope: Scope) -> TensorType:
-        """Of a value that is not known otherwise, `x.float()` is the value itself: its element type is not sure."""
+        """The type of a value not known otherwise; `x.float()` is the value itself, so its element type is not sure."""
         type_ = self._unconverted(value, scope)
         return type_.with_dtype(None) if value.has_use(*_CONVERTING) else type_
 
@@ -119,8 +119,10 @@ class Case:
         return batched_type(self.program, value, partial(self.type_of, scope=scope))
 
     def chosen(self, phi: Phi, scope: Scope) -> Value | None:
-        """The value that a Phi is in this case; None if it is none of those that meet behind a branch, but goes from
-        iteration to iteration, or is of a list."""
+        """The value that a Phi has in this case.
+
+        None if it does not merge branches, but carries values between iterations, or is the element of a list.
+        """
         if phi.is_loop or phi.source is not None:
             return None
         inputs = tuple(meanings(phi))
@@ -130,7 +132,7 @@ class Case:
         raise Stop(Choice((phi, scope), inputs))
 
     def source(self, value: Value, scope: Scope) -> Place:
-        """The value, and its scope, whose shape a value surely has: the input of an activation."""
+        """The value, with its scope, whose shape a value surely has: the input of an activation."""
         while True:
             value = resolved(value)
             bound = scope.get(value)
@@ -152,13 +154,13 @@ class Case:
         return value.parents[1] if layer is not None and layer.kind == table.SAME and len(value.parents) > 1 else None
 
     def layer(self, module: Value) -> table.Transfer | None:
-        """What is known of a layer of PyTorch."""
+        """The known behavior of a layer of PyTorch."""
         if not isinstance(module, Module) or module.info is not None:
             return None
         return table.LAYERS.get(module.name.removeprefix("torch.nn."))
 
     def choose_rank(self, value: Value, scope: Scope, ranks: Sequence[int], type_: TensorType) -> TensorType:
-        """The type of a value that has one of these numbers of dimensions: each is a case."""
+        """The type of a value with one of these numbers of dimensions; each number is a case."""
         place = self.source(value, scope)
         if place in self._choices or not isinstance(self.evaluate(*place), TensorType):
             return type_
@@ -173,18 +175,18 @@ class Case:
         return replace(type_, sizes=(*leading, *type_.sizes), is_open=False)
 
     def dimension(self, place: Place, index: int) -> Size:
-        """What is not known of the size of a dimension, as a symbol."""
+        """The unknown size of a dimension, as a symbol."""
         return Size.symbol(Symbol(place, index, not place[0].loops))
 
     def arguments_of(self, value: Value) -> Arguments | None:
-        """The arguments that made a value, unless some are handed over by a star: it is not sure how many these are."""
+        """The arguments that created a value, unless a star passes some: their number is unknown."""
         made = self.observations.calls.get(value)
         node = self.program.tree.node(value.site) if made is not None and value.site is not None else None
         starred = isinstance(node, ast.Call) and any(isinstance(item, ast.Starred) for item in node.args)
         return None if made is None or starred else made[1]
 
     def made_with(self, module: Value, layer: table.Transfer) -> dict[str, Value]:
-        """The arguments that a layer is made with, by parameter; empty if some are not known."""
+        """The arguments of a layer's constructor, by parameter; empty if some are not known."""
         seen = 0
         while module not in self.observations.calls and module.parents and seen < 3:
             module, seen = resolved(module.parents[0]), seen + 1  # a copy of another
@@ -215,5 +217,5 @@ class Case:
         init, made = module.info.method("__init__"), self.arguments_of(module)
         if init is not None and made is not None:
             inner.bind(init, made, scope)
-        elif module not in self.observations.calls:  # `self`: what its own parameters are is what they are around it
+        elif module not in self.observations.calls:  # `self`: its parameters are those of the outer scope
             inner.parameters.update({**scope.parameters, **inner.parameters})

@@ -35,7 +35,7 @@ def _full(call: Operation) -> TensorType:
 
 
 def _kind_of(value: Value) -> str | None:
-    """The element type of a tensor that is made of a literal."""
+    """The element type of a tensor built from a literal."""
     made = resolved(value)
     constant = made.constant if isinstance(made, Plain) else None
     return {bool: "bool", int: "int64", float: "float"}.get(type(constant))
@@ -63,7 +63,7 @@ def _eye(call: Operation) -> TensorType:
 
 
 def _arange(call: Operation) -> TensorType:
-    """Literal integers, or one integer; else how many there are is a matter of rounding."""
+    """Literal integers, or one integer; for others the length depends on rounding."""
     bounds = [call.number_of(item) for item in call.rest]
     numbers = [bound.number if bound is not None else None for bound in bounds]
     if not bounds or not call.is_complete or len(bounds) > 3 or any(bound is None for bound in bounds):
@@ -81,7 +81,7 @@ def _range(first: int, stop: int | None = None, step: int = 1) -> tuple[int, int
 
 
 def _data(call: Operation) -> TensorType:
-    """`torch.tensor` of a literal number, or of lists of such."""
+    """`torch.tensor` of a literal number, or of nested lists of numbers."""
     data = call.get("data")
     found = _literal(resolved(data)) if data is not None else None
     if found is None:
@@ -90,7 +90,7 @@ def _data(call: Operation) -> TensorType:
 
 
 def _literal(value: Value) -> tuple[tuple[int, ...], str | None] | None:
-    """The sizes and element type of nested lists of numbers that are written out."""
+    """The sizes and element type of nested literal lists of numbers."""
     if isinstance(value, Plain):
         return ((), _kind_of(value)) if _kind_of(value) is not None else None
     if not isinstance(value, (List, Tuple)) or value.grown or value.known_parts:

@@ -1,4 +1,4 @@
-"""Errors that somebody waits for, or that a check before them has announced: nobody is told of these."""
+"""Errors that the program expects, or prevents by an earlier check: not reported."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ _ANNOUNCED = LazyPattern(r"(?i)#.*\b(?:errors?|fails?|raises?|won't work|(?:does
 
 
 def is_handled(tree: PythonTree, site: Site) -> bool:
-    """Whether somebody waits for an error at a site of a file, or of one that it calls: a `try`, a test that wants it,
-    a comment that says so, a check of sizes that leaves before it."""
+    """Whether the program expects an error at a site of the file, or of a called file.
+
+    That is a `try`, a test for the error, a comment that mentions it, or a check of sizes that leaves before it.
+    """
     places = [(tree, tree.node(site.here))]
     if site.inner is not None:
         places.append((site.inner.tree, tree.node(site)))
@@ -24,7 +26,7 @@ def is_handled(tree: PythonTree, site: Site) -> bool:
 
 
 def measures(test: ast.AST | None) -> bool:
-    """Whether a condition asks for shapes or types."""
+    """Whether a condition depends on shapes or types."""
     return test is not None and any(
         (isinstance(item, ast.Attribute) and item.attr in MEASURES)
         or (isinstance(item, ast.Name) and item.id in ("len", "isinstance"))
@@ -48,12 +50,12 @@ def _is_waited_for(tree: PythonTree, node: ast.AST) -> bool:
 
 
 def _expects_error(tree: PythonTree, item: ast.AST) -> bool:
-    """Whether it is `with pytest.raises(...)` or the like."""
+    """Whether a node is `with pytest.raises(...)` or similar."""
     return isinstance(item, (ast.With, ast.AsyncWith)) and any("aises" in tree.code(it) for it in item.items)
 
 
 def _is_called_to_fail(tree: PythonTree, name: str) -> bool:
-    """Whether a function of this name is called where an error is expected."""
+    """Whether a function with this name is called in code that expects an error."""
     calls = (call for call in tree.of_type(ast.Call) if called_name(call) == name)
     return any(_expects_error(tree, item) for call in calls for item in tree.ancestors(call))
 
@@ -63,8 +65,7 @@ def _names(node: ast.AST) -> set[str]:
 
 
 def _checks(tree: PythonTree, statement: ast.AST, used: set[str]) -> bool:
-    """Whether a statement asks for the shapes of what is used behind it, and may leave: itself, or in a function of
-    the file that it calls."""
+    """Whether a statement checks the shapes of values used after it, and may leave, itself or in a called function."""
     if used.isdisjoint(_names(statement)):
         return False
     if _leaves(statement):
@@ -78,7 +79,7 @@ def _checks(tree: PythonTree, statement: ast.AST, used: set[str]) -> bool:
 
 
 def _leaves(statement: ast.AST) -> bool:
-    """Whether a statement leaves where shapes are not what they should be."""
+    """Whether a statement leaves if shapes are not as expected."""
     if isinstance(statement, ast.Assert):
         return measures(statement.test)
     return isinstance(statement, ast.If) and isinstance(statement.body[-1], LEAVING) and measures(statement.test)

@@ -1,4 +1,4 @@
-"""Types of what is joined, looked up and counted: `cat`, `stack`, `gather`, `one_hot`."""
+"""Types of joined, looked-up and counted values: `cat`, `stack`, `gather`, `one_hot`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torchlint.model.values import Container, resolved
 
 
 def _parts(call: Operation) -> list[TensorType] | None:
-    """The types of the tensors that are joined, if it is known which these are."""
+    """The types of the joined tensors, if they are known."""
     tensors = resolved(given) if (given := call.get("tensors")) is not None else None
     elements = numbers.written_elements(call.case, tensors) if isinstance(tensors, Container) else None
     return [call.type_of(item) for item in elements] if elements else None
@@ -24,7 +24,7 @@ def _cat(call: Operation) -> TensorType:
     if types is None or any(item.is_open for item in types):
         return ANY
     if any(len(item.sizes) == 1 and (item.size(0) is None or item.size(0) == Size.of(0)) for item in types):
-        return ANY  # an empty one is left out, whatever the others are
+        return ANY  # an empty one is skipped, whatever the others are
     _same_rank(call, types)
     rank = len(types[0].sizes)
     dimension = call.dimension("dim", rank, 0)
@@ -42,7 +42,7 @@ def _same_rank(call: Operation, types: Sequence[TensorType]) -> None:
 
 
 def _common(call: Operation, sizes: Sequence[Known], types: Sequence[TensorType]) -> Known:
-    """The size that all have in a dimension."""
+    """The common size of all in a dimension."""
     for index, size in enumerate(sizes):
         if differ(sizes[0], size):
             call.misfit(f"is given tensors of sizes {text(types[0])} and {text(types[index])}")

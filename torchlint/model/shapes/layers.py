@@ -1,4 +1,4 @@
-"""Types of what layers of PyTorch return."""
+"""Output types of PyTorch layers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _FLOAT = "float"
 
 
 def apply(call: Operation, module: Module, type_: TensorType) -> TensorType:
-    """What a layer returns for an input of this type; `call` is where it is called."""
+    """The type of a layer's output for an input of this type; `call` is the layer's call."""
     if call.transfer.kind == SEQUENTIAL:
         return _sequential(call, module, type_)
     made = call.case.made_with(module, call.transfer)
@@ -32,7 +32,7 @@ def apply(call: Operation, module: Module, type_: TensorType) -> TensorType:
 
 
 def _sequential(call: Operation, module: Module, type_: TensorType) -> TensorType:
-    """What each layer makes of what the one before returns; what does not fit is a matter of the whole call."""
+    """The output of a `Sequential`; a size that does not fit is a problem of the whole call."""
     try:
         return chained(call, module, type_)
     except Stop as stop:
@@ -40,7 +40,7 @@ def _sequential(call: Operation, module: Module, type_: TensorType) -> TensorTyp
 
 
 def chained(call: Operation, module: Module, type_: TensorType) -> TensorType:
-    """What the layers of a `Sequential` return; what does not fit is reported where its layer is made."""
+    """The output of the layers of a `Sequential`; a size that does not fit is reported where its layer is made."""
     for layer in written_layers(call, module) or [module]:
         transfer = call.case.layer(layer)
         if not isinstance(layer, Module) or transfer is None or layer is module:
@@ -54,7 +54,7 @@ def chained(call: Operation, module: Module, type_: TensorType) -> TensorType:
 
 
 def seen_from(call: Tensor, result: Misfit | Choice) -> Misfit | Choice:
-    """A misfit inside of what is called, at the call."""
+    """A misfit inside a callee, as seen from the call."""
     if not isinstance(result, Misfit) or call.site is None:
         return result
     related = result.related or ((result.site, result.reason),)
@@ -62,14 +62,14 @@ def seen_from(call: Tensor, result: Misfit | Choice) -> Misfit | Choice:
 
 
 def _stand_in(call: Operation, layer: Module) -> Tensor:
-    """Something that stands where a layer is made: what does not fit is reported there."""
+    """A stand-in value at the place that creates a layer, where a misfit is reported."""
     made = ModuleOutput(layer.site, call.value.parents)
     made.order = max(layer.order, call.value.order)
     return made
 
 
 def written_layers(call: Operation, module: Module) -> list[Value] | None:
-    """The modules of a `Sequential`, if they are all written in its call and nothing changes them."""
+    """The modules of a `Sequential`, if its call lists them all and nothing changes them."""
     made = call.case.observations.calls.get(module)
     if made is None or made[1].starred or made[1].keywords or not is_as_made(module) or module.site is None:
         return None
@@ -121,7 +121,7 @@ def _features(wanted: Known, given: Known) -> str:
 
 
 def _spatial(call: Operation, type_: TensorType, channels: Known) -> TensorType:
-    """An input of images and their like: with channels, and perhaps in batches."""
+    """An input of images or similar data: with channels, and perhaps in batches."""
     goes_over = call.transfer.dimensions
     type_ = call.with_rank("self", (goes_over + 1, goes_over + 2), type_)
     given = type_.size(-goes_over - 1)
@@ -171,7 +171,7 @@ def _not_known(call: Operation, size: Known, index: int) -> Known:
 
 
 def _each_way(call: Operation, name: str, index: int, default: int | None = None) -> int | None:
-    """A kernel's size, stride ... in one dimension: one number for all, or a tuple."""
+    """A kernel's size, stride ... per dimension: one number for all, or a tuple."""
     value = call.get(name)
     several = resolved(value) if value is not None else None
     if value is None or several is None or is_none(several):
@@ -185,7 +185,7 @@ def _each_way(call: Operation, name: str, index: int, default: int | None = None
 
 
 def _strided(call: Operation, size: Known, index: int) -> Known:
-    """The size that a kernel leaves."""
+    """The size after a kernel."""
     kernel = _each_way(call, "kernel_size", index)
     is_pool = call.transfer.kind == POOL
     stride = _each_way(call, "stride", index, kernel if is_pool else 1)
@@ -199,7 +199,7 @@ def _strided(call: Operation, size: Known, index: int) -> Known:
 
 
 def _widened(call: Operation, size: Known, index: int) -> Known:
-    """The size that a transposed kernel makes."""
+    """The size after a transposed kernel."""
     kernel, stride = _each_way(call, "kernel_size", index), _each_way(call, "stride", index, 1)
     padding, dilation = _each_way(call, "padding", index, 0), _each_way(call, "dilation", index, 1)
     more = _each_way(call, "output_padding", index, 0)
@@ -212,7 +212,7 @@ def _widened(call: Operation, size: Known, index: int) -> Known:
 def _adaptive_pool(call: Operation, type_: TensorType) -> TensorType:
     size, goes_over = call.get("output_size"), call.transfer.dimensions
     if call.get("return_indices") is not None or (not type_.is_open and len(type_.sizes) <= goes_over):
-        return ANY  # to size 1 it takes fewer dimensions than it says
+        return ANY  # to size 1 it accepts fewer dimensions than documented
     type_ = _spatial(call, type_, None)
     several = resolved(size) if size is not None else None
     sizes: tuple[Known, ...] | None = (call.number("output_size"),) * goes_over
@@ -269,7 +269,7 @@ def _attention(call: Operation, type_: TensorType) -> TensorType:
 
 
 def _encoder(call: Operation, type_: TensorType) -> TensorType:
-    """Several encoder layers, all made as the first is."""
+    """Several encoder layers, all with the settings of the first."""
     layer = resolved(call.arguments["encoder_layer"]) if "encoder_layer" in call.arguments else None
     transfer = call.case.layer(layer) if layer is not None else None
     if layer is None or transfer is None or transfer.kind != ENCODER_LAYER:
@@ -281,7 +281,7 @@ def _encoder(call: Operation, type_: TensorType) -> TensorType:
 
 
 def _note_batch(call: Operation, type_: TensorType, batch_first: bool | None) -> None:
-    """Note a call whose samples are taken for the steps of a sequence, which is longer than 1."""
+    """Record a call that treats the samples as the steps of a sequence longer than 1."""
     module, site = resolved(call.value.parents[0]), call.value.site
     loader = loader_of(type_.size(0)) if type_.rank == 3 and batch_first is False else None
     if loader is not None and site is not None and isinstance(module, Module) and not is_number(type_.size(1), 1):

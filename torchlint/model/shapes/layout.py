@@ -1,4 +1,4 @@
-"""Layouts: the sizes of a tensor whose dimensions a program names in a view, and then moves."""
+"""Layouts: the sizes of a tensor whose dimensions a view names and later operators move."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torchlint.pytorch import operators
 from torchlint.pytorch import shapes as table
 
 _MOST = 24
-"""Operators between a view and what is asked of its dimensions."""
+"""Maximum number of operators between a view and the tensor in question."""
 _VIEWS = frozenset({"view", "reshape"})
 _PRODUCTS = frozenset({"matmul", "bmm"})
 _UNBINDING = frozenset({"unbind"})
@@ -28,7 +28,7 @@ Layout = tuple[Known, ...]
 
 
 def layout(case: Case, value: Value, steps: int = _MOST) -> Layout | None:
-    """The sizes of a value in order, as a view before has named them; None where no view does."""
+    """The sizes of a value in order, as an earlier view names them; None without such a view."""
     value = resolved(value)
     if isinstance(value, Phi):
         found = {layout(case, item, steps - 1) for item in value.parents} if steps > 0 and not value.is_loop else set()
@@ -53,7 +53,7 @@ def layout(case: Case, value: Value, steps: int = _MOST) -> Layout | None:
 
 
 def _part(case: Case, value: Tensor, steps: int) -> Layout | None:
-    """A chunk along the last dimension, or one of what the first dimension holds."""
+    """A chunk along the last dimension, or one element of the first dimension."""
     whole = resolved(value.parents[0])
     if not isinstance(whole, Tensor):
         return None
@@ -74,7 +74,7 @@ def _part(case: Case, value: Tensor, steps: int) -> Layout | None:
 
 
 def _dimension(case: Case, value: Tensor) -> int | None:
-    """The dimension that `chunk`, `split` or `unbind` goes along."""
+    """The dimension of `chunk`, `split` or `unbind`."""
     made = case.observations.calls.get(value)
     if made is None:
         return None
@@ -87,7 +87,7 @@ def _dimension(case: Case, value: Tensor) -> int | None:
 
 
 def _moved(case: Case, value: Tensor, inner: Layout) -> Layout | None:
-    """What `permute` and `transpose` make of sizes."""
+    """The sizes after `permute` or `transpose`."""
     transfer = table.OPERATORS.get(value.op)
     if transfer is None:
         return None

@@ -1,4 +1,4 @@
-"""Numbers of a program as sizes: literals, arguments, `x.shape[0]`, and what is computed of these."""
+"""Numbers of a program as sizes: literals, arguments, `x.shape[0]`, and arithmetic on these."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _ARITHMETIC = frozenset({"add", "sub", "mul", "floor_divide", "pow"})
 
 
 def number(case: Case, value: Value | ast.expr, scope: Scope) -> Known:
-    """A value as a size, where it is an integer."""
+    """A value as a size, if it is an integer."""
     if isinstance(value, ast.expr):
         constant = value.value if isinstance(value, ast.Constant) else None
         return Size.of(constant) if type(constant) is int else None
@@ -37,7 +37,7 @@ def number(case: Case, value: Value | ast.expr, scope: Scope) -> Known:
 
 
 def sizes(case: Case, values: Sequence[Value], scope: Scope) -> tuple[Known, ...] | None:
-    """Sizes that are given one by one, or as one tuple, list or shape; None: it is not known how many."""
+    """Sizes as separate arguments, or as one tuple, list or shape; None if their number is not known."""
     if len(values) == 1:
         first = resolved(values[0])
         if isinstance(first, Container):
@@ -53,7 +53,7 @@ def sizes(case: Case, values: Sequence[Value], scope: Scope) -> tuple[Known, ...
 
 
 def written_elements(case: Case, container: Container) -> tuple[Value, ...] | None:
-    """The elements of a list or tuple that is written out, and that nothing changes."""
+    """The elements of a literal list or tuple that nothing changes."""
     site = container.site
     is_changed = container.grown or bool(container.known_parts) or bool(container.uses)
     if is_changed or site is None or not site.is_of(ast.List, ast.Tuple):
@@ -65,7 +65,7 @@ def written_elements(case: Case, container: Container) -> tuple[Value, ...] | No
 
 
 def _integer(value: Value, scope: Scope) -> Known:
-    """A parameter or attribute as a symbol; what a list holds, or a loop counts, is another each time."""
+    """A parameter or attribute as a symbol; elements of a list and loop counters differ each time."""
     is_annotated = isinstance(value, Plain) and bool(value.label) and value.site is not None
     if isinstance(value, Unknown):
         is_same = isinstance(value, (Parameter, Attribute))
@@ -102,7 +102,7 @@ def _computed(case: Case, how: str, operands: tuple[Value, ...], key: object, sc
 
 
 def _size(case: Case, tensor: Value, dimension: int, scope: Scope) -> Known:
-    """The size of a dimension, which is a symbol where it is not known."""
+    """The size of a dimension; a symbol if it is not known."""
     type_ = case.type_of(tensor, scope)
     known = type_.size(dimension)
     if known is not None or (not type_.is_open and not -len(type_.sizes) <= dimension < len(type_.sizes)):
@@ -112,7 +112,7 @@ def _size(case: Case, tensor: Value, dimension: int, scope: Scope) -> Known:
 
 
 def _first_of_slice(case: Case, shape: Value) -> int | None:
-    """The first dimension of `x.shape[2:]`; None where it is another part of a shape."""
+    """The first dimension of `x.shape[2:]`; None for another part of a shape."""
     node = case.program.tree.node(shape.site) if shape.site is not None else None
     if not isinstance(node, ast.Subscript) or not isinstance(node.slice, ast.Slice) or node.slice.step is not None:
         return None
@@ -125,7 +125,7 @@ def _first_of_slice(case: Case, shape: Value) -> int | None:
 
 
 def _attribute_of_layer(case: Case, value: Value, scope: Scope) -> Known:
-    """`self.fc.in_features`: what the layer was made with."""
+    """`self.fc.in_features`: an argument of the layer's constructor."""
     if not isinstance(value, Attribute):
         return None
     layer = case.layer(resolved(value.parents[0])) if value.parents else None
@@ -152,5 +152,5 @@ def _arithmetic(how: str, left: Size, right: Size) -> Known:
 
 
 def is_shape(made: tuple[str, tuple[Value, ...], object]) -> bool:
-    """Whether it is `x.shape` or `x.size()`."""
+    """Whether a value is `x.shape` or `x.size()`."""
     return made[0] == "shape" or (made[0] == "size" and len(made[1]) == 1)

@@ -1,4 +1,4 @@
-"""One operation whose result is asked for: its arguments by parameter."""
+"""One operation with its arguments by parameter."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from torchlint.pytorch import shapes as table
 
 @dataclass(eq=False)
 class Operation:
-    """An operation whose result is asked for: its arguments by parameter, in a case."""
+    """An operation whose result is computed: its arguments by parameter, in a case."""
 
     case: Case
     value: Tensor
@@ -25,7 +25,7 @@ class Operation:
     transfer: table.Transfer
     arguments: dict[str, Value]
     rest: Sequence[Value]
-    """The arguments of the parameter that takes several."""
+    """The arguments of the variadic parameter."""
     is_complete: bool
     """Whether all arguments are known."""
 
@@ -37,7 +37,7 @@ class Operation:
         return self.arguments.get(name)
 
     def is_of_tensor(self, type_: TensorType) -> bool:
-        """Whether an operand of this type is surely a tensor: arrays have methods of the same names."""
+        """Whether an operand of this type is surely a tensor: arrays have methods with the same names."""
         made = self.case.observations.calls.get(self.value)
         return type_.dtype is not None or (made is not None and made[2] is None)
 
@@ -66,7 +66,7 @@ class Operation:
         return size.number if size is not None else None
 
     def is_given(self, name: str) -> bool:
-        """Whether an argument is there, or may be."""
+        """Whether an argument is present, or may be."""
         value = self.get(name)
         return not self.is_complete or (value is not None and not is_none(value))
 
@@ -79,7 +79,7 @@ class Operation:
         return value.constant if isinstance(value, Plain) and isinstance(value.constant, bool) else None
 
     def dimension(self, name: str, rank: int | None, default: int | None = None) -> int | None:
-        """A literal dimension, counted from the front where the rank is known; raises where there is none."""
+        """A literal dimension, counted from the front if the rank is known; raises if it does not exist."""
         given = self.integer(name, default)
         if given is None or rank is None:
             return given
@@ -88,7 +88,7 @@ class Operation:
         return given % max(rank, 1)
 
     def with_rank(self, name: str, ranks: Sequence[int], type_: TensorType) -> TensorType:
-        """An operand that has to have one of these numbers of dimensions."""
+        """An operand with one of these numbers of dimensions, as the operation requires."""
         value = self.get(name)
         if type_.rank is not None:
             if type_.rank not in ranks:

@@ -1,4 +1,4 @@
-"""Operations: which way of making a result is asked, with the arguments by parameter."""
+"""Operations: the selection of the operator, layer or module behind a value, with its arguments by parameter."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _ARITHMETIC = frozenset(
         operators.FLOOR_DIVIDE, operators.BITWISE,
     }
 )  # fmt: skip
-"""Operators of Python, which change their first operand in place where they are written `x += y`."""
+"""Python's operators, which change their first operand in place in the form `x += y`."""
 _HANDLERS: Mapping[str, Handler] = {
     **arithmetic.HANDLERS,
     **creation.HANDLERS,
@@ -60,7 +60,7 @@ def type_of(case: Case, value: Tensor, scope: Scope) -> TensorType:
 
 
 def _is_change(value: Tensor) -> bool:
-    """Whether a value is what a change in place made of its first operand: `x += y`, `x.add_(y)`, `x[0] = y`."""
+    """Whether a value is the result of an in-place change of its first operand: `x += y`, `x.add_(y)`, `x[0] = y`."""
     if not value.parents or value.base is not value.parents[0]:
         return False
     if value.op.endswith("_") or value.op == operators.SETITEM or value.op[:1].isupper():
@@ -83,7 +83,7 @@ def operation(case: Case, value: Tensor, transfer: table.Transfer, scope: Scope)
 
 
 def part_of_extremum(case: Case, owner: Value, part: int, scope: Scope) -> TensorType | None:
-    """The values, or the indices, that `max(dim)` gives; None of anything else."""
+    """The values, or the indices, of `max(dim)`; None for anything else."""
     transfer = table.OPERATORS.get(owner.op) if isinstance(owner, Tensor) else None
     if not isinstance(owner, Tensor) or transfer is None or transfer.kind != table.EXTREMUM:
         return None
@@ -104,7 +104,7 @@ def _of_creation(case: Case, value: Tensor, scope: Scope) -> TensorType:
 
 
 def _of_call(case: Case, value: ModuleOutput, scope: Scope) -> TensorType:
-    """The type of what a layer, or a module of the program, returns."""
+    """The output type of a layer, or of a module of the program."""
     module = resolved(value.parents[0])
     made = case.observations.calls.get(value)
     if not isinstance(module, Module) or made is None:
@@ -119,7 +119,7 @@ def _of_call(case: Case, value: ModuleOutput, scope: Scope) -> TensorType:
 
 
 def _of_body(case: Case, value: ModuleOutput, module: Module, scope: Scope) -> TensorType:
-    """The type of what the `forward` of a module of this file returns, for what it is given."""
+    """The type of a `forward`'s result in this file, for its arguments."""
     inner = case.inside(value, module, scope)
     if inner is None or value.body is None:
         return ANY

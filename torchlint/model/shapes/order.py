@@ -1,4 +1,4 @@
-"""Order of dimensions: views that name the dimensions of a tensor in another order than it has them."""
+"""Order of dimensions: views that name a tensor's dimensions in another order than it has."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _LINEAR = "linear"
 
 
 class Displaced(NamedTuple):
-    """The view at `site` asks for the size of dimension `before` of its operand as dimension `after`."""
+    """The view at `site` requests the size of dimension `before` of its operand as dimension `after`."""
 
     site: Site
     before: int
@@ -35,7 +35,7 @@ class Displaced(NamedTuple):
 
 
 class Order:
-    """Finds the views of a program that displace a dimension; `ranks` are told by shapes that are unpacked."""
+    """Finds the views of a program that displace a dimension; unpacked shapes give `ranks`."""
 
     def __init__(self, program: Program) -> None:
         self._program = program
@@ -73,9 +73,9 @@ class Order:
         return Displaced(view.site, *places) if places is not None else None
 
     def _mixes_state(self, case: Case, operand: Value, asked: Sequence[Known]) -> bool:
-        """Whether a view makes rows of samples of the state of a recurrent layer, which is in order of its layers.
+        """Whether a view forms rows of samples from a recurrent layer's state, whose order is by layers.
 
-        A state of one layer and direction may be viewed so, and each state in a row of its own.
+        The view is valid for a state of one layer and direction, and for a view with one row per state.
         """
         output = _layer_of_state(operand)
         layer = case.layer(resolved(output.parents[0])) if output is not None else None
@@ -101,7 +101,7 @@ class Order:
         return is_sample and (is_product or (several and is_rest))
 
     def _sizes(self, case: Case, operand: Value, asked: Sequence[Known]) -> tuple[tuple[Known, ...], bool]:
-        """The sizes of a tensor in order, and whether these are all."""
+        """The sizes of a tensor in order, and whether the list is complete."""
         known = self._known_sizes(case, operand, _MAX_TRANSPOSES)
         if known is not None:
             return known, True
@@ -124,7 +124,7 @@ class Order:
         return self._transposed(case, place[0], depth) if isinstance(place[0], Tensor) and depth else None
 
     def _projected(self, case: Case, output: ModuleOutput, last: Known, depth: int) -> tuple[Known, ...] | None:
-        """The sizes of what a linear layer gives: those of its input but for the last one."""
+        """The sizes of a linear layer's output: those of its input except the last one."""
         layer = case.layer(resolved(output.parents[0]))
         if layer is None or layer.kind != _LINEAR or len(output.parents) < 2:
             return None
@@ -132,7 +132,7 @@ class Order:
         return (*sizes[:-1], last) if sizes else None
 
     def _transposed(self, case: Case, value: Tensor, depth: int) -> tuple[Known, ...] | None:
-        """The sizes of what `transpose` makes of a tensor whose sizes are told by its shape."""
+        """The sizes after `transpose` of a tensor with unpacked shape."""
         transfer = table.OPERATORS.get(value.op)
         if transfer is None or transfer.kind != table.TRANSPOSE or value.site is None:
             return None
@@ -146,7 +146,7 @@ class Order:
 
 
 def _merged(sizes: layout.Layout | None, asked: Sequence[Known]) -> tuple[int, int] | None:
-    """Where heads are joined that stand before the positions: (batch, heads, length, width) as (batch, length, all)."""
+    """The place that joins heads before positions: (batch, heads, length, width) as (batch, length, all)."""
     if sizes is None or len(sizes) != 4:
         return None
     batch, heads, length, _ = sizes
@@ -161,14 +161,14 @@ def _merged(sizes: layout.Layout | None, asked: Sequence[Known]) -> tuple[int, i
 
 
 def _counts_states(size: Symbol, states: Sequence[Value]) -> bool:
-    """Whether a size may be the number of states: the first of a state that a layer gives, or is given."""
+    """Whether a size may be the number of states: the first size of a layer's input or output state."""
     whole = size.source[0] if isinstance(size.source, tuple) else size.source
     is_state = isinstance(whole, Value) and _layer_of_state(whole) is not None
     return (is_state and size.dimension == 0) or whole in states
 
 
 def _layer_of_state(value: Value) -> ModuleOutput | None:
-    """The output of a recurrent layer whose state a value is: the second result, of an LSTM one of two in that."""
+    """The output of the recurrent layer to which a state belongs: the second result, a pair for an LSTM."""
     value, parts = resolved(value), 0
     while isinstance(value, Tensor) and value.op in (operators.CONTIGUOUS, operators.GETITEM) and value.parents:
         parts += value.op == operators.GETITEM
@@ -185,7 +185,7 @@ def _layer_of_state(value: Value) -> ModuleOutput | None:
 
 
 def _ranks(program: Program) -> Iterator[tuple[Value, int]]:
-    """How many dimensions a tensor has whose shape is unpacked: `b, c, h, w = x.shape`."""
+    """The number of dimensions of a tensor with unpacked shape: `b, c, h, w = x.shape`."""
     counts: dict[Value, set[int]] = {}
     numbers = program.observations.numbers
     for number, (how, operands, _) in numbers.items():
@@ -204,7 +204,7 @@ _PARTS = frozenset({"getitem"})
 
 
 def _displaced(sizes: Sequence[Known], is_all: bool, asked: Sequence[Known]) -> tuple[int, int] | None:
-    """The first dimension that is asked for at a place where other elements are: before it, and after it, in vain."""
+    """The first dimension requested at a wrong place: before or after it are other elements."""
     asked = [None if size == _REST else size for size in asked]
     named = {symbol for size in asked if size is not None for symbol in size.symbols}
     if is_all and _has_other_number(product_of(sizes), product_of(asked)):
@@ -221,7 +221,7 @@ def _displaced(sizes: Sequence[Known], is_all: bool, asked: Sequence[Known]) -> 
 
 
 def _is_asked_again(size: Known, asked: Sequence[Known]) -> bool:
-    """Whether another dimension is asked to be of this size, or of a product with it: `b * h * w, c, h, w`."""
+    """Whether another requested dimension has this size, or a product with it: `b * h * w, c, h, w`."""
     symbols = size.symbols if size is not None else frozenset()
     holding = [item for item in asked if item == size or (item is not None and not symbols.isdisjoint(item.symbols))]
     return len(holding) > 1
@@ -232,7 +232,7 @@ def _is_number(size: Known) -> bool:
 
 
 def _is_one_factor(size: Known) -> bool:
-    """Whether a size is one number, and no product: 1 may stand anywhere."""
+    """Whether a size is a single factor: 1 may be anywhere."""
     if size is None or len(size.terms) != 1:
         return False
     (product, times), *_ = size.terms
@@ -240,7 +240,7 @@ def _is_one_factor(size: Known) -> bool:
 
 
 def _has_other_number(first: Known, second: Known) -> bool:
-    """Whether two products are equal only if what one has more is 1: not `n` and `h * w`."""
+    """Whether two products are equal only if the extra factors are 1: not `n` and `h * w`."""
     if first is None or second is None:
         return False
     if len(first.terms) != 1 or len(second.terms) != 1:
@@ -250,7 +250,7 @@ def _has_other_number(first: Known, second: Known) -> bool:
 
 
 def _differ(first: Known, second: Known, named: set[Hashable], *, is_number: bool) -> bool:
-    """Whether two numbers of elements differ, by factors that the view names; for a number by a symbol at least."""
+    """Whether two numbers of elements differ, by factors that the view names; for a number by one symbol or more."""
     if first is None or second is None or len(first.terms) != 1 or len(second.terms) != 1:
         return False
     more, fewer = _left_over(first, second)
@@ -260,6 +260,6 @@ def _differ(first: Known, second: Known, named: set[Hashable], *, is_number: boo
 
 
 def _left_over(first: Size, second: Size) -> tuple[Counter[Hashable], Counter[Hashable]]:
-    """The symbols that only the first product has, and those that only the second has."""
+    """The symbols only in the first product, and those only in the second."""
     (left, _), (right, _) = *first.terms, *second.terms
     return Counter(left) - Counter(right), Counter(right) - Counter(left)

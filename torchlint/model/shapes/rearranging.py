@@ -1,4 +1,4 @@
-"""Types of what is the same elements in other dimensions: `view`, `transpose`, `squeeze`, indexing."""
+"""Types of the same elements in other dimensions: `view`, `transpose`, `squeeze`, indexing."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _names_type(call: Operation) -> bool:
 
 
 def _filled(call: Operation, type_: TensorType, asked: tuple[Known, ...]) -> tuple[Known, ...]:
-    """The sizes that are asked for, with what -1 stands for; raises where there are more or fewer elements."""
+    """The requested sizes, with the value of -1; raises if the number of elements differs."""
     total = product_of(type_.sizes) if not type_.is_open else None
     rest = [index for index, size in enumerate(asked) if size == _REST]
     if not rest:
@@ -58,7 +58,7 @@ def _filled(call: Operation, type_: TensorType, asked: tuple[Known, ...]) -> tup
 
 
 def _may_be_rest(sizes: Sequence[Known]) -> bool:
-    """Whether one of the sizes is a number of the program that may be -1."""
+    """Whether one of the sizes is a variable that may be -1."""
     symbols = {symbol for size in sizes if size is not None for symbol in size.symbols}
     return any(isinstance(symbol, Symbol) and symbol.dimension is None for symbol in symbols)
 
@@ -66,7 +66,7 @@ def _may_be_rest(sizes: Sequence[Known]) -> bool:
 def _strides(
     call: Operation, type_: TensorType, sizes: tuple[Known, ...], *, must_share: bool
 ) -> tuple[int, ...] | None:
-    """The strides in which the same storage has other sizes; a view raises where there are none."""
+    """The strides of the same storage with other sizes; a view raises if there are none."""
     old, new = numbers_of(type_.sizes), numbers_of(sizes)
     if type_.strides is None or old is None or new is None or 0 in old:
         return None
@@ -77,7 +77,7 @@ def _strides(
 
 
 def _shared(old: Sequence[int], strides: Sequence[int], new: Sequence[int]) -> tuple[int, ...] | None:
-    """The strides in which memory of these sizes and strides has other sizes; None: it has to be copied."""
+    """The strides of memory with these sizes and strides for other sizes; None if a copy is necessary."""
     blocks = _blocks(old, strides)
     found: list[int] = []
     position = len(new) - 1
@@ -93,7 +93,7 @@ def _shared(old: Sequence[int], strides: Sequence[int], new: Sequence[int]) -> t
 
 
 def _blocks(sizes: Sequence[int], strides: Sequence[int]) -> list[tuple[int, int]]:
-    """The dimensions, with those merged that lie in memory like one; as size and innermost stride."""
+    """The dimensions, merged if they are contiguous in memory, as size and innermost stride."""
     blocks: list[tuple[int, int]] = []
     for size, stride in zip(sizes, strides, strict=True):
         if size == 1:
@@ -111,7 +111,7 @@ def _flatten(call: Operation) -> TensorType:
 
 
 def flattened(call: Operation, type_: TensorType, start: int | None, end: int | None) -> TensorType:
-    """A type with the dimensions from `start` to `end` as one."""
+    """A type with the dimensions from `start` to `end` merged into one."""
     if type_.is_open or start is None or end is None:
         is_first = start == 0 and end == -1
         return TensorType((None,), not is_first, type_.dtype) if end == -1 else ANY.with_dtype(type_.dtype)
@@ -181,7 +181,7 @@ def _transpose(call: Operation) -> TensorType:
 
 
 def _transposed_end(call: Operation, type_: TensorType) -> TensorType:
-    """Two of the last dimensions, where it is not known how many come before."""
+    """Two of the last dimensions, if the number of dimensions before them is unknown."""
     first, second = call.integer("dim0"), call.integer("dim1")
     if first is None or second is None or not (-len(type_.sizes) <= min(first, second) and max(first, second) < 0):
         return ANY.with_dtype(type_.dtype)
@@ -251,14 +251,14 @@ def _repeat(call: Operation) -> TensorType:
 
 
 def _unbind(call: Operation) -> TensorType:
-    """What iterating over a tensor yields."""
+    """The type of the tensors that iterating over a tensor yields."""
     type_ = call.operand()
     is_iteration = call.value not in call.case.observations.calls
     return _kept(type_, range(1, len(type_.sizes))) if is_iteration and type_.rank else ANY
 
 
 def _getitem(call: Operation) -> TensorType:
-    """Literal numbers, slices, `None` and `...` in brackets; of anything else nothing is known."""
+    """Literal numbers, slices, `None` and `...` in brackets; nothing is known for other indices."""
     owner = resolved(call.value.parents[0])
     site = call.value.site
     node = call.case.program.tree.node(site) if site is not None else None
@@ -297,7 +297,7 @@ def _indexed(call: Operation, type_: TensorType, items: Sequence[ast.expr]) -> T
 
 
 def _kind(item: ast.expr) -> str | None:
-    """What an index does to its dimension."""
+    """The effect of an index on its dimension."""
     if isinstance(item, ast.Slice):
         return "all" if item.lower is item.upper is item.step is None else "slice"
     if isinstance(item, ast.UnaryOp) and isinstance(item.op, ast.USub) and isinstance(item.operand, ast.Constant):

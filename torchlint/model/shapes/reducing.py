@@ -1,4 +1,4 @@
-"""Types of sums, means, extrema and their places."""
+"""Types of sums, means, extrema and their indices."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def _mean(call: Operation) -> TensorType:
 
 
 def _deviation(call: Operation) -> TensorType:
-    """`x.std(0)`: a boolean in front is no dimension."""
+    """`x.std(0)`: a leading boolean is no dimension."""
     first = call.get("dim")
     is_flag = first is not None and isinstance(resolved(first), Plain) and call.integer("dim") is None
     return ANY if is_flag or call.get("correction") is not None else _reduce(call)
 
 
 def _without(call: Operation, type_: TensorType) -> TensorType:
-    """A type without the dimensions that are gone over, or with size 1 in their place."""
+    """A type without the reduced dimensions, or with size 1 in their place."""
     keep = call.flag("keepdim")
     if not call.is_given("dim"):
         return TensorType((), is_open=keep is not False)
@@ -49,7 +49,7 @@ def _without(call: Operation, type_: TensorType) -> TensorType:
 
 
 def _without_last(type_: TensorType, dimensions: tuple[int, ...], keep: bool) -> TensorType:
-    """Where it is not known how many dimensions come before: those counted from the end."""
+    """The same for dimensions counted from the end, if the number of dimensions is unknown."""
     count = len(type_.sizes)
     if any(not -count <= item < 0 for item in dimensions):
         return ANY
@@ -61,7 +61,7 @@ def _without_last(type_: TensorType, dimensions: tuple[int, ...], keep: bool) ->
 
 
 def _dimensions(call: Operation, type_: TensorType) -> tuple[int, ...] | None:
-    """The literal dimensions, counted from the front where the rank is known."""
+    """The literal dimensions, counted from the front if the rank is known."""
     given = call.get("dim")
     several = resolved(given) if given is not None else None
     if not isinstance(several, Container):
@@ -94,7 +94,7 @@ def _keywords(call: Operation) -> set[str]:
 
 
 def part_of_extremum(call: Operation, part: int) -> TensorType | None:
-    """The values, or the indices, of `x.max(dim)`; None where that gives one tensor."""
+    """The values, or the indices, of `x.max(dim)`; None for a call that returns one tensor."""
     given = call.get("dim")
     if given is None or not isinstance(resolved(given), Plain):
         return None

@@ -1,4 +1,4 @@
-"""Samples of the datasets of a program: the sizes of what `__getitem__` returns, as far as these are sure."""
+"""Samples of a program's datasets: the certain sizes of the results of `__getitem__`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _OTHER_ITEMS = ("__getitems__", "__iter__")
 
 
 def sample_type(program: Program, info: ClassInfo, key: object, type_of: Callable[[Value], TensorType]) -> TensorType:
-    """The type of a part of each sample, before samples are collated; the part by its key in a batch."""
+    """The type of a part of each sample, before collation; the part by its key in a batch."""
     method = info.method("__getitem__")
     if method is None or len(method.parameters) != 2 or any(info.method(name) is not None for name in _OTHER_ITEMS):
         return ANY
@@ -28,7 +28,7 @@ def sample_type(program: Program, info: ClassInfo, key: object, type_of: Callabl
 
 
 def _parts(program: Program, info: ClassInfo, key: object) -> list[Value | None]:
-    """What the method returns under a key, at each of its ends."""
+    """The value under a key in each `return` of the method."""
     return [_part(resolved(item), key) for item in program.samples_of(info)]
 
 

@@ -1,4 +1,4 @@
-"""Scopes: what the parameters of a class's `__init__` and `forward` are at one call of one of its objects."""
+"""Scopes: the values of the parameters of `__init__` and `forward` at one call of an object."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ if TYPE_CHECKING:
     from torchlint.model.arguments import Arguments
 
 MAX_DEPTH = 6
-"""Modules that are looked into inside of one another."""
+"""Maximum depth of nested modules."""
 
 Key = tuple[Site, str]
 
 
 @dataclass(eq=False)
 class Scope:
-    """The parameters that are known; each stands for a value of another scope, or for a default as it is written."""
+    """The known parameters; each stands for a value of another scope, or for its default expression."""
 
     depth: int = 0
     parameters: dict[Key, tuple[Value | ast.expr, Scope]] = field(default_factory=dict)
 
     def bind(self, function: FunctionInfo, arguments: Arguments, outer: Scope) -> None:
-        """Bind the parameters of a method but the first; those of a call with `*` or `**` stay unknown."""
+        """Bind the parameters of a method except the first; for a call with `*` or `**` they stay unknown."""
         if arguments.starred:
             return
         defaults = defaults_of(function.node)
@@ -42,9 +42,9 @@ class Scope:
                 self.parameters[site_of(annotation), name] = given, outer
 
     def get(self, value: Value) -> tuple[Value | ast.expr, Scope] | None:
-        """What a value stands for, if it is a bound parameter."""
+        """The value or expression bound to a parameter; None if the value is not a bound parameter."""
         return self.parameters.get((value.site, value.label)) if value.site is not None else None
 
 
 ROOT = Scope()
-"""Where nothing is known of parameters."""
+"""The scope without known parameters."""

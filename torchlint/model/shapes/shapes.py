@@ -1,4 +1,4 @@
-"""Questions about shapes and element types: the types of a value, and what must raise."""
+"""Queries about shapes and element types: the types of a value, and operations that must raise."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from torchlint.pytorch import shapes as table
 from torchlint.syntax.python_ast import Site, dotted, walk
 
 MAX_CASES = 24
-"""Cases of one value; with more, nothing is known of it."""
+"""Maximum number of cases per value; with more, nothing is known."""
 _Question = Callable[[Case], Evaluated]
 _Answer = TypeVar("_Answer")
 
 
 class Shapes:
-    """Answers about the values of a program, each worked out when it is asked for."""
+    """Answers about the values of a program, computed on request."""
 
     def __init__(self, program: Program) -> None:
         self._program = program
@@ -37,14 +37,14 @@ class Shapes:
         self._scopes: dict[Hashable, Scope] = {}
 
     def types_of(self, value: Value) -> list[TensorType]:
-        """The types that a value may have; empty where it surely cannot be computed."""
+        """The possible types of a value; empty if it surely cannot be computed."""
         if self.is_unsure:
             return [ANY]
         return [item for item in self._results(value) if isinstance(item, TensorType)]
 
     @cached_property
     def misfits(self) -> list[Misfit]:
-        """Operations that must raise if they are run, each once, in the order of the file."""
+        """Operations that must raise if they run, each once, in the order of the file."""
         if self.is_unsure:
             return []
         found: dict[Site, Misfit] = {}
@@ -74,7 +74,7 @@ class Shapes:
 
     @cached_property
     def batches_as_time(self) -> dict[Site, tuple[Module, DataLoader]]:
-        """Calls of layers that take the samples of a batch for the steps of a sequence, in any case."""
+        """Calls of layers that treat the samples of a batch as the steps of a sequence, in any case."""
         if self.is_unsure:
             return {}
         for trace in self._program.traces:
@@ -90,11 +90,11 @@ class Shapes:
     # -- cases ----------------------------------------------------------------------------------------
 
     def _results(self, value: Value) -> list[Evaluated]:
-        """What a value is in each case."""
+        """The results for a value in each case."""
         return list(self._in_cases(lambda case: case.evaluate(value)))
 
     def _in_cases(self, ask: Callable[[Case], _Answer | Choice]) -> Iterator[_Answer | TensorType]:
-        """The answers in each case; that nothing is known, where there are too many."""
+        """The answers in each case; unknown if there are too many cases."""
         pending: list[dict[Hashable, Hashable]] = [{}]
         for _ in range(MAX_CASES):
             if not pending:
@@ -116,7 +116,7 @@ class Shapes:
         return known
 
     def _misfit(self, ask: _Question) -> Misfit | None:
-        """Why there is no result in any case: the last thing that does not fit."""
+        """The reason why no case has a result: the last thing that does not fit."""
         last: Misfit | None = None
         for answer in self._in_cases(ask):
             if not isinstance(answer, Misfit):
@@ -140,12 +140,12 @@ class Shapes:
                         yield misfit
 
     def _runs_in_order(self, module: Module) -> bool:
-        """Whether a module is a `Sequential` that is called as a whole: its elements are not called one by one."""
+        """Whether a module is a `Sequential` called as a whole, not element by element."""
         return module.name == "torch.nn.Sequential" and module.info is None and module.label not in self._taken_apart
 
     @cached_property
     def _taken_apart(self) -> set[str]:
-        """The names of what is iterated over, or called by element."""
+        """The names of values that the program iterates over, or calls by element."""
         tree = self._program.tree
         calls = [node.func.value for node in tree.of_type(ast.Call) if isinstance(node.func, ast.Subscript)]
         indexed = [node.value for node in tree.of_type(ast.Subscript) if not _is_literal_index(node.slice)]
@@ -155,19 +155,19 @@ class Shapes:
         return {dotted(item).rpartition(".")[2] for item in mentioned if isinstance(item, (ast.Name, ast.Attribute))}
 
     def _computed(self, trace: Trace) -> Iterator[Value]:
-        """The tensors of a trace, in the order in which they are made."""
+        """The tensors of a trace, in the order of their creation."""
         computed = [event.value for event in trace.of(Compute) if not self._measured(event)]
         values: set[Value] = {*computed, *trace.frame.locals.values(), *trace.frame.returns}
         tensors = {item for value in values if isinstance(item := resolved(value), Tensor)}
         yield from sorted(tensors, key=lambda item: item.order)
 
     def _measured(self, event: Compute) -> bool:
-        """Whether shapes or types decide if an event happens."""
+        """Whether a condition on shapes or types decides if an event happens."""
         branches = (branch for branch, _ in (*event.path, *event.passed))
         return any(isinstance(branch, Branch) and self._asks(branch.site) for branch in branches)
 
     def _asks(self, site: Site) -> bool:
-        """Whether the condition at a site asks for shapes or types."""
+        """Whether the condition at a site depends on shapes or types."""
         node = self._program.tree.node(site)
         return measures(getattr(node, "test", None) or getattr(node, "subject", None))
 
@@ -183,12 +183,12 @@ class Shapes:
 
     @cached_property
     def _changes_in_place(self) -> bool:
-        """Whether something gives a tensor another shape, for all who hold it."""
+        """Whether code changes a tensor's shape in place, for all its users."""
         nodes: Iterator[ast.Attribute] = self._program.tree.of_type(ast.Attribute)
         return any(node.attr in table.IN_PLACE_SHAPES for node in nodes)
 
     def _replaces_layer(self, node: ast.Assign) -> bool:
-        """`net.fc = nn.Linear(...)`, `net[0] = ...`, `layer.weight = ...`: a layer is not what it was made as."""
+        """`net.fc = nn.Linear(...)`, `net[0] = ...`, `layer.weight = ...`: a layer differs from its construction."""
         for target in node.targets:
             if isinstance(target, ast.Subscript) and self._makes_layer(node.value):
                 return True
@@ -202,7 +202,7 @@ class Shapes:
         return isinstance(node, ast.Call) and dotted(node.func).rpartition(".")[2][:1].isupper()
 
     def _is_assigned(self, name: str) -> bool:
-        """Whether classes of the file have an attribute of this name that may be a layer."""
+        """Whether classes of the file have an attribute with this name that may be a layer."""
         classes = self._program.definitions.classes.values()
         return any(name in info.assigned and self._program.is_module_class(info) for info in classes)
 
@@ -212,7 +212,7 @@ def _is_literal_index(node: ast.expr) -> bool:
 
 
 class _Chain:
-    """Asks whether the layers of a `Sequential` fit each other, whatever it is called with."""
+    """Checks whether the layers of a `Sequential` fit each other, for any input."""
 
     def __init__(self, module: Module) -> None:
         self._module = module

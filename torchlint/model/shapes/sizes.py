@@ -1,4 +1,4 @@
-"""Sizes of dimensions: numbers, and sums of products of numbers that are not known."""
+"""Sizes of dimensions: numbers, and sums of products of unknown numbers."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from math import prod
 
 Monomial = tuple[Hashable, ...]
-"""Symbols that are multiplied, in one order; () is 1."""
+"""Multiplied symbols, in sorted order; () is 1."""
 
 
 @dataclass(frozen=True)
 class Symbol:
-    """A number that is not known, but the same wherever it stands: a dimension of a value, or an integer."""
+    """An unknown number, the same wherever it occurs: a dimension of a value, or an integer."""
 
     source: Hashable
     dimension: int | None = None
@@ -22,7 +22,7 @@ class Symbol:
 
 @dataclass(frozen=True)
 class Size:
-    """A sum of products; each product once, with how often it is taken, which is not 0."""
+    """A sum of products; each product occurs once, with a coefficient other than 0."""
 
     terms: frozenset[tuple[Monomial, int]]
 
@@ -36,7 +36,7 @@ class Size:
 
     @property
     def number(self) -> int | None:
-        """The number that it is, if that is known."""
+        """The value as a number, if it is known."""
         if not self.terms:
             return 0
         first, count = next(iter(self.terms))
@@ -64,7 +64,7 @@ class Size:
         return self + other * Size.of(-1)
 
     def divided_by(self, other: Size) -> Size | None:
-        """The quotient where it is exact, whatever the symbols are; else None."""
+        """The quotient if the division is exact for all values of the symbols; else None."""
         if len(other.terms) != 1:
             return Size.of(1) if self == other and self.terms else None
         (divisor, number), *_ = other.terms
@@ -78,7 +78,7 @@ class Size:
 
 
 Known = Size | None
-"""A size, or None: nothing is known of it."""
+"""A size, or None if it is not known."""
 
 
 def _size(terms: dict[Monomial, int]) -> Size:
@@ -119,7 +119,7 @@ def is_number(size: Known, number: int) -> bool:
 
 
 def differ(first: Known, second: Known) -> bool:
-    """Whether two sizes are surely not the same: they differ by a number, and what is not known of both is constant."""
+    """Whether two sizes surely differ: by a number, and all their symbols are constant."""
     if first is None or second is None or first == second:
         return False
     number = (first - second).number
@@ -128,7 +128,7 @@ def differ(first: Known, second: Known) -> bool:
 
 
 def differ_by_parts(first: Known, second: Known) -> bool:
-    """Whether two sizes, both at least 1 if the program means anything, are surely not the same: 2 * n and n."""
+    """Whether two sizes of at least 1 surely differ: 2 * n and n."""
     if first is None or second is None or first == second:
         return False
     counts = [count for _, count in (first - second).terms]
@@ -138,5 +138,5 @@ def differ_by_parts(first: Known, second: Known) -> bool:
 
 
 def numel(sizes: Iterable[int]) -> int:
-    """How many elements there are."""
+    """The number of elements."""
     return prod(sizes)

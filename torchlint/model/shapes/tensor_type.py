@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TensorType:
-    """What is known of a tensor. With `is_open` there may be more dimensions before those in `sizes`."""
+    """The known facts about a tensor. With `is_open` there may be more dimensions before those in `sizes`."""
 
     sizes: tuple[Known, ...]
     is_open: bool = False
@@ -37,7 +37,7 @@ class TensorType:
         return self.sizes[dimension] if inside else None
 
     def with_sizes(self, sizes: Iterable[Known]) -> TensorType:
-        """The same type of elements, in other sizes; of strides nothing is known."""
+        """The same element type with other sizes, and unknown strides."""
         return TensorType(tuple(sizes), self.is_open, self.dtype)
 
     def with_dtype(self, dtype: str | None) -> TensorType:
@@ -53,11 +53,11 @@ class TensorType:
 
 
 ANY = TensorType((), is_open=True)
-"""Nothing is known."""
+"""The type without known facts."""
 
 
 def contiguous(sizes: Iterable[Known], dtype: str | None) -> TensorType:
-    """A new tensor, in order of its dimensions."""
+    """A new tensor, contiguous in the order of its dimensions."""
     sizes = tuple(sizes)
     return TensorType(sizes, False, dtype, strides_of(sizes))
 
@@ -76,19 +76,19 @@ def strides_of(sizes: tuple[Known, ...]) -> tuple[int, ...] | None:
 
 @dataclass(frozen=True)
 class Misfit:
-    """Why an operation raises: `what` (`shape`, `view` or `dtype`) does not fit, at `site`."""
+    """The reason why an operation raises: `what` (`shape`, `view` or `dtype`) does not fit, at `site`."""
 
     what: str
     site: Site
     reason: str
-    """Behind the name of what is called: "takes 20 features, but is given 30"."""
+    """The text after the callee's name: "takes 20 features, but is given 30"."""
     order: int = 0
     related: tuple[tuple[Site, str], ...] = field(default=())
 
 
 @dataclass(frozen=True)
 class Choice:
-    """A value of which one of several things holds: each of them is a case."""
+    """A value with several alternatives, each of which is a case."""
 
     key: Hashable
     options: tuple[Hashable, ...]

@@ -22,7 +22,7 @@ PLAN = "TORCHLINT_VERIFY"
 """The environment variable that names the folder of a verification."""
 
 CONDITIONS = "conditions.json"
-"""What runs that are compared have in common, and what not; there is none where nothing is compared."""
+"""The file with the conditions of compared runs; missing if nothing is compared."""
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
 

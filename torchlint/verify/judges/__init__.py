@@ -1,1 +1,1 @@
-"""One judge a rule, by what the rules are about."""
+"""One judge per rule, grouped by the subject of the rules."""

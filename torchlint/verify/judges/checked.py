@@ -1,4 +1,4 @@
-"""Rules that a check of watched runs asks the same: it has seen the defect at the line, or the opposite."""
+"""Rules that a check of watched runs decides: it observed the defect at the line, or the opposite."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from torchlint.verify.verdict import CHECKS, READ, Verdict, inconclusive, not_re
 
 
 def by_check(claim: Claim, evidence: Evidence) -> Verdict:
-    """Confirmed by what the check has seen at a line of the finding, or in code that the line calls."""
+    """Confirmed by a problem at a line of the finding, or in code that the line calls."""
     check, lines = CHECKS[claim.rule], (*claim.lines, *claim.blocks)
     seen = [item for item in evidence.sightings if item.check == check and evidence.is_at(item.site, claim.file, lines)]
     if seen:
@@ -18,14 +18,14 @@ def by_check(claim: Claim, evidence: Evidence) -> Verdict:
     if found is not None:
         return refuted(found.message, found.numbers)
     if claim.index in evidence.reached:
-        return inconclusive("the line ran, and neither the defect nor the opposite was seen")
+        return inconclusive("the line ran, but the run showed neither the defect nor the opposite")
     return not_reached()
 
 
 def worker_seeding(claim: Claim, evidence: Evidence) -> Verdict:
-    """Confirmed by workers that give the same batches, where the program has one loader: the seeds are set elsewhere.
+    """Confirmed by workers that return the same batches, if the program has one loader: its seeds are set elsewhere.
 
-    Batches that differ refute nothing, since numbers may repeat while the samples they change differ.
+    Different batches refute nothing: random numbers may repeat although their samples differ.
     """
     check = CHECKS[claim.rule]
     seen = [item for item in evidence.sightings if item.check == check]
@@ -33,6 +33,6 @@ def worker_seeding(claim: Claim, evidence: Evidence) -> Verdict:
     if len(seen) == 1 and not others:
         return sighted(seen[0], evidence)
     if not seen and not others:
-        return not_reached("no loader with several workers gave three batches of each")
-    what = "one of several loaders has workers that give the same" if seen else "workers gave different batches"
-    return inconclusive(f"{what}: whether numbers repeat in them was not seen", advice=READ)
+        return not_reached("no loader got three batches from each of several workers")
+    what = "one of several loaders has workers with equal batches" if seen else "workers returned different batches"
+    return inconclusive(f"{what}: the run did not show whether random numbers repeat", advice=READ)

@@ -12,12 +12,12 @@ _ENOUGH = 3
 
 
 def nonscalar_backward(claim: Claim, evidence: Evidence) -> Verdict:
-    """Confirmed by PyTorch's error at the line; refuted by backwards from it that passed."""
+    """Confirmed by PyTorch's error at the line; refuted by backwards from it that did not raise."""
     return _of_backward(claim, evidence, "can be implicitly created only for scalar outputs")
 
 
 def second_backward(claim: Claim, evidence: Evidence) -> Verdict:
-    """The same, for a graph that is gone."""
+    """The same, for a freed graph."""
     return _of_backward(claim, evidence, "backward through the graph a second time")
 
 
@@ -31,13 +31,13 @@ def _of_backward(claim: Claim, evidence: Evidence, complaint: str) -> Verdict:
     numbers = {"visits": seen["visits"], "passed": seen["passed"]}
     if seen.errors:
         error = next(iter(seen.errors))
-        return inconclusive(f"the line raised, but something else: {error}", numbers, READ, doubtful=True)
+        return inconclusive(f"the line raised another error: {error}", numbers, READ, doubtful=True)
     sites = [[item.site, item.count] for item in evidence.backwards]
     backwards = total(item for item in sites if evidence.is_at(item[0], claim.file, (claim.statement,)))
     if seen["passed"] >= _ENOUGH and backwards >= _ENOUGH:
-        reason = f"ran {times(seen['passed'], 'time')}, and {times(backwards, 'backward')} passed without an error"
+        reason = f"ran {times(seen['passed'], 'time')}, with {times(backwards, 'backward')} and no error"
         return refuted(reason, {**numbers, "backwards": backwards})
-    reason = f"passed {times(seen['passed'], 'time')}, with {times(backwards, 'backward')}: too few"
+    reason = f"ran {times(seen['passed'], 'time')} without an error, with {times(backwards, 'backward')}: too few"
     return inconclusive(reason, numbers)
 
 
@@ -59,7 +59,7 @@ def backward_arity(claim: Claim, evidence: Evidence) -> Verdict:
     passed = sum(item.count for item in evidence.backwards)
     if seen["visits"] >= _ENOUGH and passed >= _ENOUGH:
         return refuted(
-            f"`backward` of `{seen.shown}` ran {times(seen['visits'], 'time')}, and PyTorch took what it returned",
+            f"`backward` of `{seen.shown}` ran {times(seen['visits'], 'time')}, and PyTorch accepted its results",
             numbers,
         )
     return inconclusive(f"its backward ran {times(seen['visits'], 'time')}: too few", numbers)
@@ -81,30 +81,30 @@ def _is_about(name: str, error: str) -> bool:
 
 
 def uncalled_method(claim: Claim, evidence: Evidence) -> Verdict:
-    """What is written is what runs: to have been reached is enough."""
+    """Confirmed if the line ran: an uncalled method never does anything."""
     seen = evidence.of_claim(claim.index)
     if seen.errors:
         return _raised(dict(seen.errors), "at this line", seen)
     if not seen["visits"] and claim.index not in evidence.reached:
         return not_reached()
     visits = max(seen["visits"], 1)
-    return confirmed(f"the line ran {times(visits, 'time')}, and calls nothing", {"visits": visits}, 0)
+    return confirmed(f"the line ran {times(visits, 'time')} and calls nothing", {"visits": visits}, 0)
 
 
 def discarded_result(claim: Claim, evidence: Evidence) -> Verdict:
-    """Confirmed if it ran, unless its object is no tensor, or was changed after all."""
+    """Confirmed if it ran, unless its object is not a tensor, or did change."""
     seen = evidence.of_claim(claim.index)
     if not seen["visits"] and claim.index not in evidence.reached:
         return not_reached()
     numbers = {"visits": seen["visits"]}
     if seen.errors or not seen["passed"]:
-        return inconclusive("the line did not come to its end", numbers, READ)
+        return inconclusive("the line did not finish", numbers, READ)
     if seen["changed"] or seen["others"]:
-        what = f"a {seen.shown}, which may change itself" if seen["others"] else "a tensor that did change"
+        what = f"a {seen.shown}, which may change in place" if seen["others"] else "a tensor that did change"
         return inconclusive(f"its object is {what}", numbers, READ, doubtful=True)
     if seen["modules"] and not seen["tensors"]:
         if seen["modules"] < _ENOUGH:
-            return inconclusive("its object is a module, but that was seen too rarely", numbers, MORE_STEPS)
+            return inconclusive("its object is a module, but the line ran too rarely", numbers, MORE_STEPS)
         return refuted(f"its object is a {seen.shown}, and modules change in place", numbers)
-    what = "the tensor is what it was" if seen["tensors"] else "nobody takes what it returns"
+    what = "the tensor did not change" if seen["tensors"] else "its result is unused"
     return confirmed(f"the line ran {times(seen['passed'], 'time')}, and {what}", numbers, 0)

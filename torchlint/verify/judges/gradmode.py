@@ -1,4 +1,4 @@
-"""training-under-no-grad: did what an optimizer trains ever get a gradient?"""
+"""training-under-no-grad: did the optimizer's parameters ever get a gradient?"""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from torchlint.verify.verdict import Verdict, confirmed, inconclusive, not_reach
 
 _ENOUGH = 3
 _NAMES = 4
-"""So many parameters are named."""
+"""The maximum number of parameters in a message."""
 _NO_GRAPH = "does not require grad"
 
 
 def training_under_no_grad(claim: Claim, evidence: Evidence) -> Verdict:
-    """Confirmed by a backward that fails for want of a graph, or by parameters that never get a gradient."""
+    """Confirmed by a backward that fails without a graph, or by parameters that never get a gradient."""
     forwards = [item for item in evidence.forwards if evidence.is_at(item.site, claim.file, claim.blocks)]
     if not forwards and claim.index not in evidence.reached:
         return not_reached()
@@ -37,7 +37,7 @@ def training_under_no_grad(claim: Claim, evidence: Evidence) -> Verdict:
 
 
 def _untrained(forwards: list[Forward], reads: list[str], steps: int) -> Verdict:
-    """Parameters of an optimizer, of modules or by their own name, that run without gradients."""
+    """Parameters of an optimizer, in modules or by their own name, that run without gradients."""
     count = sum(item.owned for item in forwards) + len(reads)
     names = [f"{item.module}.{name}" for item in forwards for name in item.unfed] + reads
     shown = ", ".join(f"`{name}`" for name in names[:_NAMES])
@@ -61,32 +61,32 @@ def _count(cut: Cut) -> int:
 
 
 def _cut_off(cut: Cut) -> Verdict:
-    """A part of the loss that does not reach what it is made of; other parts may train the same parameters."""
+    """A part of the loss whose graph does not reach its inputs; other parts may train the same parameters."""
     reason = (
-        f"a part of the loss does not reach `{cut.sources}`: `{cut.results}` is made of it without gradients, and goes "
-        f"into a layer of the same loss ({times(cut.count, 'backward')} looked at)"
+        f"a part of the loss does not reach `{cut.sources}`: `{cut.results}` is computed from it without gradients, "
+        f"and goes into a layer of the same loss ({times(cut.count, 'backward')})"
     )
     return confirmed(reason, {"backwards": cut.count}, 0)
 
 
 def _trained(evidence: Evidence, stepped: list[Optimizer], steps: int) -> Verdict:
-    """Refuted if all that is trained gets gradients and moves."""
+    """Refuted if all trained parameters get gradients and move."""
     fed, unfed = sum(item.fed for item in stepped), sum(item.without_gradient for item in stepped)
     numbers: dict[str, float] = {"steps": steps, "parameters_with_gradient": fed, "parameters_without": unfed}
     if unfed and steps >= _ENOUGH:
-        return inconclusive(f"{times(unfed, 'parameter')} never got a gradient, but not for what is seen here", numbers)
+        return inconclusive(f"{times(unfed, 'parameter')} never got a gradient, but not because of this code", numbers)
     moved = all(item.moved for item in stepped)
     if steps >= _ENOUGH and fed and moved and not any(item.errors for item in evidence.backwards):
         return refuted(
-            f"what runs here without gradients is not trained by it: all {times(fed, 'parameter')} got gradients and "
+            f"this code does not stop training: all {times(fed, 'parameter')} got gradients and "
             f"moved in {times(steps, 'step')}",
             numbers,
         )
-    return inconclusive(f"the code ran, but only {times(steps, 'step')} with gradients were seen", numbers)
+    return inconclusive(f"the code ran, but only {times(steps, 'step')} with gradients were observed", numbers)
 
 
 def _is_backward(claim: Claim, evidence: Evidence) -> bool:
-    """Whether the claim is about a backward: the code that has no gradient is elsewhere."""
+    """Whether the claim is about a backward. If so, the code without gradients is elsewhere."""
     return any(evidence.is_at(item.site, claim.file, (claim.statement,)) for item in evidence.backwards)
 
 

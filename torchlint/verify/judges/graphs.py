@@ -1,4 +1,4 @@
-"""undetached-accumulation: graphs that live longer than they should, and who holds them."""
+"""undetached-accumulation: graphs that live too long, and their holders."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from torchlint.verify.verdict import (
 )
 
 _ENOUGH = 8
-"""Visits that it takes to refute a finding."""
+"""The minimum number of visits that refutes a finding."""
 _HUGE = 1_000
-"""A deque of so many items or more is no bound that anybody would wait for."""
+"""A deque with so many items or more does not bound memory in practice."""
 _FEW_BYTES = 1_024
 _LOOKED_AT = 0.8
 
 
 def undetached_accumulation(claim: Claim, evidence: Evidence) -> Verdict:
-    """Confirmed by graphs of earlier iterations in the container, refuted if neither it nor anybody near keeps any."""
+    """Confirmed by graphs of earlier iterations in the container, refuted if neither it nor nearby code keeps any."""
     kept = [item for item in evidence.keeps if item.claim == claim.index and item.visits]
     if not kept:
         return not_reached()
@@ -42,42 +42,42 @@ def _of_one_thread(kept: Kept, evidence: Evidence) -> Verdict:
         if kept.emptied and held.falls:
             return _emptied(kept, held, numbers)
         if _HUGE > kept.bound > held.peak:
-            reason = f"the deque of {times(kept.bound, 'item')} has not been filled in {times(kept.visits, 'visit')}"
+            reason = f"the deque of {times(kept.bound, 'item')} was not full after {times(kept.visits, 'visit')}"
             return inconclusive(reason, numbers, doubtful=True)
         return _piled_up(kept, held, evidence, numbers)
     if held.pattern is Pattern.UNCLEAR and not _is_full(kept, held):
-        reason = f"{times(held.peak, 'older graph')} were kept at once: neither a pile nor none"
+        reason = f"at most {times(held.peak, 'older graph')} existed at the same time: too few to decide"
         return inconclusive(reason, numbers, doubtful=True)
     if held.pending:
-        reason = f"{times(held.pending, 'older graph')} are kept, and may still go backward"
+        reason = f"{times(held.pending, 'older graph')} are kept and may still go backward"
         return inconclusive(reason, numbers, doubtful=True)
     others = [life for life in kept.lives if not life[3] or life[4] >= 0]
     return _not_held(kept, held, pile(kept, others, ended), numbers)
 
 
 def _held(life: Life) -> Life:
-    """As the container sees it: what that has let go of is none of its business."""
+    """The lives of graphs in the container: graphs that it has released do not count."""
     born, used, died, seen, left = life
     return born, used, (died if left < 0 else left if died < 0 else min(left, died)), seen, left
 
 
 def _emptied(kept: Kept, held: Pile, numbers: dict[str, float]) -> Verdict:
-    """A window: the loop that fills the container empties it too, so it does not depend on how much data there is."""
-    reason = f"the loop empties `{kept.shown}` itself: {times(held.peak, 'older graph')} at most"
+    """A window: the loop that fills the container also empties it, so its size does not depend on the data."""
+    reason = f"the loop empties `{kept.shown}` itself: at most {times(held.peak, 'older graph')}"
     if not held.returns:
-        return inconclusive(f"{reason}, but that was seen only once", numbers, doubtful=True)
-    return refuted(f"{reason}, let go {times(held.falls, 'time')} in {times(kept.visits, 'visit')}", numbers)
+        return inconclusive(f"{reason}, but that happened only once", numbers, doubtful=True)
+    return refuted(f"{reason}, released {times(held.falls, 'time')} in {times(kept.visits, 'visit')}", numbers)
 
 
 def _is_full(kept: Kept, held: Pile) -> bool:
-    """Whether what is kept are the items of a deque that has long been full."""
+    """Whether the kept graphs are items of a deque that has long been full."""
     return 0 <= kept.bound < _HUGE and held.peak <= kept.bound and kept.visits >= 2 * kept.bound + _ENOUGH
 
 
 def _piled_up(kept: Kept, held: Pile, evidence: Evidence, numbers: dict[str, float]) -> Verdict:
     name = kept.holder.removeprefix("=") or (_shown(kept) if kept.shown else "")
     holder = f"`{name}`" if name else f"a {kept.container}"
-    each = ", let go only all at once" if held.returns else ""
+    each = ", released only all together" if held.returns else ""
     reason = (
         f"{holder} keeps the graphs of {times(held.peak, 'earlier iteration')}{each}, in {times(kept.visits, 'visit')}"
     )
@@ -92,12 +92,12 @@ def _piled_up(kept: Kept, held: Pile, evidence: Evidence, numbers: dict[str, flo
 
 
 def _shown(kept: Kept) -> str:
-    """The container as it is written, with what says that it is its items."""
+    """The container as it is written, marked as its items."""
     return f"{kept.shown}[...]" if kept.container in ("list", "dict", "deque", "tuple", "set") else kept.shown
 
 
 def _weight(weights: list[int]) -> float | None:
-    """Bytes that a visit adds: those of one graph, or the growth of one that goes on from visit to visit."""
+    """The bytes that a visit adds: those of one graph, or the growth of a graph that continues from visit to visit."""
     if not weights:
         return None
     first, last = weights[0], weights[-1]
@@ -105,7 +105,7 @@ def _weight(weights: list[int]) -> float | None:
 
 
 def _growth(evidence: Evidence) -> float | None:
-    """Bytes that memory grew by at a step in the last two thirds of the run; None on a CPU, where it is noise."""
+    """Memory growth per step in bytes, in the last two thirds of the run; None on a CPU, where it is noise."""
     points = [(record["step"], record["memory"]) for record in evidence.series if "memory" in record]
     points = points[len(points) // 3 :]
     if evidence.process.device == "cpu" or len(points) < 2 or points[-1][0] == points[0][0]:
@@ -114,25 +114,25 @@ def _growth(evidence: Evidence) -> float | None:
 
 
 def _not_held(kept: Kept, held: Pile, others: Pile, numbers: dict[str, float]) -> Verdict:
-    """The container holds no pile. Are there graphs that nobody is known to hold?"""
+    """The container holds no pile. Are there graphs with an unknown holder?"""
     is_clean = not kept.graphs and kept.clean >= _LOOKED_AT * (kept.visits - 2) and kept.clean >= 2
     elsewhere = f"; `{kept.holder}` holds the {times(others.peak, 'older graph')}" if kept.holder else ""
     if others.pattern in (Pattern.PILE, Pattern.UNCLEAR) and not (is_clean and kept.holder):
         reason = (
-            f"graphs of {times(others.peak, 'earlier iteration')} are alive, and it was not seen what this line keeps"
+            f"graphs of {times(others.peak, 'earlier iteration')} are alive, but it is unknown what this line keeps"
         )
         return inconclusive(f"{reason}{elsewhere}", numbers, READ, doubtful=True)
     if kept.visits < _ENOUGH:
-        return inconclusive(f"only {times(kept.visits, 'visit')} of the line", numbers)
+        return inconclusive(f"the line ran only {times(kept.visits, 'time')}", numbers)
     if is_clean:
-        reason = f"at {times(kept.clean, 'visit')} the {kept.container} held nothing that has a graph{elsewhere}"
+        reason = f"in {times(kept.clean, 'visit')} the {kept.container} held nothing with a graph{elsewhere}"
         return refuted(reason, numbers)
     if not kept.tensors and not kept.clean and not kept.graphs:
-        return inconclusive("what the line keeps could not be followed by its name", numbers, READ)
+        return inconclusive("the value that the line keeps could not be followed by its name", numbers, READ)
     limit = f"there were never more than {held.peak:,} older ones" if held.peak else "there were no older ones"
     reason = f"graphs do not outlive their iteration: in {times(kept.visits, 'visit')} {limit}"
     return refuted(f"{reason}, and {_what_is_held(kept)}", numbers)
 
 
 def _what_is_held(kept: Kept) -> str:
-    return f"the {kept.container} holds no pile of them" if kept.container else "no container of them was seen"
+    return f"the {kept.container} holds no pile of them" if kept.container else "no container of them was observed"

@@ -1,4 +1,4 @@
-"""Rules about changes in place."""
+"""Rules about in-place changes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _VERSION = "modified by an inplace operation"
 
 
 def inplace_on_saved_tensor(claim: Claim, evidence: Evidence) -> Verdict:
-    """Confirmed by an error of PyTorch about what this line changed; refuted by backwards that passed it."""
+    """Confirmed by PyTorch's error about a tensor that this line changed; refuted by backwards without an error."""
     change = _change(claim, evidence)
     if _VERSION in evidence.error and evidence.was_compiling(claim.file, claim.statement):
         message = evidence.error[evidence.error.index("one of the variables") :].split(". Hint:")[0]
@@ -27,42 +27,40 @@ def inplace_on_saved_tensor(claim: Claim, evidence: Evidence) -> Verdict:
     if change.silent:
         return _silent(change, numbers)
     if change.untried:
-        reason = "the line changes what a custom Function holds, and whether its backward uses that could not be tried"
+        reason = "the line changes a tensor of a custom Function, and it is unknown whether its backward uses it"
         return inconclusive(reason, numbers, READ, doubtful=True)
     passed = change.passed if change.tracked else change.backwards_after
     if change.bumps >= _ENOUGH and passed >= _ENOUGH and not _unexplained(evidence):
         return refuted(
-            f"changed {times(change.bumps, 'time')} in place, and {times(passed, 'backward')} passed without an error",
+            f"{times(change.bumps, 'in-place change')} and {times(passed, 'backward')} without an error",
             numbers,
         )
     if not change.bumps and change.share:
-        return inconclusive("the line changes values without autograd noticing: look at the gradients", numbers, READ)
+        return inconclusive("autograd does not notice this change: check the gradients", numbers, READ)
     if not change.bumps:
-        return inconclusive(f"in {times(change.hits, 'visit')} no named tensor was seen to change", numbers, READ)
-    return inconclusive(
-        f"changed {times(change.bumps, 'time')}, with {times(passed, 'backward')} through it: too few", numbers
-    )
+        return inconclusive(f"in {times(change.hits, 'visit')} no named tensor changed", numbers, READ)
+    return inconclusive(f"{times(change.bumps, 'change')} with {times(passed, 'backward')}: too few", numbers)
 
 
 def _silent(change: Changed, numbers: dict[str, float]) -> Verdict:
     count = max(change.silent.values())
     names = ", ".join(f"`{name}`" for name in change.silent)
     reason = (
-        f"gradients are wrong, and PyTorch does not notice: {names} went backward with the changed values, and gives "
-        f"other gradients for them ({times(count, 'backward')} tried)"
+        f"gradients are wrong, and PyTorch does not notice: {names} went backward with the changed values, which give "
+        f"other gradients ({times(count, 'backward')} tested)"
     )
     return confirmed(reason, {**numbers, "wrong_backwards": count}, 0)
 
 
 def _overwritten(change: Changed, numbers: dict[str, float]) -> Verdict:
-    """The claim that an old name is read again: are there new values under it?"""
+    """The claim that an old name is read again: does it have new values?"""
     if change.bumps and change.share:
-        return confirmed(f"{change.share:.0%} of the elements are different afterwards", numbers, 0)
-    return inconclusive("the values were not seen to change", numbers)
+        return confirmed(f"{change.share:.0%} of the elements differ afterwards", numbers, 0)
+    return inconclusive("no change of the values was observed", numbers)
 
 
 def inplace_on_leaf(claim: Claim, evidence: Evidence) -> Verdict:
-    """Confirmed by PyTorch raising at the line; refuted by the line running through."""
+    """Confirmed if PyTorch raises at the line; refuted if the line runs without an error."""
     change = _change(claim, evidence)
     if change is None:
         return not_reached()
@@ -70,14 +68,12 @@ def inplace_on_leaf(claim: Claim, evidence: Evidence) -> Verdict:
     if decided is not None:
         return decided
     numbers = _numbers(change)
-    if change.bumps or change.share:  # PyTorch raises or it does not: that needs no statistics
-        return refuted(f"ran {times(change.hits, 'time')} and changed values, and PyTorch did not raise", numbers)
+    if change.bumps or change.share:  # a single visit is enough: PyTorch always raises, or never
+        return refuted(f"ran {times(change.hits, 'time')} and changed values, but PyTorch did not raise", numbers)
     if change.leaves >= _ENOUGH and any(path[-1] == ".data" for path in claim.names):
-        reason = f"ran {times(change.leaves, 'time')} on a leaf that requires gradients, and PyTorch did not raise"
-        return refuted(f"{reason}: `.data` is no part of the graph", numbers)
-    return inconclusive(
-        f"ran {times(change.hits, 'time')} without an error, and was not seen to change anything", numbers
-    )
+        reason = f"ran {times(change.leaves, 'time')} on a leaf that requires gradients, but PyTorch did not raise"
+        return refuted(f"{reason}: `.data` is not part of the graph", numbers)
+    return inconclusive(f"ran {times(change.hits, 'time')} without an error, and no change was observed", numbers)
 
 
 def _change(claim: Claim, evidence: Evidence) -> Changed | None:
@@ -103,6 +99,6 @@ def _numbers(change: Changed) -> dict[str, float]:
 
 
 def _unexplained(evidence: Evidence) -> bool:
-    """Whether a backward found a saved tensor changed, and no flagged line was found to have done it."""
+    """Whether a backward found a saved tensor changed, but no flagged line did it."""
     errors = [count for item in evidence.backwards for error, count in item.errors.items() if _VERSION in error]
     return sum(errors) > sum(count for change in evidence.changes for count in change.matched.values())

@@ -1,4 +1,4 @@
-"""Rules about training and evaluation mode, and about graphs that evaluation makes."""
+"""Rules about training and evaluation mode, and about graphs that evaluation builds."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ def training_in_eval_mode(claim: Claim, evidence: Evidence) -> Verdict:
     numbers = {"steps_in_eval_mode": seen["eval"] + seen["harmless"], "steps_in_training_mode": seen["train"]}
     if not seen["switches"]:
         if claim.index in evidence.reached:
-            return inconclusive("the line ran, but was not seen to switch a module to eval mode", numbers, READ)
+            return inconclusive("the line ran, but switched no module to eval mode", numbers, READ)
         return not_reached()
     if seen["late"] >= _SEEN:
         return confirmed(
-            f"{times(seen['late'], 'step')} trained the module in eval mode, in which its {seen.shown} does something "
-            "else, after it had been trained in training mode",
+            f"{times(seen['late'], 'step')} trained the module in eval mode, which changes its {seen.shown}, "
+            "after earlier steps in training mode",
             numbers,
         )
     if seen["eval"]:
         steps = times(seen["eval"], "step")
-        reason = f"{steps} trained it in eval mode, and not after others in training mode: it may be meant"
+        reason = f"{steps} trained it in eval mode, but not after steps in training mode: this may be intended"
         return inconclusive(reason, numbers, READ, doubtful=True)
     if seen["harmless"] >= _ENOUGH:
         steps = times(seen["harmless"], "step")
-        return refuted(f"{steps} trained it in eval mode, but it has no layer for which that matters", numbers)
+        return refuted(f"{steps} trained it in eval mode, but no layer of it depends on the mode", numbers)
     if seen["train"] >= _ENOUGH:
-        reason = f"it was in training mode again in all of the {times(seen['train'], 'step')} looked at that followed"
+        reason = f"it was in training mode again in all {times(seen['train'], 'step')} that followed"
         return refuted(reason, numbers)
-    return inconclusive("too few steps trained the module after the line had run", numbers)
+    return inconclusive("too few steps trained the module after the line ran", numbers)
 
 
 def dropout_ignores_mode(claim: Claim, evidence: Evidence) -> Verdict:
@@ -57,14 +57,14 @@ def dropout_ignores_mode(claim: Claim, evidence: Evidence) -> Verdict:
         reason = f"`{seen.shown}` was in eval mode at {times(seen['eval'], 'visit')}, and the line drew random numbers "
         return confirmed(f"{reason}at {seen['drew']:,.0f} of them", numbers)
     if seen["eval"] >= _ENOUGH:
-        return refuted(f"at {times(seen['eval'], 'visit')} in eval mode the line drew no random numbers", numbers)
+        return refuted(f"in {times(seen['eval'], 'visit')} in eval mode the line drew no random numbers", numbers)
     if seen["training"] and not seen["eval"]:
-        return inconclusive("the line was seen to run in training mode only", numbers, "run an evaluation as well")
-    return inconclusive(f"the line ran in eval mode {times(seen['eval'], 'time')} only", numbers, MORE_STEPS)
+        return inconclusive("the line only ran in training mode", numbers, "also run an evaluation")
+    return inconclusive(f"the line ran in eval mode only {times(seen['eval'], 'time')}", numbers, MORE_STEPS)
 
 
 def evaluation_with_grad(claim: Claim, evidence: Evidence) -> Verdict:
-    """Confirmed by graphs that go without a backward through them; refuted if there are none, or they are used."""
+    """Confirmed by graphs that are freed without a backward; refuted if there are none, or they are used."""
     seen = evidence.of_claim(claim.index)
     numbers = seen.numbers("calls", "with", "used", "unused", "bytes")
     if not seen["calls"]:
@@ -74,7 +74,7 @@ def evaluation_with_grad(claim: Claim, evidence: Evidence) -> Verdict:
     unused = seen["with"] - seen["used"] if evidence.has_ended else seen["unused"]
     if unused >= _ENOUGH and not seen["used"] and not seen["training"]:
         return confirmed(
-            f"{times(unused, 'graph')} of {times(seen['calls'], 'call')} in eval mode went without a backward; one "
+            f"no backward used {times(unused, 'graph')} of {times(seen['calls'], 'call')} in eval mode; one "
             f"keeps {size(seen['bytes'])}",
             numbers,
         )
@@ -82,12 +82,8 @@ def evaluation_with_grad(claim: Claim, evidence: Evidence) -> Verdict:
         off = "gradients were off" if seen["off"] == seen["calls"] else "nothing in them requires gradients"
         return refuted(f"{times(seen['calls'], 'call')} made no graph: {off}", numbers)
     if seen["used"] >= _ENOUGH and not unused:
-        return refuted(
-            f"a backward went through the graphs of {times(seen['used'], 'call')}, and none was dropped", numbers
-        )
+        return refuted(f"a backward used the graphs of {times(seen['used'], 'call')}, and none was dropped", numbers)
     if unused:
         why = "others were used" if seen["used"] else "some calls were in training mode" if seen["training"] else "few"
-        return inconclusive(
-            f"{times(unused, 'graph')} went without a backward, but {why}", numbers, READ, doubtful=True
-        )
-    return inconclusive(f"of {times(seen['calls'], 'call')}, no graph was dropped yet", numbers)
+        return inconclusive(f"no backward used {times(unused, 'graph')}, but {why}", numbers, READ, doubtful=True)
+    return inconclusive(f"no graph of {times(seen['calls'], 'call')} was dropped so far", numbers)

@@ -1,4 +1,4 @@
-"""Which optimizers a claim is about, and what of their evidence belongs to it."""
+"""The optimizers that a claim is about, and the part of their evidence that belongs to it."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ Counts = list[list[int]]
 
 
 def concerned(claim: Claim, evidence: Evidence) -> list[Optimizer]:
-    """Those that step on the claim's lines, else those that its backward feeds; of each only what belongs to the claim.
+    """Optimizers that step on the claim's lines, else those that its backward feeds; only the claim's part of each.
 
-    A backward that does not feed an optimizer says nothing of it, whatever else is near. Where neither is known,
-    those that step in the same function.
+    A backward that does not feed an optimizer is no evidence about it. If neither is known, those that step in the
+    same function.
     """
     fed = [item for item in evidence.optimizers if _at(item.added, claim, evidence, (claim.statement,))]
     stepping = _stepping(claim, evidence, claim.lines, fed or evidence.optimizers)
@@ -36,7 +36,7 @@ def concerned(claim: Claim, evidence: Evidence) -> list[Optimizer]:
 def _stepping(
     claim: Claim, evidence: Evidence, lines: Iterable[Lines], optimizers: Iterable[Optimizer]
 ) -> list[Optimizer]:
-    """Those of the optimizers that step on these lines, with what happened in these steps."""
+    """The optimizers that step on these lines, with the evidence of these steps."""
     lines = tuple(lines)
     narrowed = [
         replace(
@@ -60,7 +60,7 @@ def _at(counts: Counts, claim: Claim, evidence: Evidence, lines: Iterable[Lines]
 
 
 def _nearest(fed: list[Optimizer], claim: Claim, evidence: Evidence) -> list[Optimizer]:
-    """Of several optimizers that a backward feeds, those that step below it before another backward does."""
+    """The optimizers that step below the backward and before the next one, if it feeds several."""
     below = [(line, item) for item in fed if (line := _next(item.steps, claim, evidence)) is not None]
     if not below:
         return fed

@@ -10,24 +10,24 @@ from itertools import takewhile
 from torchlint.verify.evidence import Kept
 
 _RISE = 5
-"""A pile rises by so many graphs, or"""
+"""A pile grows by so many graphs, or"""
 _SLOPE = 0.5
 """keeps at least this share of the graphs that are made."""
 _SETTLED = 2
-"""What stays level for so many times as long as it rose is bounded, and no pile."""
+"""A number that stays level this many times longer than it rose is bounded, so it is not a pile."""
 _FALL = 0.4
-"""A pass has ended where no more than this share of the pile is left."""
+"""A pass has ended if no more than this share of the pile is left."""
 _PEAK = 3
 _AGAIN = 2
 _LONG = 8
-"""A graph that so many backwards have left alone will not be used any more."""
+"""A graph that so many backwards have not used will not be used any more."""
 
 Life = Sequence[int]
 """Visit of birth, last backward, visit of death; -1 for none."""
 
 
 class Pattern(Enum):
-    """How many older graphs there are from visit to visit."""
+    """The number of older graphs from visit to visit."""
 
     NONE = "none"
     BOUNDED = "bounded"
@@ -37,9 +37,9 @@ class Pattern(Enum):
 
 @dataclass(frozen=True)
 class Pile:
-    """A pattern, and the most older graphs that there were at once.
+    """A pattern, and the largest number of older graphs at the same time.
 
-    `pending` are those that may still go backward. `falls` is how often all were let go that had piled up.
+    `pending` may still go backward. `falls` is how often all piled-up graphs were released.
     """
 
     pattern: Pattern
@@ -50,12 +50,12 @@ class Pile:
 
     @property
     def returns(self) -> bool:
-        """Whether it is as high as a pass is long, again and again."""
+        """Whether its height is the length of a pass, again and again."""
         return self.falls >= _AGAIN
 
 
 def pile(kept: Kept, lives: Sequence[Life], ended: bool) -> Pile:
-    """What the lives amount to; `ended` says that no backward will come any more."""
+    """The pattern of these lives; `ended` means that no backward will follow."""
     pending = _pending(kept, [] if ended else lives)
     counted = [life for life in lives if life not in pending]
     heights = _heights(kept, counted)
@@ -74,7 +74,7 @@ def pile(kept: Kept, lives: Sequence[Life], ended: bool) -> Pile:
 
 
 def _pending(kept: Kept, lives: Sequence[Life]) -> list[Life]:
-    """The graphs that are alive and may still go backward: not if others have been let go that never did."""
+    """The graphs that are alive and may still go backward; none if others were released that never did."""
     waiting = [life for life in lives if life[1] < 0 and life[2] < 0]
     if _uses_late(kept, lives):
         return waiting
@@ -84,15 +84,15 @@ def _pending(kept: Kept, lives: Sequence[Life]) -> list[Life]:
 
 
 def _uses_late(kept: Kept, lives: Sequence[Life]) -> bool:
-    """Whether graphs are kept for a backward to come: one was used when it had been kept for two visits or more."""
+    """Whether graphs are kept for a later backward: one was used after two visits or more."""
     return any(used >= 0 and kept.backwards[min(born + 1, kept.visits - 1)] <= used for born, used, *_ in lives)
 
 
 def _heights(kept: Kept, lives: Sequence[Life]) -> list[int]:
-    """At each visit, of how many earlier ones a graph is alive that no backward is still to use.
+    """At each visit, the number of earlier visits with a live graph that no backward will use.
 
-    A variable keeps its graph until it is bound again, so the visit before does not count, nor does a graph before
-    another backward has followed the one that used it.
+    A variable keeps its graph until it is bound again, so the previous visit does not count. A graph only counts
+    after another backward has followed the one that used it.
     """
     older: list[set[int]] = [set() for _ in range(kept.visits + 1)]
     for born, used, died, *_ in lives:
@@ -105,7 +105,7 @@ def _heights(kept: Kept, lives: Sequence[Life]) -> list[int]:
 
 @dataclass(frozen=True)
 class _Rise:
-    """A stretch in which the number of graphs does not fall, and for how many visits it then stays level."""
+    """A stretch in which the number of graphs does not fall, and the number of level visits after it."""
 
     start: int = 0
     visits: int = 0
@@ -138,12 +138,12 @@ def _highest_rise(heights: Sequence[int], births: set[int]) -> _Rise:
 
 
 def _level(heights: Sequence[int]) -> int:
-    """For how many visits the height stays what it is, give or take one, and does not come to nothing."""
+    """The number of visits at which the height stays equal within one, and above zero."""
     return sum(1 for _ in takewhile(lambda height: height and abs(height - heights[0]) <= 1, heights)) - 1
 
 
 def _never_ends(kept: Kept, lives: Sequence[Life]) -> bool:
-    """Whether few visits all keep their graphs for good, through many backwards in between."""
+    """Whether few visits all keep their graphs permanently, with many backwards in between."""
     born = {life: kept.backwards[max(0, life[0] - 1)] for life in map(tuple, lives)}
     for_good = {
         moment for life, moment in born.items() if life[2] < 0 and kept.backwards[-1] - max(life[1], moment) >= _LONG
@@ -153,7 +153,7 @@ def _never_ends(kept: Kept, lives: Sequence[Life]) -> bool:
 
 
 def _falls(heights: Sequence[int]) -> int:
-    """How often it rises with each visit and then falls to nothing; 0 if it does not rise so every time."""
+    """How often it rises with each visit and then falls to zero; 0 if it does not always rise like this."""
     peaks: list[bool] = []
     top = start = 0
     for index, height in enumerate(heights):

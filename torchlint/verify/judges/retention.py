@@ -1,4 +1,4 @@
-"""retain-graph-in-loop: is what is retained used again?"""
+"""retain-graph-in-loop: does a backward use the retained graph again?"""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _GROWING = 0.8
 
 
 def retain_graph_in_loop(claim: Claim, evidence: Evidence) -> Verdict:
-    """Confirmed by retained graphs that no later backward meets, or that grow; refuted by those that one does."""
+    """Confirmed by retained graphs that no later backward uses, or that grow; refuted by used ones."""
     seen = [item for item in evidence.retention if evidence.is_at(item.site, claim.file, claim.lines[:1])]
     calls = sum(item.calls for item in seen)
     if not seen:
         if claim.index in evidence.reached:
-            return inconclusive("the line ran, but no graph was retained there", advice=READ)
+            return inconclusive("the line ran, but retained no graph", advice=READ)
         return not_reached()
     judged, reused = sum(item.judged for item in seen), sum(item.reused for item in seen)
     sizes = max((item.sizes for item in seen), key=len)
@@ -28,15 +28,15 @@ def retain_graph_in_loop(claim: Claim, evidence: Evidence) -> Verdict:
         numbers |= {"first_nodes": sizes[0], "last_nodes": sizes[-1]}
         return confirmed(
             f"the graph grows from {sizes[0]:,} to {times(sizes[-1], 'node')} in {times(len(sizes), 'backward')}: "
-            "earlier iterations are never cut off",
+            "it includes all earlier iterations",
             numbers,
             0,
         )
     if judged >= _RETAINED and reused == 0:
-        return confirmed(f"no later backward met any of {times(judged, 'retained graph')}", numbers, 0)
+        return confirmed(f"no later backward used any of {times(judged, 'retained graph')}", numbers, 0)
     if judged >= _RETAINED and reused * 2 >= judged:
         return refuted(
-            f"a later backward met {reused:,} of {times(judged, 'retained graph')}, and they do not grow",
+            f"a later backward used {reused:,} of {times(judged, 'retained graph')}, and they do not grow",
             numbers,
         )
     reason = f"{reused:,} of {times(judged, 'retained graph')} were used again"

@@ -9,9 +9,9 @@ from torchlint.verify.evidence import Evidence
 from torchlint.verify.verdict import CUDA, Verdict, confirmed, inconclusive, not_reached, refuted, times
 
 _RARE = 0.2
-"""Calls a step up to which emptying the cache is no habit."""
+"""The maximum number of calls per step that are not a habit."""
 _COST = 0.01
-"""Share of a step's time from which on a call counts."""
+"""The minimum share of a step's time for a call to count."""
 _ENOUGH_STEPS = 10
 _ON = 8
 _FEW = 2
@@ -29,7 +29,7 @@ def empty_cache_in_loop(claim: Claim, evidence: Evidence) -> Verdict:
         return refuted(f"{times(calls, 'call')} in {times(steps, 'step')}: not in every iteration", numbers)
     if evidence.process.device == "cpu":
         return inconclusive(
-            f"{times(calls, 'call')} in {times(steps, 'step')}; what they cost shows on a GPU only", numbers, CUDA
+            f"{times(calls, 'call')} in {times(steps, 'step')}; only a GPU shows their cost", numbers, CUDA
         )
     spent = sum(item.seconds for item in seen) * 1000
     released = sum(item.released for item in seen)
@@ -42,15 +42,15 @@ def empty_cache_in_loop(claim: Claim, evidence: Evidence) -> Verdict:
             numbers,
             0,
         )
-    reason = f"{times(calls, 'call')} took {share:.1%} of the time and released nothing"
+    reason = f"{times(calls, 'call')} took {share:.1%} of the time but released nothing"
     return inconclusive(reason, numbers, "run it with a model and batches as large as in training")
 
 
 def anomaly_detection_left_on(claim: Claim, evidence: Evidence) -> Verdict:
-    """Confirmed by steps that ran with it, refuted by steps that did not although the line ran."""
+    """Confirmed by steps that ran with it; refuted by steps without it although the line ran."""
     anomaly = evidence.anomaly
     on = sum(steps for site, steps in anomaly.on_sites if evidence.is_at(site, claim.file, claim.lines[:1]))
-    if not on and claim.index in evidence.reached:  # an option for a library that switches it on elsewhere
+    if not on and claim.index in evidence.reached:  # an option of a library that switches it on elsewhere
         on = sum(steps for site, steps in anomaly.on_sites if site in anomaly.library_sites)
     numbers: dict[str, float] = {"steps_on": on, "steps_off": anomaly.steps_off}
     if on >= _ON:

@@ -1,4 +1,4 @@
-"""Reports of a verification: one module a format."""
+"""Reports of a verification, one module per format."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A page that stands alone: per finding the code, the verdict, the evidence and a plot. Nothing is fetched."""
+"""A self-contained page: for each finding the code, the verdict, the evidence and a plot. It loads nothing."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _head(verification: Verification) -> str:
 
 
 def _by_optimizer(verification: Verification) -> list[str]:
-    """Of several optimizers, the steps of each."""
+    """The steps of each optimizer, if there are several."""
     made = verification.steps_made
     return [f"{name} {steps:,}" for name, steps in made] if len(made) > 1 else []
 
@@ -93,7 +93,7 @@ def _table(verification: Verification) -> str:
 
 
 def _comparison(comparison: Comparison | None) -> Iterator[str]:
-    """The program as it is beside the program with the fixes."""
+    """The program as it is next to the program with the fixes."""
     if comparison is None:
         return
     rows = "".join(
@@ -111,7 +111,7 @@ def _comparison(comparison: Comparison | None) -> Iterator[str]:
 
 
 def _index(verification: Verification) -> Iterator[str]:
-    """Which findings there are, and switches for those that are shown: without a script, by their state."""
+    """The list of findings, and checkboxes that filter by verdict, without a script."""
     answers = [answer for answer in Answer if verification.count(answer)]
     if len(verification.judged) < 2:
         return
@@ -154,13 +154,13 @@ def _meaning(judged: Judged) -> str:
 
 
 def _message(judged: Judged) -> str:
-    """What a finding says, unless that is what the run says anyway."""
+    """The message of a finding, unless the run's reason repeats it."""
     is_same = judged.finding.message == judged.verdict.reason
     return "" if is_same else f"<p>{_text(judged.finding.message)}</p>\n"
 
 
 def _text(text: str) -> str:
-    """Escaped, with code between back ticks as code."""
+    """Escaped text, with code between backticks as code."""
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))
 
 
@@ -169,8 +169,8 @@ def _advice(advice: str) -> str:
 
 
 def _beside(judged: Judged) -> str:
-    """What the linter says of the same."""
-    return "" if judged.beside is None else f"<p>The linter as well: {_text(judged.beside.message)}.</p>\n"
+    """The linter's message about the same line."""
+    return "" if judged.beside is None else f"<p>The linter reports: {_text(judged.beside.message)}.</p>\n"
 
 
 def _fix(judged: Judged) -> str:
@@ -211,7 +211,7 @@ def _numbers(judged: Judged) -> str:
 
 
 def _plot(judged: Judged, number: int, evidence: Evidence | None) -> str:
-    """The plot that bears on the finding, if its code ran."""
+    """The plot for the finding, if its code ran."""
     silent = judged.verdict.answer is Answer.NOT_REACHED or judged.finding.name not in VERIFIABLE
     if evidence is None or silent:
         return ""
@@ -227,5 +227,5 @@ def _figure(drawn: Plot, name: str) -> str:
 def _foot(title: str) -> str:
     return (
         f'<p class="dim">torchlint {escape(version("torchlint"))}. The program ran for a few steps only; '
-        f"what a verdict means is said by <code>{escape(title)} --help</code>.</p>"
+        f"<code>{escape(title)} --help</code> explains the verdicts.</p>"
     )

@@ -19,7 +19,7 @@ def render(verification: Verification, colour: bool) -> str:
 
 
 def report(verification: Verification) -> dict[str, Any]:
-    """The report as JSON values; also what the HTML page embeds."""
+    """The report as JSON values. The HTML page embeds it too."""
     ended = verification.ended
     return {
         "torchlint": version("torchlint"),

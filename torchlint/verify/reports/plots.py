@@ -1,4 +1,4 @@
-"""What happened at each step, as SVG drawn by matplotlib."""
+"""Plots of each step, as SVG drawn by matplotlib."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class Plot:
-    """A title and what is drawn under it. An axis that does not start `from_zero` starts where the values do."""
+    """A title and its curves. An axis that does not start `from_zero` starts at the smallest value."""
 
     title: str
     unit: str
@@ -47,7 +47,7 @@ class Plot:
 
 
 def plot(rule: str, evidence: Evidence) -> Plot:
-    """The plot that bears on findings of a rule; empty where nothing was measured."""
+    """The plot for findings of a rule; empty if nothing was measured."""
     return _PLOTS.get(rule, _memory)(evidence)
 
 
@@ -60,8 +60,8 @@ def _norms(evidence: Evidence) -> Plot:
         "Gradient norm at each measured step",
         "norm of sampled gradients",
         (
-            Curve("accumulated: what the step uses", _series(evidence, "norm"), dots=True),
-            Curve("fresh: what the last backward added", _series(evidence, "fresh"), dots=True),
+            Curve("accumulated: used by the step", _series(evidence, "norm"), dots=True),
+            Curve("fresh: added by the last backward", _series(evidence, "fresh"), dots=True),
         ),
     )
 
@@ -79,7 +79,7 @@ def _memory(evidence: Evidence) -> Plot:
 
 
 def _times(evidence: Evidence) -> Plot:
-    """Without the first step, which holds everything that is done once."""
+    """The records without the first step, which includes all one-time work."""
     records = [record for record in evidence.series if record["step"] > 1]
     slow = [(record["step"], record["ms"]) for record in records if record.get("anomaly") or "emptied" in record]
     fast = [

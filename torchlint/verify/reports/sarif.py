@@ -1,4 +1,4 @@
-"""SARIF 2.1.0: confirmed findings come and rank first, refuted ones are suppressed with the reason."""
+"""SARIF 2.1.0: confirmed findings come first and rank highest, refuted ones are suppressed with the reason."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def render(verification: Verification, colour: bool) -> str:
     from torchlint.engine import registry
     from torchlint.verify.watch.catalogue import checks
 
-    results = [item for item in verification.judged if item.finding.name != CRASH]  # that one is a notification
+    results = [item for item in verification.judged if item.finding.name != CRASH]  # reported as a notification instead
     judged = sorted(results, key=lambda item: -_RANKS[item.verdict.answer])
     files = tuple(LintedFile(item.source, (item.finding,)) for item in judged)
     codes = {item.finding.code for item in judged}

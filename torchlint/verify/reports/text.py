@@ -1,4 +1,4 @@
-"""For people: each finding with its verdict and the evidence, and a line that counts them."""
+"""The report for people: each finding with its verdict and the evidence, and a summary line."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ OUTCOMES = {
     Outcome.NO_FIX: "dim",
 }
 _PLACES = 5
-"""Of findings that were not reached, so many are named."""
+"""The maximum number of unreached findings that are named."""
 _NOTHING = {
-    CONFIRMED: "the program stands still",
-    NEVER_LOADED: "nothing was looked at",
-    FAILED: "the program failed, and its cause was not seen",
+    CONFIRMED: "the program makes no progress",
+    NEVER_LOADED: "torchlint could not observe it",
+    FAILED: "the program failed, and the run did not show why",
 }
 """Why a watched run has no answers, by exit codes."""
 _WIDTH = max(len(answer.value) for answer in Answer)
 
 
 def render(verification: Verification, colour: bool) -> str:
-    """A block a finding, what the user should know, and a summary."""
+    """A block per finding, notes for the user, and a summary."""
     paint = painter(colour)
     lines = list(_findings(verification, paint))
     if lines:
@@ -49,7 +49,7 @@ def render(verification: Verification, colour: bool) -> str:
 
 
 def _findings(verification: Verification, paint: Paint) -> Iterator[str]:
-    """A block for each that something was seen of, and a line for all others; nothing of a run that showed nothing."""
+    """A block for each finding with evidence and one line for all others; nothing for a run that showed nothing."""
     if verification.ended is not None and not any(evidence.has_anything for evidence in verification.evidence):
         return
     for judged in verification.ranked:
@@ -60,7 +60,7 @@ def _findings(verification: Verification, paint: Paint) -> Iterator[str]:
         places = ", ".join(f"{printable(item.path)}:{item.span.start.line} {item.code}" for item in missed[:_PLACES])
         places += f" and {len(missed) - _PLACES:,} more" if len(missed) > _PLACES else ""
         answer = paint(f"{Answer.NOT_REACHED.value:<{_WIDTH}}", ROLES[Answer.NOT_REACHED])
-        yield f"{answer}  {len(missed):,}, their code did not run: {places}"
+        yield f"{answer}  {len(missed):,}, the code did not run: {places}"
 
 
 def _of(judged: Judged, paint: Paint) -> Iterator[str]:
@@ -76,7 +76,7 @@ def _of(judged: Judged, paint: Paint) -> Iterator[str]:
     if verdict.answer is Answer.CONFIRMED and (meaning := consequence(finding.name)):
         yield f"{'':{_WIDTH}}    means: {printable(meaning)}"
     if judged.beside is not None:
-        yield f"{'':{_WIDTH}}    the linter as well: {printable(judged.beside.message)}"
+        yield f"{'':{_WIDTH}}    the linter reports: {printable(judged.beside.message)}"
     if verdict.advice:
         yield f"{'':{_WIDTH}}    next: {printable(verdict.advice)}"
     if judged.proof is not None:
@@ -93,7 +93,7 @@ def _fix(judged: Judged, paint: Paint) -> str:
 
 
 def _compared(comparison: Comparison, paint: Paint) -> Iterator[str]:
-    """Which runs there were, and a table of what was measured in them."""
+    """The list of runs, and a table of their measurements."""
     yield f"runs: {', '.join(comparison.order)}; seed {comparison.seed}"
     quantities = comparison.quantities
     rows = [(item.label, item.shown_before, item.shown_after) for item in quantities]
@@ -105,14 +105,14 @@ def _compared(comparison: Comparison, paint: Paint) -> Iterator[str]:
 
 
 def _nothing(verification: Verification) -> str:
-    """Why no answer is counted."""
+    """The reason why there are no verdicts to count."""
     if not verification.title.endswith("watch"):
         return "no findings"
-    return _NOTHING.get(verification.exit_code, "nothing seen that is wrong")
+    return _NOTHING.get(verification.exit_code, "no problem found")
 
 
 def _by_optimizer(verification: Verification) -> str:
-    """Of several optimizers, the steps of each."""
+    """The steps of each optimizer, if there are several."""
     made = verification.steps_made
     return f" ({', '.join(f'{name} {steps:,}' for name, steps in made)})" if len(made) > 1 else ""
 

@@ -1,4 +1,4 @@
-"""The run as a trace in the Trace Event Format, for Perfetto and chrome://tracing: findings are marks in it."""
+"""The run in the Trace Event Format, for Perfetto and chrome://tracing. Findings are marks in it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _event(name: str, category: str, start: int, end: int, pid: int) -> dict[str
 
 
 def _mark(judged: Judged, evidence: Evidence, zero: int) -> dict[str, Any]:
-    """A finding at the end of the step at which it showed first; at the beginning if no step is known."""
+    """A finding at the end of the step that first showed it; at the beginning if no step is known."""
     first = judged.verdict.first_step
     ends = [span.end - zero for span in evidence.spans if span.kind == "step" and span.step == first]
     finding = judged.finding

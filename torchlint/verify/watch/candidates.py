@@ -1,4 +1,4 @@
-"""Lines that may do harm, by their syntax: a run is asked about each of them, and says of most that they are right."""
+"""Lines that may be defective, by their syntax. A run examines each of them and shows that most are correct."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torchlint.verify.paths import AccessPath, path_of, paths_in
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _GRAD_MODES = {"no_grad", "inference_mode", "set_grad_enabled"}
 _OF_TORCH = {"backward", "step", "train", "eval", "to", "cuda", "cpu", "load_state_dict", "register_buffer", "format"}
-"""Methods that keep nothing of what they are given, or keep it on purpose."""
+"""Methods that keep nothing of their arguments, or keep it on purpose."""
 _ZEROS = {"zeros", "zeros_like"}
 _JOINS = {"cat", "concat", "concatenate", "stack", "hstack", "vstack", "add"}
 _CHANGES_NO_VALUE = {"requires_grad_", "share_memory_", "rename_", "retain_grad_"}
@@ -38,13 +38,13 @@ def finding_at(source: SourceFile, rule: str, line: int, code: str = "", message
 
 
 def is_switch(source: SourceFile, line: int) -> bool:
-    """Whether a statement switches gradients off until something switches them on: not for a block or a function."""
+    """Whether a statement switches gradients off until they are switched on again: not for a block or a function."""
     text = source.line(line).strip()
     return "set_grad_enabled" in text and not text.startswith(("with ", "async ", "@"))
 
 
 def _rules(statement: ast.stmt) -> Iterator[str]:
-    """The rules that a run is asked about at this statement itself, without what stands in its body."""
+    """The rules that a run examines at this statement itself, without its body."""
     if isinstance(statement, (ast.With, ast.AsyncWith)):
         if any(_mentions(item.context_expr, _GRAD_MODES) for item in statement.items):
             yield "training-under-no-grad"
@@ -76,7 +76,7 @@ def _mentions(node: ast.AST, names: set[str]) -> bool:
 def _clears(statement: ast.stmt) -> bool:
     """Whether gradients may be gone afterwards: `zero_grad()`, `x.grad = None`, `x.grad.zero_()`, `del x.grad`."""
     if any(isinstance(item, ast.Attribute) and item.attr == "grad" for item in _targets(statement)):
-        value = getattr(statement, "value", None)  # a gradient that another one takes the place of is not cleared
+        value = getattr(statement, "value", None)  # a gradient that is replaced by another one is not cleared
         return value is None or (isinstance(value, ast.Constant) and value.value is None) or _mentions(value, _ZEROS)
     methods = [call.func for call in _calls(statement) if isinstance(call.func, ast.Attribute)]
     return any(
@@ -96,7 +96,7 @@ def _calls(statement: ast.stmt) -> Iterator[ast.Call]:
 
 
 def _keeps(statement: ast.stmt) -> bool:
-    """Whether something may be kept for longer than an iteration: in a container, an object, or a sum."""
+    """Whether a value may outlive an iteration: in a container, an object, or a sum."""
     if isinstance(statement, ast.AugAssign):
         return isinstance(statement.op, ast.Add)
     if isinstance(statement, ast.Assign):
@@ -110,7 +110,7 @@ def _keeps(statement: ast.stmt) -> bool:
 
 
 def _adds_to(value: ast.expr, path: AccessPath | None) -> bool:
-    """Whether it is a sum with what was there before, or joined to it: `x + y`, `cat([x, y])`."""
+    """Whether the new value adds to the old one or extends it: `x + y`, `cat([x, y])`."""
     if isinstance(value, ast.BinOp):
         return path in set(paths_in(value))
     joins = isinstance(value, ast.Call) and _mentions(value.func, _JOINS)

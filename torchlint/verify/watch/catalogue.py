@@ -1,4 +1,4 @@
-"""The checks of watched runs, as their modules describe themselves; torch need not be there to read it."""
+"""The checks of watched runs, as their modules describe themselves. torch need not be installed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NO_CHECKS = {"__init__", "check"}
 
 @dataclass(frozen=True)
 class CheckInfo:
-    """A check: `documentation` says what it asks, when it answers yes, and where that is from."""
+    """A check. `documentation` states the question, when the answer is yes, and the source."""
 
     name: str
     code: str
@@ -25,7 +25,7 @@ class CheckInfo:
 
     @property
     def meta(self) -> Meta:
-        """In the form in which rules are described."""
+        """The description in the form of a rule's."""
         return Meta(self.name, self.code, Category.SUSPICIOUS, self.documentation, preview=not self.is_on)
 
 

@@ -1,4 +1,4 @@
-"""One defect, one line: what only follows from something else that a run did wrong is left out."""
+"""One report per defect: consequences of another reported defect are left out."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ _FOLLOWS = {
         "cleared-before-step",
     },
 }
-"""What is left out beside one of its causes: a backward that fails gives no gradients, so the step has none either."""
+"""Rules that are left out if one of their causes is reported: after a failed backward, the step has no gradients."""
 
 
 @dataclass(frozen=True)
 class Blame:
-    """A line, what a run said of it, and where; `site` if that of the evidence has named it rather than its syntax."""
+    """A line with the run's verdict; `site` is set if the evidence named the line rather than its syntax."""
 
     claim: Claim
     verdict: Verdict
@@ -44,12 +44,12 @@ class Blame:
 
     @property
     def kept(self) -> list[Kept]:
-        """What a line that may keep graphs was seen to keep."""
+        """The container and graphs that a line was observed to keep."""
         return [item for seen in self.evidence for item in seen.keeps if item.claim == self.claim.index]
 
 
 def without_consequences(blames: Iterable[Blame]) -> list[Blame]:
-    """The blames that stand by themselves."""
+    """The blames that are not consequences of others."""
     named = [_by_its_name(blame) for blame in blames]
     rules = {blame.claim.rule for blame in named}
     asked = [blame for blame in named if blame.site is None]
@@ -69,7 +69,7 @@ def _place(blame: Blame) -> tuple[str, int]:
 
 
 def _explains(asked: Blame, proposed: Blame) -> bool:
-    """Whether a line that was asked about has done what the evidence proposes."""
+    """Whether an examined line has done what the evidence proposes."""
     if proposed.site is None or asked.claim.rule != proposed.claim.rule:
         return False
     lines = (*asked.claim.blocks, *asked.claim.lines)
@@ -79,7 +79,7 @@ def _explains(asked: Blame, proposed: Blame) -> bool:
 
 
 def _by_its_name(blame: Blame) -> Blame:
-    """A change in place that PyTorch refuses at its line is one of a leaf."""
+    """Whether PyTorch refused an in-place change at its own line: then the tensor is a leaf."""
     changes = (item for seen in blame.evidence for item in seen.changes if item.claim == blame.claim.index)
     if blame.claim.rule == "inplace-on-saved-tensor" and any(
         "leaf" in error for item in changes for error in item.errors
@@ -89,7 +89,7 @@ def _by_its_name(blame: Blame) -> Blame:
 
 
 def _keepers(blames: Sequence[Blame]) -> Iterator[Blame]:
-    """Of lines that keep graphs: those that put them into a container, or else those that call an object which does."""
+    """The lines that put graphs into a container, or else the lines that call an object which does."""
     keepers = [blame for blame in blames if blame.claim.rule == "undetached-accumulation" and blame.claim.index >= 0]
     direct = [blame for blame in keepers if any(_is_direct(item) for item in blame.kept)]
     objects = [blame for blame in keepers if not any(item.container == "Tensor" for item in blame.kept)]
@@ -102,7 +102,7 @@ def _is_direct(kept: Kept) -> bool:
 
 
 def _narrowest(blames: Iterable[Blame]) -> Iterator[Blame]:
-    """Of blocks without gradients that ran the same modules, the one in which all of these calls were made."""
+    """The no-grad block that contains all of these calls, among blocks that ran the same modules."""
     blames = list(blames)
     covered = {id(blame): _covered(blame) for blame in blames if blame.claim.rule == "training-under-no-grad"}
     for blame in blames:

@@ -1,4 +1,4 @@
-"""What a watched run was asked, and what the linter says of lines that ran: nothing seen is not nothing looked at."""
+"""The checks of a watched run, and the linter's findings on lines that ran. A run without problems reports both."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ _MORE = {
     "differing-runs": "`--twice` compares two runs",
     "one-batch": "`--one-batch` tests whether the model learns one batch",
 }
-"""By checks that were not asked, options that show more."""
+"""By checks that did not run, options that show more."""
 ASKED = (*RULES, "cleared-before-step", "inplace-on-saved-tensor", "inplace-on-leaf", *raised.RULES)
-"""The rules that a watched run is asked about whatever the linter says."""
+"""The rules that a watched run checks with or without findings of the linter."""
 
 
 def checked(checks: Sequence[str], codes: Mapping[str, str]) -> str:
-    """Which rules and checks there were."""
+    """The rules and checks of the run, as a sentence."""
     own = sorted({codes.get(name, name) for name in ASKED})
     others = [name for name in checks if name not in ASKED]
     more = [text for name, text in _MORE.items() if name not in checks]
     return (
-        f"Checked: {', '.join(own)}, findings of the linter that a run can judge, and {len(others):,} checks that "
-        f"`torchlint watch --list` explains. {'; '.join(more)[:1].upper()}{'; '.join(more)[1:]}."
+        f"Checked: {', '.join(own)}, the linter's findings that a run can judge, and {len(others):,} checks (see "
+        f"`torchlint watch --list`). {'; '.join(more)[:1].upper()}{'; '.join(more)[1:]}."
     )
 
 
 def beside(static: Sequence[tuple[Judged, bool]]) -> list[str]:
-    """Findings of the linter, each with whether its line ran, that the run did not confirm."""
+    """The linter's findings that the run did not confirm, each with whether its line ran."""
     open_ones = [item for item, has_run in static if has_run and item.verdict.answer is not Answer.CONFIRMED]
     if not open_ones:
         return []
@@ -41,11 +41,11 @@ def beside(static: Sequence[tuple[Judged, bool]]) -> list[str]:
         for item in open_ones[:_NAMED]
     ]
     more = f" and {len(open_ones) - _NAMED:,} more" if len(open_ones) > _NAMED else ""
-    return [f"The linter also has findings on lines that ran: {', '.join(named)}{more}."]
+    return [f"The linter also reports lines that ran: {', '.join(named)}{more}."]
 
 
 def _said(item: Judged) -> str:
-    """What the run says of a finding of the linter."""
+    """The run's verdict about a finding of the linter, in words."""
     if item.verdict.answer is Answer.INCONCLUSIVE and not item.verdict.numbers:
-        return "not decided by this run"
+        return "this run does not decide it"
     return f"{item.verdict.answer.value}: {item.verdict.reason}"

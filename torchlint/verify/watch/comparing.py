@@ -1,4 +1,4 @@
-"""What a run shows beside what an earlier one did: for CI, which fails for what is new only."""
+"""A run compared with an earlier one, for CI that fails only for new problems."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ Known = frozenset[tuple[str, str]]
 
 
 class ReportError(Exception):
-    """A file that is no report of `torchlint watch`; the message is for the user."""
+    """The file is not a report of `torchlint watch`; the message is for the user."""
 
 
 def read(path: Path) -> Known:
-    """What an earlier report names; raises `ReportError`."""
+    """The problems in an earlier report; raises `ReportError`."""
     try:
         report: Any = json.loads(path.read_text("utf-8"))
         return frozenset((str(item["name"]), str(item["fingerprint"])) for item in report["findings"])
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-        raise ReportError(f"{path} is no report of `torchlint watch --format json`: {error!r}") from None
+        raise ReportError(f"{path} is not a report of `torchlint watch --format json`: {error!r}") from None
 
 
 def compared(seen: Verification, known: Known) -> Verification:
-    """What is new, with a note of what is known and what is gone."""
+    """The new problems, with a note that counts new, known and gone ones."""
     names = {_key(item) for item in seen.judged}
     counts = f"{len(names - known):,} new, {len(names & known):,} known, {len(known - names):,} gone"
     new = seen.only(lambda item: _key(item) not in known)
-    return replace(new, notes=(*seen.notes, f"Beside the earlier report: {counts}."))
+    return replace(new, notes=(*seen.notes, f"Compared with the earlier report: {counts}."))
 
 
 def _key(item: Judged) -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""Whether one batch is learned, and what is suspected if it is not."""
+"""Whether the model learns one batch, and the suspects if it does not."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ _SUSPECTS = (
     "constant-loss",
 )
 _UNSUSPECTED = (
-    "try a learning rate ten times as large and as small, then a loss that is summed where it is averaged, then the "
-    "model in eval mode: nothing else that was looked at is wrong"
+    "the run showed nothing else wrong: try a learning rate ten times as large and as small, then a sum instead of a "
+    "mean in the loss, then the model in eval mode"
 )
 
 
 def notes(seen: Verification, checks: Sequence[str]) -> list[str]:
-    """That one batch was learned, if that was asked; that it was not is a finding."""
+    """A note that the model learned one batch, if the run tested that. The opposite is a finding."""
     names = {item.finding.name for item in seen.judged}
     if NAME not in checks or NAME in names:
         return []
     if seen.steps < _LEARNING:
-        return [f"One batch, again and again, for {seen.steps:,} steps only: too few to say whether it is learned."]
-    return ["One batch, again and again, is learned: no loss stayed above a tenth of what it was at first."]
+        return [f"The run repeated one batch for only {seen.steps:,} steps: too few to say whether it is learned."]
+    return ["One repeated batch is learned: no loss stayed above a tenth of its first value."]
 
 
 def _is_unlearned(item: Judged) -> bool:
@@ -47,7 +47,7 @@ def _is_unlearned(item: Judged) -> bool:
 
 
 def suspected(judged: tuple[Judged, ...]) -> tuple[Judged, ...]:
-    """If one batch is not learned, whatever else was seen is suspected of it, the likeliest first."""
+    """If one batch is not learned, all other problems are suspects, the most likely first."""
     others = {item.finding.name: item.finding for item in reversed(judged) if item.finding.name != NAME}
     known = [name for name in _SUSPECTS if name in others]
     named = [f"`{name}` at line {others[name].span.start.line}" for name in known]

@@ -1,4 +1,4 @@
-"""Lines that the evidence of a run points at: where gradients were used again, graphs retained, caches emptied."""
+"""Lines that the evidence of a run points at: gradients used again, graphs retained, caches emptied."""
 
 from __future__ import annotations
 
@@ -18,31 +18,31 @@ RULES = (
     "empty-cache-in-loop",
     "anomaly-detection-left-on",
 )
-"""Rules for which the probe collects evidence of its own accord, wherever it comes from."""
+"""Rules for which the probe collects evidence without a finding, from any line."""
 
 
 def proposals(evidence: Evidence) -> Iterator[tuple[str, list[int]]]:
-    """Rules, each with sites that may have broken it; the first that has is the one."""
+    """Rules, each with sites that may have broken it; the first one that did is reported."""
     for rule, choices in _CHOICES.items():
         for sites in choices(evidence):
             yield rule, [*dict.fromkeys(sites)]
 
 
 def innermost(evidence: Evidence, site: int) -> Place | None:
-    """The line of the user's that a site is about; None where no code of the user's was running."""
+    """The user's line of a site; None if no user code was running."""
     stack = evidence.stacks[site]
     return (evidence.files[stack[0][0]], stack[0][1]) if stack else None
 
 
 def _stale(evidence: Evidence) -> Iterator[list[int]]:
-    """Of each optimizer: the backwards that added to used gradients; or else the steps that used them again."""
+    """By optimizer, the backwards that added to used gradients, or else the steps that used them again."""
     for item in evidence.optimizers:
         adding = _sites(item.added_stale) + (_sites(item.added) if item.leftover else [])
         yield adding + _sites(item.stale) + _sites(item.leftover)
 
 
 def _sites(counts: list[list[int]]) -> list[int]:
-    """By how often, the most first."""
+    """The sites by count, the largest first."""
     return [site for site, _ in sorted(counts, key=lambda pair: -pair[1])]
 
 
@@ -55,7 +55,7 @@ def _wiped(evidence: Evidence) -> Iterator[list[int]]:
 
 
 def _without_gradients(evidence: Evidence) -> Iterator[list[int]]:
-    """Calls of modules that never run with gradients, and places at which a part of a loss was cut off."""
+    """Calls of modules that never run with gradients, and sites that cut off a part of a loss."""
     yield from ([item.site] for item in evidence.forwards if item.owned and not item.fed)
     yield from ([cut.at] for cut in evidence.cuts)
 

@@ -1,4 +1,4 @@
-"""Errors of backwards that the program died of, or ran into again and again, and the rules that name them."""
+"""Errors of backwards that ended the program or occurred repeatedly, and the rules that name them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ RULES = {
 }
 """By rule, a part of PyTorch's message."""
 _OFTEN = 3
-"""An error that is raised and caught so often is no test of one."""
+"""An error that is raised and caught so often is not a deliberate test."""
 
 
 def raised(evidence: Evidence) -> Iterator[tuple[str, int, Verdict]]:

@@ -1,4 +1,4 @@
-"""Ranks whose parameters should be the same, and are not."""
+"""Ranks whose parameters should be equal but differ."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from torchlint.verify.evidence import Evidence, Replica, Sighting
 NAME = "differing-ranks"
 _SHOWN = 3
 _LATER = 2
-"""At so many looks the parameters differ, up to the last one."""
+"""The minimum number of last comparisons at which the parameters differ."""
 _SAME = 3
-"""Nobody promises that they are the same, but they were, and had moved, at so many looks before."""
+"""Without a promise, the minimum number of earlier comparisons at which they had moved and were equal."""
 
 
 @dataclass(frozen=True)
 class _Look:
-    """What all ranks had after the same step of the same optimizer: the first of them, and names of what differs."""
+    """All ranks after the same step of the same optimizer: the first of them, and the names that differ."""
 
     evidence: Evidence
     first: Replica
@@ -26,7 +26,7 @@ class _Look:
 
 
 def parted(processes: Sequence[Evidence]) -> Iterator[tuple[Evidence, Sighting]]:
-    """For each optimizer whose parameters part, the evidence of a rank that shows it."""
+    """For each optimizer whose parameters diverge, the evidence of a rank that shows it."""
     looks: dict[int, list[_Look]] = {}
     for (optimizer, _), replicas in sorted(_by_step(processes).items()):
         if len(replicas) > 1:
@@ -36,7 +36,7 @@ def parted(processes: Sequence[Evidence]) -> Iterator[tuple[Evidence, Sighting]]
 
 
 def _by_step(processes: Sequence[Evidence]) -> Mapping[tuple[int, int], dict[int, tuple[Evidence, Replica]]]:
-    """By optimizer and step, what each rank had."""
+    """By optimizer and step, the checksums of each rank."""
     found: dict[tuple[int, int], dict[int, tuple[Evidence, Replica]]] = {}
     for evidence in processes:
         for replica in evidence.replicas:
@@ -68,7 +68,7 @@ def _judged(looks: Sequence[_Look]) -> Iterator[tuple[Evidence, Sighting]]:
         return
     shown = ", ".join(f"`{name}`" for name in look.differing[:_SHOWN])
     more = f" and {len(look.differing) - _SHOWN:,} more" if len(look.differing) > _SHOWN else ""
-    why = "`DistributedDataParallel` was given them" if look.promised else "they were the same before"
+    why = "`DistributedDataParallel` wraps them" if look.promised else "they were the same before"
     message = f"after step {look.first.step:,} the ranks differ in {shown}{more}, although {why}"
     numbers = {"parameters": float(len(look.differing)), "looks": float(len(looks) - start)}
     yield look.evidence, Sighting(NAME, look.first.site, message, numbers, look.first.step - 1)

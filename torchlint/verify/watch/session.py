@@ -1,4 +1,4 @@
-"""One watched run: a command in, what it did wrong out, at source lines."""
+"""One watched run: it takes a command and returns problems at source lines."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from torchlint.verify.watch.raised import raised
 
 _SEED = 0
 _FINDINGS = 200
-"""So many findings of the linter are asked about."""
+"""The maximum number of linter findings that a run examines."""
 _NO_CLAIM = -1
-"""The number of a claim that the probe did not know of."""
+"""The number of a claim that was not in the probe's plan."""
 
 
 @dataclass(frozen=True)
 class Static:
-    """What is known without a run: the project's files, what the linter found in them, and codes by names."""
+    """Static facts: the project's files, the linter's findings in them, and codes by names."""
 
     sources: Sequence[SourceFile]
     findings: Sequence[Finding]
@@ -48,7 +48,7 @@ def watch(
     *,
     is_traced: bool = False,
 ) -> Verification:
-    """Run the program, twice if a check compares two runs, and say what it does wrong; raises `LaunchError`."""
+    """Run the program, twice if a check compares two runs, and report its problems; raises `LaunchError`."""
     run = _Run(static)
     conditions = Conditions(_SEED) if twice.NAME in checks else None
     watched = Watched(proposals.RULES, checks, is_traced)
@@ -78,7 +78,7 @@ def watch(
 
 @dataclass(frozen=True)
 class _Once:
-    """What one run gave."""
+    """The results of one run."""
 
     ended: Ended
     evidence: Sequence[Evidence]
@@ -99,7 +99,7 @@ def _once(
     folder = Folder()
     try:
         folder.write_plan(run.claims, root, limits, conditions, watched)
-        announce(f"evidence is in {folder.path} until the report")
+        announce(f"evidence stays in {folder.path} until the report")
         ended = launcher(command, folder, limits, {} if conditions is None else conditions.variables(os.environ))
         evidence, refused = folder.evidence()
         return _Once(ended, evidence, refused, bool(folder.booted()))
@@ -108,15 +108,15 @@ def _once(
 
 
 def _of_two_runs(first: _Once, again: _Once | None, judged: Sequence[Judged]) -> list[str]:
-    """How far two runs were the same, if they were not seen to part."""
+    """A note about how far two runs were equal, if they were not observed to differ."""
     if again is None or any(item.finding.name == twice.NAME for item in judged):
         return []
     calls = min((len(run.evidence[0].calls) if run.evidence else 0 for run in (first, again)), default=0)
-    return [f"Both runs computed the same in all of {calls:,} calls of operators that were compared."]
+    return [f"Both runs computed the same in all {calls:,} operator calls that were compared."]
 
 
 class _Run:
-    """The lines that are asked about, and what a run says of them."""
+    """The examined lines, and the run's verdicts about them."""
 
     def __init__(self, static: Static) -> None:
         self._static = static
@@ -134,10 +134,10 @@ class _Run:
             for number, finding in enumerate(candidates(source), first):
                 yield claim(number, finding, path, source.data)
         except (SyntaxError, ValueError, RecursionError):
-            return  # what is no Python does not run
+            return  # a file that is not Python does not run
 
     def _of_linter(self) -> Iterator[tuple[int, tuple[Claim, Finding]]]:
-        """What `verify` would ask: a watched run says the same of it."""
+        """The claim that `verify` would examine: a watched run gives the same verdict."""
         number = len(self.claims)
         for finding in self._static.findings[:_FINDINGS]:
             path = os.path.realpath(finding.path)
@@ -150,7 +150,7 @@ class _Run:
             number += 1
 
     def linted(self, processes: Sequence[Evidence], judged: Sequence[Judged]) -> list[tuple[Judged, bool]]:
-        """The linter's findings that the report does not name, with what the run says of each, and whether it ran."""
+        """The linter's findings that the report does not name, with the run's verdict and whether the line ran."""
         named = {(os.path.realpath(item.finding.path), item.finding.span.start.line) for item in judged}
         ran = {index for evidence in processes for index in evidence.reached}
         return [
@@ -160,15 +160,15 @@ class _Run:
         ]
 
     def _said(self, item: Claim, processes: Sequence[Evidence]) -> Verdict:
-        """What processes say of a finding of the linter."""
+        """The verdict of all processes about a finding of the linter."""
         if item.rule not in VERIFIABLE:
-            return inconclusive("no run can judge findings of this rule yet", advice="")
+            return inconclusive("no run can judge findings of this rule", advice="")
         return verdict(item, processes)
 
     def judged(
         self, processes: Sequence[Evidence], parted: tuple[Evidence, Sighting] | None = None
     ) -> tuple[Judged, ...]:
-        """What went wrong, by file and line; two runs have `parted` where they should have been the same."""
+        """The problems by file and line; `parted` is where two runs differ that should be equal."""
         blames = [
             *(self._asked(processes)),
             *(blame for evidence in processes for blame in (*self._proposed(evidence), *self._seen(evidence))),
@@ -186,7 +186,7 @@ class _Run:
         for item, finding in self._linted.values():
             said = self._said(item, processes)
             if item.rule in CHECKS:
-                continue  # the check tells of it itself
+                continue  # the check reports it itself
             if said.answer is Answer.CONFIRMED and finding.confidence is not Confidence.LOW:
                 yield Blame(item, said, processes)
         for item in self.claims[: len(self.claims) - len(self._linted)]:
@@ -196,7 +196,7 @@ class _Run:
                 yield Blame(item, said, processes)
 
     def _proposed(self, evidence: Evidence) -> Iterator[Blame]:
-        """Lines that the evidence points at, which have run, hence."""
+        """Lines that the evidence points at, so they have run."""
         seen = replace(_trained_elsewhere(evidence), reached=[*evidence.reached, _NO_CLAIM])
         for rule, sites in proposals.proposals(seen):
             for site in sites:
@@ -218,7 +218,7 @@ class _Run:
                 yield Blame(item, sighted(sighting, evidence), [evidence])
 
     def _at(self, rule: str, evidence: Evidence, site: int) -> Claim | None:
-        """A claim about the line of a site; None where there is none, or its text is not known."""
+        """A claim about the line of a site; None if there is no line, or its text is not known."""
         place = proposals.innermost(evidence, site)
         source = None if place is None else self._sources.get(place[0])
         if place is None or source is None:
@@ -233,7 +233,7 @@ class _Run:
         return Judged(finding, source, blame.verdict, beside=self._beside(item))
 
     def _beside(self, item: Claim) -> Finding | None:
-        """What the linter says of the same."""
+        """The linter's finding about the same line."""
         first, last = item.statement
         alike = (finding for finding in self._static.findings if finding.name == item.rule)
         near = (finding for finding in alike if first <= finding.span.start.line <= last)
@@ -241,7 +241,7 @@ class _Run:
 
 
 def _is_text(source: SourceFile) -> bool:
-    """Whether a file has lines: what cannot be decoded does not run either."""
+    """Whether a file has lines: a file that cannot be decoded does not run."""
     try:
         return bool(source.lines)
     except SourceError:
@@ -249,5 +249,5 @@ def _is_text(source: SourceFile) -> bool:
 
 
 def _trained_elsewhere(evidence: Evidence) -> Evidence:
-    """The evidence without modules that also run with gradients: that theirs get none has another reason."""
+    """The evidence without modules that also run with gradients: if those get none, the reason is another one."""
     return replace(evidence, forwards=[item for item in evidence.forwards if not item.with_gradients])

@@ -1,4 +1,4 @@
-"""Functions whose callers are unknown: frames of roots, and methods that are interpreted aside from the program."""
+"""Functions with unknown callers: frames of roots, and methods interpreted aside from the program."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _PLAIN_ANNOTATIONS = frozenset({"int", "float", "str", "bool", "bytes", "Path", 
 
 
 class Aside(Part):
-    """Interprets functions with callers unknown."""
+    """Interprets functions with unknown callers."""
 
     def __init__(self, machine: Machine, objects: Objects, functions: Functions) -> None:
         super().__init__(machine)
@@ -39,7 +39,7 @@ class Aside(Part):
         self.functions = functions
 
     def template(self, info: ClassInfo) -> Value:
-        """The object that stands for any instance of a class, its attributes as `__init__` stores them."""
+        """The object that represents every instance of a class, with the attributes that `__init__` stores."""
         known = self.observations.templates.get(info)
         if known is None:
             known = self.observations.templates[info] = self._new_template(info)
@@ -52,7 +52,7 @@ class Aside(Part):
         return Instance(info.node, info, (), "self")
 
     def _run_init(self, info: ClassInfo, template: Value) -> None:
-        """Interpret `__init__` once, aside from the program, for what it stores."""
+        """Interpret `__init__` once, aside from the program, to find the attributes it stores."""
         init = info.method("__init__")
         if init is None or not self.state.may_nest(init):
             return
@@ -64,7 +64,7 @@ class Aside(Part):
             self.observations.begun[info] = begun
 
     def root_frame(self, info: FunctionInfo, owner: ClassInfo | None = None) -> Frame:
-        """A frame for a function whose callers are unknown; of a method for objects of `owner`, if that inherits it."""
+        """A frame for a function with unknown callers; for a method, objects of `owner` if that inherits it."""
         frame, owner = Frame(info, self._enclosing_frame(info)), owner or info.owner
         for index, name in enumerate(info.parameters):
             if index == 0 and info.is_method and owner is not None:
@@ -118,9 +118,9 @@ class Aside(Part):
         flags: Flags = frozenset(),
         attributes: Mapping[str, Value] = MappingProxyType({}),
     ) -> Iterator[tuple[Frame, Mapping[str, Value]]]:
-        """Interpret a method, with some flags, of an object with some attributes, aside from the program.
+        """Interpret a method with some flags on an object with some attributes, aside from the program.
 
-        Inside, the state is that at its end. Beside its frame, what its parameters are when it begins.
+        Inside the context, the state is the one at the method's end. Yields its frame and its initial parameters.
         """
         state, before = self.state, self.machine.visit.at
         with state.aside((site_of(method.node),)):

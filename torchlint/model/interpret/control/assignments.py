@@ -1,4 +1,4 @@
-"""Assignment statements: what they bind, change in place, and keep."""
+"""Assignment statements: the names they bind, the values they change in place, and the values they keep."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class Assignments(Part):
             self.targets.assign(node.target, plain_old)
             return
         if isinstance(plain_old, Module) and op == "add":
-            plain_old.used_as("extend")  # an `nn.ModuleList` stays the one that it is
+            plain_old.used_as("extend")  # an `nn.ModuleList` remains the same object
             return
         if op in ("add", "sub"):
             self.sums.add(node, old, value)
@@ -90,14 +90,14 @@ class Assignments(Part):
             self.targets.assign(node.target, result)
 
     def _changed_by(self, target: ast.expr, old: Value) -> Value:
-        """What an augmented assignment changes: of `weight[rows] += 1`, which takes a copy out, the whole weight."""
+        """The value an augmented assignment changes: for `weight[rows] += 1` the whole weight, not the copy."""
         if isinstance(target, ast.Subscript) and isinstance(old, Tensor) and old.base is None:
             owner = resolved(self.machine.value(target.value))
             return owner if isinstance(owner, Tensor) and old.parents[:1] == (owner,) else old
         return old
 
     def _is_uncertain_slot(self, target: ast.expr) -> bool:
-        """`values[key] += 1`: which element of a container, or of a module's output that may be a dictionary?"""
+        """`values[key] += 1` on an unknown element of a container, or of a module's output that may be a dictionary."""
         if not isinstance(target, ast.Subscript):
             return False
         owner = resolved(self.machine.value(target.value))

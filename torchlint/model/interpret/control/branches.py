@@ -1,4 +1,4 @@
-"""Branches: each alternative runs on a copy of the state, and they merge behind it."""
+"""Branches: each alternative runs on a copy of the state, and the copies merge after it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Branches(Part):
         self.periods = Periods(machine)
 
     def run_if(self, node: ast.If) -> None:
-        """Run the arm that is certain, else both; a test may say something of a name in one of them."""
+        """Run the certain arm, or else both; inside an arm, the test may narrow a name."""
         self.machine.value(node.test)
         arms = self._arms(node)
         certain = self.conditions.certain_arm(node)
@@ -55,7 +55,7 @@ class Branches(Part):
         return [partial(self._arm, node, node.body), partial(self._arm, node, node.orelse)]
 
     def _arm(self, node: ast.If, body: list[ast.stmt]) -> None:
-        """Run an arm; what happens in the last iteration of a loop does not repeat with it."""
+        """Run an arm; if it ends the loop, its events do not repeat."""
         state, here = self.state, self.state.position
         left = self._left(node, body) if body and here.loops else None
         if left is not None:
@@ -64,7 +64,7 @@ class Branches(Part):
         state.position = here._replace(passed=state.position.passed)
 
     def _left(self, node: ast.If, body: list[ast.stmt]) -> Loop | None:
-        """The outermost loop of which an arm is in the last iteration."""
+        """The outermost loop whose last iteration an arm is in."""
         here = self.state.position
         own = [scope.event for scope in here.scopes if scope.event.depth == len(here.calls)]
         ways = ways_out(body)
@@ -73,7 +73,7 @@ class Branches(Part):
         return next((loop for loop in (own if ways == {ast.Return} else own[-1:]) if loop in here.loops), None)
 
     def _is_awaited(self, loop: Loop, node: ast.If, body: list[ast.stmt]) -> bool:
-        """Whether a loop goes on until the test of an arm holds: `while not done`, and `if done` in it."""
+        """Whether a loop runs until the test of an arm holds: `while not done`, and `if done` in it."""
         around = self.definitions.tree.node(loop.site)
         if not isinstance(around, ast.While) or not isinstance(node.test, ast.Name) or body is not node.body:
             return False
@@ -99,7 +99,7 @@ class Branches(Part):
     def _branch(
         self, branch: Branch, node: ast.AST, arms: Sequence[Callable[[], None]], only_first: bool = False
     ) -> None:
-        """Interpret alternatives; with `only_first` what follows sees the first alone, if it goes on."""
+        """Interpret alternatives; with `only_first` the code after them sees only the first, if it does not leave."""
         state = self.state
         before, passed = state.snapshot(), len(state.position.passed)
         ends: list[Snapshot] = []
@@ -143,4 +143,4 @@ class Branches(Part):
             self.machine.run(node.finalbody)
             state.alive = state.alive and alive
             for end in state.frame.ends[left:] if state.mode is not mode else ():
-                end.mode = state.mode  # of a `return` on the way here, too
+                end.mode = state.mode  # also for a `return` on the way here

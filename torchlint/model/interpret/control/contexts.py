@@ -1,4 +1,4 @@
-"""Context managers that the program defines: as generators, around whose `yield` the block runs, or as classes."""
+"""Context managers of the program: generators whose `yield` runs the block, or classes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Contexts(Part):
         self.targets = targets
 
     def manage(self, item: ast.withitem, block: Callable[[], None]) -> bool:
-        """Run a block inside of a generator that is made for it; whether the item names one that can be followed."""
+        """Run a block inside the generator made for it; returns whether the item names one that can be followed."""
         call = item.context_expr
         function = self._generator(call) if isinstance(call, ast.Call) else None
         if function is None or not isinstance(call, ast.Call):
@@ -39,7 +39,7 @@ class Contexts(Part):
     def _run_in_one_mode(
         self, function: Function, call: ast.Call, item: ast.withitem, block: Callable[[], None]
     ) -> None:
-        """Run the block once, in the mode of all places where a generator yields, or in an unknown one."""
+        """Run the block once, in the mode common to all yields of a generator, or in an unknown mode."""
         arguments, mode = self.calls.arguments(call), self.state.mode
         self.state.mode = wrapped_mode(function.info) or mode
         if item.optional_vars is not None:
@@ -48,7 +48,7 @@ class Contexts(Part):
         block()
 
     def _run_around(self, function: Function, call: ast.Call, item: ast.withitem, block: Callable[[], None]) -> None:
-        """Interpret a generator with one `yield`, and the block there."""
+        """Interpret a generator with one `yield`, and the block at that point."""
         state, caller, position, goes_on = self.state, self.state.frame, self.state.position, list[bool]()
 
         def run(value: Value) -> None:
@@ -71,7 +71,7 @@ class Contexts(Part):
     def _generator(self, call: ast.Call) -> Function | None:
         """The generator of a context manager that a call makes."""
         if not all(isinstance(node, (ast.Name, ast.Attribute)) for node in walk(call.func)):
-            return None  # what is called on the way is not to be interpreted twice
+            return None  # callees on the way are not interpreted twice
         callee = resolved(self.machine.value(call.func))
         if not isinstance(callee, Function) or not callee.info.is_generator:
             return None
@@ -79,14 +79,14 @@ class Contexts(Part):
         return callee if manages and self.state.can_inline(callee.info) else None
 
     def entered(self, context: Value, node: ast.AST) -> Value | None:
-        """What `__enter__` of an object returns; None where the program does not define it."""
+        """The return value of an object's `__enter__`; None if the program does not define it."""
         method = self._method(context, "__enter__")
         if method is None:
             return None
         return self.machine.inline(self.state.bound(method, context), Arguments([], {}, []), node)
 
     def left(self, context: Value, node: ast.AST) -> None:
-        """Run the `__exit__` of an object, if the block goes on to there."""
+        """Run the `__exit__` of an object, if the block reaches its end."""
         method = self._method(context, "__exit__")
         if method is not None and self.state.alive:
             nothing: list[Value] = [Plain(node, None) for _ in range(3)]

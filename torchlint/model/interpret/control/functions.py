@@ -1,4 +1,4 @@
-"""Functions where they are called: their bodies are interpreted in place, with the caller's values."""
+"""Calls of functions: the body is interpreted in place, with the caller's values."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ _TRAINING = (Backward, Clear, Step)
 
 
 class Functions(Part):
-    """Interprets functions where they are called."""
+    """Interprets calls of functions."""
 
     def inline(
         self, function: Function, arguments: Arguments, node: ast.AST, block: Callable[[Value], None] | None = None
     ) -> Value:
-        """Interpret a function's body at a call; the value is what it returns.
+        """Interpret a function's body at a call and return its result.
 
-        Where a context manager yields, the `block` of its `with` statement runs.
+        At the `yield` of a context manager, the `block` of its `with` statement runs.
         """
         info, state = function.info, self.state
         self.observations.interpreted.add(info)
@@ -68,13 +68,13 @@ class Functions(Part):
         if info.is_generator and (done := [item for item in events_in(items) if isinstance(item, (Clear, ModeSwitch))]):
             self.observations.yielding[site_of(node)] = done
         if info.is_generator and not any(isinstance(event, _TRAINING) for event in events_in(items)):
-            items = without_yields(items)  # whoever takes what it makes does so here
+            items = without_yields(items)  # the consumer of its items runs here
         if items:
             state.items.append(Inlined(site_of(node), items, start, result, function.receiver))
         return result
 
     def _is_vague(self, result: Value, start: int) -> bool:
-        """Whether what another module returns is not known well enough: the name that it is given here says more."""
+        """Whether the result of another module's function is too vague: its name here says more."""
         made = (item for item in inputs_of(result) if item.order > start)
         return any(isinstance(item, Unknown) and not is_utility(item) for item in made)
 
@@ -134,7 +134,7 @@ class Functions(Part):
             frame.locals[options_of.arg] = options
 
     def _default(self, info: FunctionInfo, default: ast.expr) -> Value:
-        """The value of a default, whose names are those of the module that the function stands in."""
+        """The value of a default; its names belong to the module that contains the function."""
         caller = self.state.frame
         if caller.definitions is not info.definitions:
             self.state.frame = self.state.frame_of(info.definitions)

@@ -9,12 +9,12 @@ from torchlint.syntax.python_ast import COMPOUND, LEAVING, LOOPS, SCOPES, TRIES,
 
 
 def may_repeat(loop: ast.For | ast.AsyncFor | ast.While) -> bool:
-    """Whether a loop can come to a second iteration: through the end of its body, or by `continue`."""
+    """Whether a loop can reach a second iteration: through the end of its body, or by `continue`."""
     return _may_reach_end(loop.body) or any(isinstance(node, ast.Continue) for node in _own_nodes(loop.body))
 
 
 def leaves_only_by_its_end(loop: ast.For | ast.AsyncFor | ast.While) -> bool:
-    """Whether no iteration of a loop is cut short by `break` or `continue`."""
+    """Whether no iteration of a loop ends early by `break` or `continue`."""
     return not any(isinstance(node, (ast.Break, ast.Continue)) for node in _own_nodes(loop.body))
 
 
@@ -45,12 +45,12 @@ def _ways_through(node: ast.stmt) -> set[type[ast.AST]]:
 
 
 def _may_reach_end(block: Sequence[ast.stmt]) -> bool:
-    """Whether what follows a block may be reached."""
+    """Whether the end of a block may be reached."""
     return all(map(_may_be_passed, block))
 
 
 def _may_be_passed(node: ast.stmt) -> bool:
-    """Whether what follows a statement may be reached."""
+    """Whether the end of a statement may be reached."""
     if isinstance(node, LEAVING):
         return False
     if isinstance(node, (ast.With, ast.AsyncWith)):
@@ -70,7 +70,7 @@ def _may_pass_try(node: ast.Try) -> bool:
 
 
 def _own_nodes(body: Sequence[ast.stmt]) -> Iterator[ast.AST]:
-    """What is in a body, without functions and loops inside of it."""
+    """The nodes of a body, without the functions and loops inside it."""
     stack: list[ast.AST] = list(body)
     while stack:
         node = stack.pop()

@@ -37,7 +37,7 @@ class Loops(Part):
         self.targets = targets
 
     def run_for(self, node: ast.For | ast.AsyncFor) -> None:
-        """Run a loop over what an iterable yields."""
+        """Run a loop over the items of an iterable."""
         iterable = self.machine.value(node.iter)
         objects: Sequence[Value] = []
         if may_repeat(node) and leaves_only_by_its_end(node):
@@ -56,8 +56,10 @@ class Loops(Part):
             self._loop(node, begin, iterable, certain=holds_parameters(iterable))
 
     def _entries(self, node: ast.For | ast.AsyncFor, iterable: Value) -> Sequence[Value]:
-        """The keys of a dictionary all of whose entries are known, or pairs of these with the entries, as a loop goes
-        over `losses`, `losses.keys()` or `losses.items()`."""
+        """The keys of a dictionary with all entries known, or its keys with the entries.
+
+        The loop iterates over `losses`, `losses.keys()` or `losses.items()`.
+        """
         func = node.iter.func if isinstance(node.iter, ast.Call) and not node.iter.args else None
         method = func.attr if isinstance(func, ast.Attribute) and func.attr in ("items", "keys") else ""
         if isinstance(func, ast.Attribute) and method and isinstance(func.value, (ast.Name, ast.Attribute)):
@@ -74,7 +76,7 @@ class Loops(Part):
         return [self.state.stamp(Tuple(node, pair)) for pair in pairs]
 
     def _is_one_time(self, iterable: ast.expr) -> bool:
-        """Whether it is `range(1)`, or `range(steps)` where `steps` was set to 1: what a call gives, it gives once."""
+        """Whether a loop runs once: over `range(1)`, or over `range(steps)` after the assignment `steps = 1`."""
         if not isinstance(iterable, ast.Call) or dotted(iterable.func) != "range" or len(iterable.args) != 1:
             return False
         count, tree = iterable.args[0], self.machine.own.tree
@@ -86,7 +88,7 @@ class Loops(Part):
         return isinstance(tree.parent(tree.node(value.site)), (ast.Assign, ast.AnnAssign))
 
     def _resume(self, iterable: ast.expr) -> None:
-        """What a generator of the program may do before it yields once more."""
+        """Record the effects that a generator of the program may have before it yields again."""
         yielding = self.observations.yielding
         calls = (node for node in walk(iterable) if isinstance(node, ast.Call)) if yielding else ()
         for call in calls:
@@ -105,7 +107,7 @@ class Loops(Part):
         self.machine.run(node.orelse)
 
     def run_while(self, node: ast.While) -> None:
-        """Run a loop that begins with its test."""
+        """Run a loop that starts with its test."""
         self._loop(node, lambda: self.machine.value(node.test))
 
     def _loop(
@@ -130,7 +132,7 @@ class Loops(Part):
             state.merge([ended, *scope.breaks, before], node)
             return
         state.merge(scope.breaks or [ended], node)
-        for name, value in ended.locals.items():  # bound by an iteration before the one that is left
+        for name, value in ended.locals.items():  # bound by an iteration before the last one
             state.frame.locals.setdefault(name, value)
 
     def _open_phis(self, node: LoopNode, scope: LoopScope) -> None:
@@ -142,7 +144,7 @@ class Loops(Part):
                 self.state.frame.locals[name] = scope.name_phis[name] = phi
 
     def _iterate(self, node: LoopNode, begin: Callable[[], object], scope: LoopScope) -> None:
-        """One symbolic iteration; what it leaves behind flows back into the Phis."""
+        """Run one symbolic iteration; the values it leaves behind flow back into the Phis."""
         begin()
         self.machine.run(node.body)
         self.state.merge([self.state.snapshot(), *scope.ends], node)
@@ -160,7 +162,7 @@ class Loops(Part):
 
 
 def holds_parameters(value: Value) -> bool:
-    """Whether a value is the parameters of a module or an optimizer, of which there are some."""
+    """Whether a value holds the parameters of a module or an optimizer, so that the loop runs at least once."""
     value = resolved(value)
     part_of_optimizer = isinstance(value, Unknown) and value.label in ("param_groups", "['params']")
     return isinstance(value, Parameters) or part_of_optimizer

@@ -1,4 +1,4 @@
-"""Branches that a loop takes in every n-th iteration."""
+"""Branches that a loop takes every n-th iteration."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _SHOWING_PROGRESS = frozenset({"tqdm", "tqdm.tqdm", "track"})
 
 
 class Periods(Part):
-    """Reads conditions such as `(i + 1) % 4 == 0`, where `i` counts the iterations of a loop and 4 is known."""
+    """Analyzes conditions such as `(i + 1) % 4 == 0`, with `i` the iteration of a loop and 4 a known number."""
 
     def of(self, test: ast.expr) -> Period | None:
-        """In which iterations of which loop a test holds; None where that is not certain."""
+        """The loop and the iterations in which a test holds; None if that is not certain."""
         holds = True
         while isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
             test, holds = test.operand, not holds
@@ -25,7 +25,7 @@ class Periods(Part):
             wanted, holds = self._number(test.comparators[0]), holds is isinstance(test.ops[0], ast.Eq)
             test = test.left
         else:
-            holds = not holds  # `if i % 4:` is true where something is left over
+            holds = not holds  # `if i % 4:` is true for a nonzero remainder
         if not isinstance(test, ast.BinOp) or not isinstance(test.op, ast.Mod) or wanted is None:
             return None
         length, counted = self._number(test.right), self._counter(test.left)
@@ -35,7 +35,7 @@ class Periods(Part):
         return Period(loop, length, (wanted - start) % length, 0 if holds else 1)
 
     def _counter(self, node: ast.expr) -> tuple[Loop, int] | None:
-        """The loop whose iterations an expression counts, and its value in the first."""
+        """The loop whose iterations an expression counts, and the expression's value in the first iteration."""
         offset: int | None = 0
         if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Sub)):
             offset = self._number(node.right)
@@ -53,7 +53,7 @@ class Periods(Part):
         return None
 
     def _first_count(self, loop: ast.For, name: str) -> int | None:
-        """What a name is in the first iteration of a loop that counts with it, and does nothing else to it."""
+        """The value of a loop's counter in the first iteration, if the loop only counts with it."""
         source, target = loop.iter, loop.target
         while isinstance(source, ast.Call) and source.args and called_name(source) in _SHOWING_PROGRESS:
             source = source.args[0]
@@ -71,7 +71,7 @@ class Periods(Part):
         return self._number(given[0]) if given else 0
 
     def _number(self, node: ast.expr) -> int | None:
-        """The number that an expression is, as a literal or by the name of one."""
+        """The number that an expression stands for, as a literal or through a name."""
         if not isinstance(node, (ast.Constant, ast.Name, ast.Attribute, ast.UnaryOp)):
             return None
         value = resolved(self.machine.value(node))

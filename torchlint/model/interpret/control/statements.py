@@ -1,4 +1,4 @@
-"""The upper layer of the interpreter: statements, their effects on names, grad mode and the order of events."""
+"""The upper layer of the interpreter: statements and their effects on names, grad mode and the order of events."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ from torchlint.syntax.python_ast import called_name, dotted, site_of
 
 
 class Statements(Part):
-    """The parts of the layer, each made of those before it, and the statements that need no part of their own."""
+    """The parts of the layer in the order of their dependencies, and the statements that need no part of their own."""
 
     def __init__(self, machine: Machine, transfer: Transfer, expressions: Expressions) -> None:
         super().__init__(machine)
@@ -62,7 +62,7 @@ class Statements(Part):
         self.contexts = Contexts(machine, expressions.calls, self.targets)
 
     def runners(self) -> dict[type[ast.AST], Callable[..., None]]:
-        """What runs each kind of statement."""
+        """The method that runs each kind of statement."""
         runners: dict[type[ast.AST], Callable[..., None]] = {
             ast.Expr: self._expression, ast.Assign: self.assignments.assign,
             ast.AnnAssign: self.assignments.annotated, ast.AugAssign: self.assignments.augmented,
@@ -90,7 +90,7 @@ class Statements(Part):
             self.observations.discarded.append(value)
 
     def _with(self, node: ast.With | ast.AsyncWith) -> None:
-        """Run a block in its contexts; where an error is expected, nobody knows how far it gets: no event is kept."""
+        """Run a block in its contexts; if a test expects an error, drop the events, as the block may stop anywhere."""
         if not any(map(_expects_error, node.items)):
             self._enter(list(node.items), node)
             return
@@ -99,7 +99,7 @@ class Statements(Part):
         self.state.alive = True
 
     def _enter(self, items: list[ast.withitem], node: ast.With | ast.AsyncWith) -> None:
-        """Enter these contexts, one in the other, and run the block inside of all."""
+        """Enter these contexts, nested, and run the block inside them."""
         if not items:
             self.machine.run(node.body)
             return
@@ -133,7 +133,7 @@ class Statements(Part):
         self._register(node, made)
 
     def _register(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef, defined: Value) -> None:
-        """Decorators of the program that put what they are given into a table: `@MODELS.register("net")`."""
+        """Decorators of the program that register their argument in a table: `@MODELS.register("net")`."""
         for decorator in node.decorator_list if self.state.frame.parent is None else ():
             named = decorator.func if isinstance(decorator, ast.Call) else decorator
             if self._registers(named):
@@ -142,7 +142,7 @@ class Statements(Part):
                     self.machine.inline(callee, Arguments([defined], {}, []), decorator)
 
     def _registers(self, decorator: ast.expr) -> bool:
-        """Whether a decorator is a function, or the method of an object, of the program that fills a table."""
+        """Whether a decorator is a function of the program, or a method of its objects, that fills a table."""
         if isinstance(decorator, ast.Attribute) and isinstance(decorator.value, ast.Name):
             owner = resolved(self.machine.value(decorator.value))
             method = owner.info.method(decorator.attr) if isinstance(owner, Instance) else None
@@ -177,7 +177,7 @@ class Statements(Part):
         self._leave(Exit.CONTINUE)
 
     def _import(self, node: ast.Import | ast.ImportFrom) -> None:
-        """An import in a function binds its local names; those of the module are known from the start."""
+        """Bind the local names of an import in a function; those of the module are known from the start."""
         for name, target in imported_by(node):
             frame = self.state.frame
             if frame.parent is not None and name != "*" and name not in frame.outer_names:
@@ -202,7 +202,7 @@ class Statements(Part):
         self.state.heap.pop((owner, target.attr), None)
 
     def _del_elements(self, target: ast.Subscript) -> None:
-        """`del saved[:]`, `del recent[0]`: the container lets go of what it held, as with `clear` and `pop`."""
+        """`del saved[:]`, `del recent[0]`: the container drops items, as with `clear` and `pop`."""
         container = resolved(self.machine.value(target.value))
         for item in inputs_of(container):
             self.state.change(item, Change.TAKEN, target)
@@ -216,7 +216,7 @@ class Statements(Part):
 
 
 def may_switch_gradients(context: Value) -> bool:
-    """Whether entering a context of unknown make might set the grad mode: by what it may be, or by its name."""
+    """Whether entering an unknown context may set the grad mode, by its possible values or by its name."""
     if isinstance(context, Phi):
         return any(isinstance(item, Context) for item in inputs_of(context))
     callee = context.callee if isinstance(context, Unknown) else None

@@ -1,4 +1,4 @@
-"""What is called: functions, classes, modules and objects, each by the part that knows it."""
+"""Calls of functions, classes, modules and objects, each handled by the part that knows its callee."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ class Callees(Part):
         )
 
     def _decorate(self, callee: Context, arguments: Arguments, node: ast.Call) -> Value:
-        """`torch.no_grad()(function)`."""
+        """A function decorated by a call: `torch.no_grad()(function)`."""
         first = resolved(arguments.positional[0]) if arguments.positional else None
         if isinstance(first, Function):
             return Function(first.info, first.frame, first.receiver, callee.mode)
@@ -120,7 +120,7 @@ class Callees(Part):
         return first if first is not None else Plain(node)
 
     def _call_any(self, callee: Phi, arguments: Arguments, node: ast.Call) -> Value:
-        """One of several callees: where all are modules, functions or classes of the program, else unknown."""
+        """Call each of several callees, if all are modules, functions or classes of the program; else unknown."""
         callees = alternatives(callee)
         alike = any(all(isinstance(item, kind) for item in callees) for kind in (Module, Function, Class))
         if callees and alike:
@@ -138,18 +138,18 @@ class Callees(Part):
         return self.unknown_calls.call(callee, owner_label(callee), (*_owner_by_name(callee), *arguments.all()), node)
 
     def _of_module(self, callee: Value) -> bool:
-        """An attribute of a module that is no method, or an element of one: a submodule."""
+        """A submodule: an attribute of a module that is no method, or an element of a module."""
         while isinstance(callee, (Attribute, Element, Iteration)) and callee.parents:
             callee = resolved(callee.parents[0])
         return isinstance(callee, Module)
 
     def _is_template(self, value: Value) -> bool:
-        """Whether a value stands for any object of a class, and of its subclasses."""
+        """Whether a value represents any object of a class, and of its subclasses."""
         info = class_of(value)
         return info is not None and self.observations.templates.get(info) is value
 
 
 def _owner_by_name(callee: Value) -> tuple[Value, ...]:
-    """The object of a method whose name is a value, which may be any: `getattr(optimizer, name)`."""
+    """The object of a method whose name is a variable, so it may be any method: `getattr(optimizer, name)`."""
     is_taken = isinstance(callee, CallResult) and callee.label == "getattr"
     return callee.parents[:1] if is_taken and not isinstance(callee.parents[0], External) else ()

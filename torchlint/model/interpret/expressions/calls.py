@@ -1,4 +1,4 @@
-"""Call expressions: what is called, and with which arguments."""
+"""Call expressions: their callees and arguments."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Calls(Part):
         return api.package(name) == "torch" and naming.is_class_name(name.rpartition(".")[2])
 
     def _call_by_class(self, func: ast.Attribute, arguments: Arguments, node: ast.Call) -> Value:
-        """`torch.optim.Optimizer.zero_grad(optimizer)`, which is `optimizer.zero_grad()`."""
+        """`torch.optim.Optimizer.zero_grad(optimizer)`, the same as `optimizer.zero_grad()`."""
         first, *others = node.args
         call = placed_as(node, ast.Call(ast.Attribute(first, func.attr), others, node.keywords))
         rest = Arguments(arguments.positional[1:], arguments.keywords, arguments.starred)
@@ -68,14 +68,14 @@ class Calls(Part):
         return self.methods.call(receiver, func.attr, rest, call)
 
     def _bound_method(self, callee: Value) -> Unknown | None:
-        """A method of PyTorch that a name was bound to, `step = optimizer.step`, or `getattr(optimizer, "step")`."""
+        """A PyTorch method bound to a name, `step = optimizer.step`, or `getattr(optimizer, "step")`."""
         found = resolved(callee)
         if isinstance(found, Attribute) and self.methods.has_handler(found.label):
             return found
         return None
 
     def _call_bound(self, method: Unknown, node: ast.Call) -> Value:
-        """The result of `step()`, which is `optimizer.step()`."""
+        """The result of `step()` for a bound method, the same as `optimizer.step()`."""
         written = self.machine.own.tree.node(method.site)
         taken = written.args[0] if isinstance(written, ast.Call) and written.args else node.func
         owner = written.value if isinstance(written, ast.Attribute) else taken
@@ -83,7 +83,7 @@ class Calls(Part):
         return self.methods.call(method.parents[0], method.label, self.arguments(node), placed_as(node, call))
 
     def arguments(self, node: ast.Call) -> Arguments:
-        """The values that a call is given."""
+        """The arguments of a call."""
         positional: list[Value] = []
         keywords: dict[str, Value] = {}
         starred: list[Value] = []
@@ -107,7 +107,7 @@ class Calls(Part):
         return Arguments(positional, keywords, starred)
 
     def _add_options(self, keywords: dict[str, Value], given: list[Value], node: ast.Call) -> bool:
-        """Add to the keywords what `**given` surely gives, one of several dictionaries; whether that is all."""
+        """Add the certain entries of `**given` to the keywords; returns whether they are all entries."""
         found = [item for item in given if isinstance(item, Container)]
         if len(found) < len(given):
             return False

@@ -1,4 +1,4 @@
-"""Comprehensions, as loops that make a container."""
+"""Comprehensions, as loops that build a container."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Comprehensions(Part):
         self.elements = elements
 
     def evaluators(self) -> dict[type[ast.AST], Callable[..., Value]]:
-        """What evaluates each kind of expression."""
+        """The method that evaluates each kind of expression."""
         return dict.fromkeys(_CONTAINERS, self._comprehension)
 
     def _comprehension(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp) -> Value:
@@ -52,9 +52,9 @@ class Comprehensions(Part):
         return state.stamp(_CONTAINERS[type(node)](node, (value,)))
 
     def _for_each_option(self, node: ast.ListComp | ast.GeneratorExp, options: Value) -> list[Value]:
-        """What is made for each of a few texts or dictionaries: `[build(name) for name in ("clip", "log")]`.
+        """The values built for each of a few texts or dictionaries: `[build(name) for name in ("clip", "log")]`.
 
-        For each of a few of anything, where each gets a name: `a, b = (SGD(net.parameters()) for net in (one, two))`.
+        Other items count if each result gets a name: `a, b = (SGD(net.parameters()) for net in (one, two))`.
         """
         items = few_in(options) if len(node.generators) == 1 and not node.generators[0].ifs else []
         parent = self.definitions.tree.parent(node)
@@ -69,5 +69,5 @@ class Comprehensions(Part):
 
 
 def _is_option(item: Value) -> bool:
-    """Whether a value says what is to be made: a text, or a dictionary."""
+    """Whether a value selects the object to build: a text, or a dictionary."""
     return (isinstance(item, Plain) and isinstance(item.constant, str)) or isinstance(item, Dict)

@@ -1,4 +1,4 @@
-"""Conditions: which arm of an `if` is certain, and what a test says of the names in it."""
+"""Conditions: the certain arms of an `if`, and the values that a test implies for names."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Conditions(Part):
         self._case = case
 
     def certain_arm(self, node: ast.If) -> int | None:
-        """The arm that is taken, where that is known: 0 is the body, 1 the rest."""
+        """The arm that runs, if that is known: 0 is the body, 1 the rest."""
         if is_main_guard(node.test):
             return 0 if self.definitions is self.machine.own else 1
         if not node.orelse and self._asked(node.test).endswith(".is_available"):
@@ -58,12 +58,12 @@ class Conditions(Part):
         return None if holds is None else 0 if holds else 1
 
     def decided(self, node: ast.IfExp) -> ast.expr | None:
-        """The arm of a conditional expression that is taken, where that is known."""
+        """The operand that a conditional expression evaluates, if that is known."""
         holds = self._truth(node.test)
         return None if holds is None else node.body if holds else node.orelse
 
     def _truth(self, test: ast.expr) -> bool | None:
-        """The truth of a test, where the grad mode, a module constant or the arguments of the call decide it."""
+        """The truth of a test, if the grad mode, a module constant or the arguments of the call decide it."""
         if _is_not(test):
             return _negated(self._truth(test.operand))
         if isinstance(test, ast.BoolOp):
@@ -90,19 +90,19 @@ class Conditions(Part):
         return self.definitions.qualified(dotted(test.func), test) if isinstance(test, ast.Call) else ""
 
     def _is_without_graph(self, test: ast.expr) -> bool:
-        """Whether a test asks `loss.requires_grad` of a loss that was computed with gradients off."""
+        """Whether a test checks `loss.requires_grad` of a loss computed with gradients off."""
         if not (isinstance(test, ast.Attribute) and test.attr == "requires_grad"):
             return False
         value = self.state.frame.locals.get(test.value.id) if isinstance(test.value, ast.Name) else None
         return isinstance(value, Tensor) and value.mode is GradMode.OFF and not value.leaf
 
     def _is_of_kind(self, test: ast.expr) -> bool | None:
-        """The truth of `isinstance(x, dict)`, `torch.is_tensor(x)` and `hasattr(x, "detach")`, where `x` is known."""
+        """The truth of `isinstance(x, dict)`, `torch.is_tensor(x)` and `hasattr(x, "detach")` for a known `x`."""
         answers = {answer for _, answer in self._kinds_asked(test)}
         return answers.pop() if len(answers) == 1 else None
 
     def narrowed(self, test: ast.expr) -> tuple[str, list[Value]] | None:
-        """A name that a test asks the kind of, `if torch.is_tensor(v):`, with what it may be in each of the arms."""
+        """A name whose type a test checks, `if torch.is_tensor(v):`, with its possible values in each arm."""
         inner, is_negated = (test.operand, True) if _is_not(test) else (test, False)
         answers = self._kinds_asked(inner)
         arms = [[value for value, answer in answers if answer is not wrong] for wrong in (False, True)]
@@ -117,7 +117,7 @@ class Conditions(Part):
         return name, found
 
     def _kinds_asked(self, test: ast.expr) -> list[tuple[Value, bool | None]]:
-        """What a name may be whose kind a test asks, each with the answer."""
+        """The values of a name whose type a test checks, each with the answer."""
         if not isinstance(test, ast.Call) or not test.args or not isinstance(test.args[0], ast.Name):
             return []
         asked, what = self._asked(test), test.args[1:]
@@ -134,11 +134,11 @@ class Conditions(Part):
         return is_one_of(value, kinds or ["torch.Tensor"])
 
     def is_the_same(self, test: ast.Compare) -> bool | None:
-        """The truth of `optimizer is not None`, and of its opposite."""
+        """The truth of `optimizer is not None`, or of its opposite."""
         return self._comparison_holds(test) if isinstance(test.ops[0], (ast.Is, ast.IsNot)) else None
 
     def _comparison_holds(self, test: ast.Compare) -> bool | None:
-        """The truth of `mode == "train"`, `phase is Phase.TRAIN`, `mode in ("train", "fit")`, and their opposites."""
+        """The truth of `mode == "train"`, `phase is Phase.TRAIN`, `mode in ("train", "fit")`, or of their opposites."""
         if len(test.ops) > 1:
             return None
         operator = test.ops[0]
@@ -181,7 +181,7 @@ class Conditions(Part):
         return isinstance(owner, Class) and any(name.rpartition(".")[2].endswith("Enum") for name in owner.info.bases)
 
     def _certain_value(self, node: ast.expr) -> Value | None:
-        """What a literal, a module constant, an argument of the calls under way, or a member of an enumeration is."""
+        """The value of a literal, a module constant, an argument of a running call, or an enumeration's member."""
         if isinstance(node, ast.Constant):
             return self.machine.value(node)
         if isinstance(node, (ast.Tuple, ast.List, ast.Set)):
@@ -194,7 +194,7 @@ class Conditions(Part):
         return None
 
     def _certain_attribute(self, owner: Value, node: ast.Attribute) -> Value | None:
-        """A member of an enumeration, or what the `__init__` of an object made here, and nothing else, stores."""
+        """A member of an enumeration, or an attribute that only the `__init__` of an object created here stores."""
         name = node.attr
         if isinstance(owner, Class):
             member = self.attributes.lookup(owner, name, node)
@@ -211,8 +211,11 @@ class Conditions(Part):
         return None
 
     def _certain_name(self, name: str) -> Value | None:
-        """An argument of a call under way, here or in an enclosing function, what was asked of one, a constant, or a
-        key of a dictionary whose entries a loop takes in turn."""
+        """The value of a name: an argument, the result of a test, a constant, or the key that a loop has reached.
+
+        The argument may be of a running call here or in an enclosing function. The loop takes the known entries of a
+        dictionary in turn.
+        """
         frame: Frame | None = self.state.frame
         while frame is not None and name not in frame.locals:
             frame = frame.parent
@@ -229,7 +232,7 @@ class Conditions(Part):
         return value if (is_argument and not isinstance(value, Phi)) or is_comparison else None
 
     def absent(self, test: ast.expr) -> tuple[str, int] | None:
-        """A name that is None in one of two arms, and in which: of `h is None`, `h is not None`, `h`, `not h`."""
+        """A name that is None in one of two arms, and that arm, for `h is None`, `h is not None`, `h`, `not h`."""
         inverted = False
         if _is_not(test):
             test, inverted = test.operand, True
@@ -243,7 +246,7 @@ class Conditions(Part):
         return (test.id, 0 if inverted else 1) if maybe else None
 
     def overflow_arm(self, test: ast.expr) -> int | None:
-        """The arm of `scaler.get_scale() < before` in which the scale has become smaller: the step was left out."""
+        """The arm of `scaler.get_scale() < before` with a smaller scale: the scaler skipped the step."""
         if not isinstance(test, ast.Compare) or len(test.ops) > 1:
             return None
         left, right = self._scale_read(test.left), self._scale_read(test.comparators[0])
@@ -255,7 +258,7 @@ class Conditions(Part):
         return 1 if isinstance(operator, (ast.Eq, ast.GtE if is_first_later else ast.LtE)) else None
 
     def _scale_read(self, node: ast.expr) -> float | None:
-        """When the scale of a gradient scaler was read that an expression is; None if it is none."""
+        """The time at which the program read the scale of a gradient scaler in an expression; None if it did not."""
         if isinstance(node, ast.Call):
             is_scale = isinstance(node.func, ast.Attribute) and node.func.attr == "get_scale"
             return float("inf") if is_scale else None
@@ -264,7 +267,7 @@ class Conditions(Part):
         return value.order if value is not None and made else None
 
     def layer_asked_for(self, test: ast.expr) -> Value | None:
-        """What a test says is a layer of PyTorch: `isinstance(module, nn.Linear)`."""
+        """The layer of PyTorch that a test checks for: `isinstance(module, nn.Linear)`."""
         if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
             return next((layer for part in test.values if (layer := self.layer_asked_for(part)) is not None), None)
         if not isinstance(test, ast.Call) or dotted(test.func) != "isinstance" or len(test.args) != 2:
@@ -307,7 +310,7 @@ def _alternatives(kinds: list[ast.expr]) -> Iterator[ast.expr]:
 
 
 def _is_put_by_others(value: Value) -> bool:
-    """Whether a value stands for what a subclass, or whoever has an object, puts in the place of None."""
+    """Whether a value stands for a subclass's or another user's replacement of None."""
     return isinstance(value, Attribute)
 
 
@@ -316,7 +319,7 @@ def _is_not(test: ast.expr) -> TypeGuard[ast.UnaryOp]:
 
 
 def _some_of(whole: Value, values: list[Value]) -> Value:
-    """One of some of the values that a value may be."""
+    """The choice between some of a value's alternatives."""
     if len(values) == 1 or not isinstance(whole, Phi):
         return values[0]
     some = Phi(whole.site, tuple(values), whole.loop)

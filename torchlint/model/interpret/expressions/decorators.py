@@ -1,4 +1,4 @@
-"""Calls of decorated functions: what a decorator of the program makes of a function is called in its place."""
+"""Calls of decorated functions: a call runs the result of the program's decorator."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from torchlint.model.wrappers import fills_table
 from torchlint.syntax.python_ast import dotted, elsewhere_of
 
 _CHOOSING = ("singledispatch", "singledispatchmethod", "overload")
-"""Decorators of functions that stand for others, which the types of arguments choose."""
+"""Decorators that dispatch on the types of arguments."""
 
 
 class Decorators(Part):
-    """Calls functions through their decorators; those of other packages are taken for what changes nothing."""
+    """Calls functions through their decorators; decorators of other packages count as transparent."""
 
     def __init__(self, machine: Machine, unknown_calls: UnknownCalls) -> None:
         super().__init__(machine)
         self.unknown_calls = unknown_calls
 
     def call(self, function: Function, arguments: Arguments, node: ast.Call) -> Value | None:
-        """The result of calling what decorators of the program make of a function; None where there are none."""
+        """The result of calling a function through the program's decorators; None if it has none."""
         info = function.info
         if function.bare or not info.decorators:
             return None
@@ -45,7 +45,7 @@ class Decorators(Part):
         return Arguments([function.receiver, *arguments.positional], arguments.keywords, arguments.starred)
 
     def _is_followed(self, decorator: ast.expr, info: FunctionInfo) -> bool:
-        """Whether a decorator is a function of the program, but for one that registers, or a class that is called."""
+        """Whether a decorator is a function of the program, except registering ones and called classes."""
         found = info.definitions.defined(dotted(decorator.func if isinstance(decorator, ast.Call) else decorator))
         if isinstance(found, ClassInfo):
             return found.method("__call__") is not None
@@ -54,7 +54,7 @@ class Decorators(Part):
         return self.state.can_inline(found)
 
     def _made_by(self, decorators: list[ast.expr], function: Function, node: ast.Call) -> Value:
-        """What decorators, the last of them first, make of a function where it is defined."""
+        """The result of applying decorators, the last one first, to a function where it is defined."""
         caller, before = self.state.frame, self.machine.visit.at
         if caller.definitions is self.machine.own and elsewhere_of(node) is None:
             self.machine.visit.at = node

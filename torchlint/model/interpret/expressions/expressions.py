@@ -1,4 +1,4 @@
-"""The middle layer of the interpreter: expressions -> values, with the events that evaluating them causes."""
+"""The middle layer of the interpreter: expressions -> values, with the events of their evaluation."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _LITERALS = (str, bytes, int, float, bool, type(None))
 
 
 class Expressions(Part):
-    """The parts of the layer, each made of those before it, and the expressions that need no part of their own."""
+    """The parts of the layer in the order of their dependencies, and the expressions that need no part of their own."""
 
     def __init__(self, machine: Machine, transfer: Transfer, imports: Imports | None, case: Case | None) -> None:
         super().__init__(machine)
@@ -59,7 +59,7 @@ class Expressions(Part):
         self.comprehensions = Comprehensions(machine, self.elements)
 
     def evaluators(self) -> dict[type[ast.AST], Callable[..., Value]]:
-        """What evaluates each kind of expression."""
+        """The method that evaluates each kind of expression."""
         return {
             ast.Name: self._name, ast.Attribute: self._attribute, ast.Subscript: self.subscripts.evaluate,
             ast.Call: self.calls.evaluate, ast.Constant: self._constant, ast.JoinedStr: self._formatted,
@@ -91,7 +91,7 @@ class Expressions(Part):
         return found
 
     def _reads_layout(self, node: ast.Name) -> bool:
-        """`x.shape`, `x.size()`: nothing of the values of x."""
+        """`x.shape`, `x.size()`: a read that does not use the values of x."""
         parent = self.definitions.tree.parent(node)
         return isinstance(parent, ast.Attribute) and parent.attr in PLAIN_ATTRIBUTES | PLAIN_METHODS
 

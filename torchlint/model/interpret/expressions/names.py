@@ -17,21 +17,21 @@ from torchlint.model.wrappers import fills_table
 
 
 class Names(Part):
-    """Looks up names, in the modules that the program imports, too."""
+    """Looks up names, also in the modules that the program imports."""
 
     def __init__(self, machine: Machine, attributes: Attributes, imports: Imports | None) -> None:
         super().__init__(machine)
         self.attributes = attributes
         self._imports = imports
         self._globals: dict[tuple[Definitions, str], Value] = {}
-        """Imported names, functions that are not defined yet, builtins, and unknown names."""
+        """Imported names, functions not defined yet, builtins, and unknown names."""
         self._under_way: set[tuple[Definitions, str]] = set()
-        """Imported names of other modules that are being looked up."""
+        """Imported names of other modules whose lookup is in progress."""
         self._run: set[Definitions] = set()
-        """Modules whose statements were interpreted, or are being."""
+        """Modules whose statements were interpreted, or are being interpreted."""
 
     def lookup(self, name: str, node: ast.AST | None = None) -> Value:
-        """What a name stands for here: local, enclosing, global, imported, or unknown."""
+        """The value of a name here: local, enclosing, global, imported, or unknown."""
         frame: Frame | None = self.state.frame
         while frame is not None:
             found = frame.locals.get(name)
@@ -41,11 +41,11 @@ class Names(Part):
         return self._global(name, node)
 
     def imported(self, qualified: str, node: ast.AST | None) -> Value:
-        """What an import binds: what a module of the repository defines, or something unknown of this name."""
+        """The value an import binds: a definition of a module of the repository, or an unknown value of this name."""
         return self._of_repository(qualified, node) or External(node, qualified)
 
     def member(self, owner: SourceModule, name: str, node: ast.AST | None) -> Value | None:
-        """An attribute of a module of the repository; None where it is not known."""
+        """An attribute of a module of the repository; None if it is not known."""
         target = self._imports.member(owner.base, name) if self._imports is not None else None
         return self._found(target, f"{owner.name}.{name}", node)
 
@@ -64,7 +64,7 @@ class Names(Part):
         return found
 
     def _any_of(self, here: Definitions, name: str, target: str, node: ast.AST | None) -> Value:
-        """What a module imports under a name: with `try`, from one place or another."""
+        """The value a module imports under a name; with `try`, from one of several places."""
         for alternative in here.scopes.alternatives.get(name, ())[:-1]:
             found = self._of_repository(alternative, node)
             if found is not None:
@@ -81,7 +81,7 @@ class Names(Part):
         return self._part(target, node) if target.rest else SourceModule(node, qualified, target.base)
 
     def _part(self, target: Target, node: ast.AST | None) -> Value | None:
-        """What a module defines under a name, and an attribute of that."""
+        """The value a module defines under a name, or an attribute of that value."""
         definitions, (name, *rest) = target.definitions, target.rest
         if definitions is None:
             return None
@@ -93,7 +93,7 @@ class Names(Part):
         return found
 
     def _of_module(self, definitions: Definitions, name: str, node: ast.AST | None) -> Value | None:
-        """What another module binds a name to at its top level; None where that is not known."""
+        """The value another module binds to a name at its top level; None if that is not known."""
         frame = self.state.frame_of(definitions)
         found = frame.locals.get(name)
         if found is not None:
@@ -111,7 +111,7 @@ class Names(Part):
         return found
 
     def _handed_on(self, definitions: Definitions, name: str, target: str, node: ast.AST | None) -> Value | None:
-        """What another module imports under a name, from `target`; modules may import each other in a circle."""
+        """The value another module imports under a name, from `target`; modules may import each other in a circle."""
         key = definitions, name
         if key in self._under_way:
             return None
@@ -129,7 +129,7 @@ class Names(Part):
         return Class(definitions.class_names[name], frame)
 
     def _interpret(self, definitions: Definitions, frame: Frame) -> None:
-        """Interpret the statements of another module, once, for the names that they bind."""
+        """Interpret the statements of another module once, to find the names that they bind."""
         if definitions in self._run or self.state.elsewhere >= MAX_ELSEWHERE:
             return
         self._run.add(definitions)
@@ -141,7 +141,7 @@ class Names(Part):
             self._interpret(other, self.state.frame_of(other))
 
     def _registering(self, definitions: Definitions, frame: Frame) -> Iterator[Definitions]:
-        """The modules whose decorators put classes and functions into the tables of a module."""
+        """The modules whose decorators register classes and functions in the tables of a module."""
         objects = ((name, value) for name, value in frame.locals.items() if isinstance(value, Instance))
         words = [f"@{name}." for name, value in objects if any(map(fills_table, value.info.methods.values()))]
         words += [

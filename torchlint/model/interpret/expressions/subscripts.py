@@ -1,4 +1,4 @@
-"""Subscripts: elements by what stands in the brackets."""
+"""Subscripts: elements by the expression in the brackets."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torchlint.pytorch import operators
 from torchlint.syntax.python_ast import site_of
 
 SOME = "?"
-"""The key that stands for one that is not known: what has it is one of the entries."""
+"""The key of an unknown entry: the value is one of the entries."""
 
 
 class Subscripts(Part):
@@ -52,9 +52,9 @@ class Subscripts(Part):
         return found
 
     def index(self, node: ast.Subscript, owner: Value | None = None) -> Value | None:
-        """What stands in the brackets, unless that is a slice or several indices; evaluates them all.
+        """The index in the brackets, unless it is a slice or there are several; evaluates them all.
 
-        Tensors in the brackets behind a tensor, the `owner`, are noted.
+        Records the tensors that index a tensor, the `owner`.
         """
         found: list[Value] = []
         indices = indices_of(node)
@@ -73,7 +73,7 @@ class Subscripts(Part):
 
 
 def _slice_of(owner: Container, index: ast.expr) -> tuple[Value, ...] | None:
-    """The elements of a tuple or list that a slice between literal numbers keeps; None where that is not known."""
+    """The elements of a tuple or list in a slice between literal numbers; None if they are not known."""
     if not isinstance(index, ast.Slice) or not isinstance(owner, (List, Tuple)) or owner.grown or owner.unsure:
         return None
     try:
@@ -84,12 +84,12 @@ def _slice_of(owner: Container, index: ast.expr) -> tuple[Value, ...] | None:
 
 
 def indices_of(node: ast.Subscript) -> list[ast.expr]:
-    """What stands in the brackets: one index, or several that commas separate."""
+    """The indices in the brackets: one, or several that commas separate."""
     return node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
 
 
 def is_basic(node: ast.Subscript) -> bool:
-    """Whether indexing gives a view: slices and literal numbers, no masks and index tensors."""
+    """Whether indexing gives a view: only slices and literal numbers, no masks or index tensors."""
     return all(
         isinstance(item, (ast.Slice, ast.UnaryOp))
         or (isinstance(item, ast.Constant) and (item.value is ... or type(item.value) is int))

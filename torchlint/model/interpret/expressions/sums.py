@@ -1,4 +1,4 @@
-"""Sums that go on: `total += loss`, `total = torch.lerp(total, loss, 0.1)`, `total.add_(loss)`, entries of dicts."""
+"""Accumulating values: `total += loss`, `total = torch.lerp(total, loss, 0.1)`, `total.add_(loss)`, dict entries."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from torchlint.syntax.python_ast import dotted, names_read, site_of
 
 
 class Sums(Part):
-    """Records what sums, means and lists keep of what is put into them."""
+    """Records the values that sums, means and lists keep."""
 
     def __init__(self, machine: Machine, elements: Elements, subscripts: Subscripts) -> None:
         super().__init__(machine)
@@ -24,12 +24,12 @@ class Sums(Part):
         self.subscripts = subscripts
 
     def add(self, node: ast.AugAssign, old: Value, value: Value) -> None:
-        """`total += loss`: kept in the sum, or in the container of which it is a slot."""
+        """`total += loss`: the value is kept in the sum, or in the container it is a slot of."""
         owner, is_local = self._slot_owner(node.target, old), self._is_local(node.target)
         self.state.emit(Keep(site_of(node), owner, value, Keeping.ADD, dotted(node.target), is_local))
 
     def _slot_owner(self, target: ast.expr, old: Value) -> Value:
-        """What a sum lives in: itself, or the container of which it is a slot."""
+        """The owner of a sum: the sum itself, or the container it is a slot of."""
         if isinstance(target, ast.Subscript):
             owner = resolved(self.machine.value(target.value))
             if isinstance(owner, Container):
@@ -37,10 +37,10 @@ class Sums(Part):
         return old
 
     def change(self, node: ast.Call, target: ast.expr, changed: Value, term: Value) -> None:
-        """`total.mul_(0.9).add_(loss)`: kept in what is changed first."""
+        """`total.mul_(0.9).add_(loss)`: the value is kept in the first operand."""
         while isinstance(changed, Tensor) and changed.base is not None:
             if changed.op in (DATA, DETACH):
-                return  # what it is changed by keeps no graph through these
+                return  # their operand keeps no graph
             changed = changed.base
         first = changed_first(target)
         if target_text(first):
@@ -48,7 +48,7 @@ class Sums(Part):
             self.state.emit(Keep(site_of(node), changed, term, Keeping.ADD, text, is_local))
 
     def go_on(self, node: ast.Assign, target: ast.expr, source: ast.expr, value: Value) -> None:
-        """`total = total + loss` and its kin: the new value is arithmetic on the old one."""
+        """`total = total + loss` and similar: the new value is arithmetic on the old one."""
         if isinstance(source, ast.IfExp):  # loss if mean is None else 0.9 * mean + 0.1 * loss
             if isinstance(value, Phi) and value.site == site_of(source):
                 for arm, item in zip((source.body, source.orelse), value.parents, strict=True):
@@ -63,16 +63,16 @@ class Sums(Part):
             return
         old = self.machine.read(target.id, target) if isinstance(target, ast.Name) else self.machine.value(target)
         if is_none(old):
-            return  # nothing is added to it: that would raise
+            return  # no sum of None: that would raise
         if isinstance(target, ast.Name) and isinstance(old, Element):
-            return  # y = rewards[i]; y = y + value: another tensor than what is in there
+            return  # y = rewards[i]; y = y + value: a new tensor, not the stored one
         for term in value.elements() if isinstance(value, Container) else _terms(value, old):
             self.state.emit(
                 Keep(site_of(node), old, term, Keeping.ADD if adds else Keeping.APPEND, text, self._is_local(target))
             )
 
     def _is_local(self, target: ast.expr) -> bool:
-        """Whether a target is a variable of a call under way."""
+        """Whether a target is a variable of a running call."""
         frame = self.state.frame
         return frame.called and isinstance(target, ast.Name) and target.id not in frame.outer_names
 
@@ -88,7 +88,7 @@ class Sums(Part):
 
 
 def changed_first(target: ast.expr) -> ast.expr:
-    """What a chain of changes in place begins with: `v` of `v.mul_(0.9).add_(g)`."""
+    """The first operand of a chain of in-place changes: `v` of `v.mul_(0.9).add_(g)`."""
     while isinstance(target, ast.Call) and isinstance(target.func, ast.Attribute) and target.func.attr in INPLACE:
         target = target.func.value
     return target
@@ -100,7 +100,7 @@ def target_text(node: ast.expr) -> str:
 
 
 def _terms(value: Value, old: Value) -> list[Value]:
-    """What an accumulating expression puts beside the old value."""
+    """The values an accumulating expression adds to the old value."""
     if value is old or isinstance(value, Plain):
         return []
     if isinstance(value, Tensor) and value.op in ACCUMULATING and _reaches(value, old):

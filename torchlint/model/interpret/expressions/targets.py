@@ -1,4 +1,4 @@
-"""Targets of assignments: names, attributes, elements, and several of them at once."""
+"""Targets of assignments: names, attributes, elements, and tuples of them."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Targets(Part):
         owner = resolved(self.machine.value(target.value))
         self.observations.attribute_owners[site_of(target)] = owner
         if target.attr == "requires_grad" and is_true(value):
-            if not isinstance(owner, Module):  # to which it means nothing
+            if not isinstance(owner, Module):  # for which it has no meaning
                 self._rebind_leaf(target.value, owner)
             return
         self.attributes.set(owner, target.attr, value, target)
@@ -148,7 +148,7 @@ class Targets(Part):
             self.state.heap[owner, f"[{key!r}]"] = value
 
     def _is_put_once(self, target: ast.Subscript) -> bool:
-        """Whether `owner[key] = ...` stands under `if key not in owner:`."""
+        """Whether `owner[key] = ...` is guarded by `if key not in owner:`."""
         tree = self.definitions.tree
         statement = tree.statement(target)
         branch = tree.parent(statement)
@@ -158,8 +158,11 @@ class Targets(Part):
         return written_alike(test.left, target.slice) and written_alike(test.comparators[0], target.value)
 
     def _overwrites_all(self, target: ast.Subscript) -> bool:
-        """Whether each element is assigned to in turn: `values[i] = ...`, for `i, x in enumerate(values)`, or an entry,
-        for `name, x in entries.items()`."""
+        """Whether a loop assigns each element in turn.
+
+        The loop is `for i, x in enumerate(values)` with `values[i] = ...`, or `for name, x in entries.items()` with
+        an entry.
+        """
         tree = self.definitions.tree
         loop = tree.parent(tree.statement(target))
         if not isinstance(loop, ast.For) or not isinstance(loop.iter, ast.Call):
@@ -172,25 +175,25 @@ class Targets(Part):
 
 
 def _may_change(module: Module, given: Value) -> bool:
-    """Whether a module may do something else with an attribute that it is given: not with its own, changed in place."""
+    """Whether a module may process an attribute on assignment, except its own attribute after an in-place change."""
     if module.info is not None:
         return isinstance(given, (Module, Function))
     return not isinstance(given, Tensor) or given.leaf
 
 
 def _is_unnamed_comprehension(value: Value) -> bool:
-    """Whether a value is what `a, b = (make(x) for x in given)` takes apart, and nothing else is made of it."""
+    """Whether a value only exists to be unpacked: `a, b = (make(x) for x in given)`."""
     is_comprehension = value.site is not None and value.site.is_of(ast.GeneratorExp, ast.ListComp)
     return isinstance(value, Container) and is_comprehension and not value.label
 
 
 def _are_tensors(owner: Value) -> bool:
-    """Whether a value is a tensor, or one of several: `outputs = outputs.cuda()` under a condition."""
+    """Whether each possible value is a tensor: `outputs = outputs.cuda()` under a condition."""
     return all(isinstance(item, Tensor) for item in inputs_of(owner))
 
 
 def _counted(target: ast.expr, iterated: ast.Call) -> tuple[ast.expr, ast.expr] | None:
-    """The index or key that a loop counts through, and what it is one of."""
+    """The index or key over which a loop counts, and the container it belongs to."""
     first = target.elts[0] if isinstance(target, ast.Tuple) and target.elts else target
     name, given = called_name(iterated), iterated.args
     if name in ("items", "keys") and isinstance(iterated.func, ast.Attribute) and not given:

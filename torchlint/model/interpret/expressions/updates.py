@@ -1,4 +1,4 @@
-"""Changes in place, of what is written so: `x += y`, `x.add_(y)`, `x[0] = y`; and steps by hand."""
+"""In-place changes as written, `x += y`, `x.add_(y)`, `x[0] = y`, and parameter updates by hand."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from torchlint.syntax.python_ast import dotted, names_read, site_of, walk
 
 
 class Updates(Part):
-    """Changes what an expression stands for."""
+    """Changes the value of an expression in place."""
 
     def __init__(self, machine: Machine, tensors: Tensors, subscripts: Subscripts, sums: Sums) -> None:
         super().__init__(machine)
@@ -28,7 +28,7 @@ class Updates(Part):
         self.sums = sums
 
     def by_method(self, node: ast.Call, changed: Value, name: str, arguments: Arguments) -> Value:
-        """`x.add_(y)`: an update by hand perhaps, or a sum that goes on."""
+        """`x.add_(y)`: perhaps a parameter update by hand, or an accumulating sum."""
         assert isinstance(node.func, ast.Attribute)
         if _goes_down(node, node.func):
             self.step_if_update(node, node.func.value, arguments.all(), in_place=True)
@@ -44,7 +44,7 @@ class Updates(Part):
         how: str,
         by: tuple[Value, ...],
     ) -> Value:
-        """Record that `old` is changed in place, and bind the target to its new value."""
+        """Record an in-place change of `old`, and bind the target to its new value."""
         result = self.tensors.mutate(node, old, how, by)
         target = changed_first(target)
         if isinstance(target, (ast.Name, ast.Attribute)):
@@ -68,8 +68,10 @@ class Updates(Part):
         return result
 
     def step_if_update(self, node: ast.AST, target: ast.expr, by: tuple[Value, ...], *, in_place: bool = False) -> None:
-        """`p.data -= lr * p.grad`, `p.data.add_(p.grad, alpha=-lr)`, `w -= lr * w.grad` without gradients: an update
-        by hand."""
+        """Record a parameter update by hand.
+
+        That is `p.data -= lr * p.grad`, `p.data.add_(p.grad, alpha=-lr)`, or `w -= lr * w.grad` without gradients.
+        """
         through_data = isinstance(target, ast.Attribute) and target.attr == "data"
         base = target.value if isinstance(target, ast.Attribute) and through_data else target
         name = dotted(base)
@@ -82,7 +84,7 @@ class Updates(Part):
 
 
 def _goes_down(call: ast.Call, method: ast.Attribute) -> bool:
-    """`p.data.add_(p.grad, alpha=-lr)`, `p.sub_(lr * p.grad)`: against the gradient of what is changed, as written."""
+    """Whether a change goes against the value's own gradient as written: `p.data.add_(p.grad, alpha=-lr)`."""
     changed = dotted(method.value).removesuffix(".data")
     if f"{changed}.grad" not in names_read(call):
         return False

@@ -1,1 +1,1 @@
-"""What callables, methods and attributes do to values: the lowest layer of the interpreter."""
+"""The effects of callables, methods and attributes on values: the lowest layer of the interpreter."""

@@ -1,4 +1,4 @@
-"""Calls of one of several callees."""
+"""Calls of one of several possible callees."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from torchlint.model.values import Phi, Value, meanings
 from torchlint.syntax.python_ast import site_of
 
 MAX_CALLEES = 8
-"""Alternatives that one call is followed into."""
+"""Maximum number of alternatives of a call to follow."""
 
 
 class Alternatives(Part):
-    """Calls each of several callees, as in the arms of a branch."""
+    """Calls each of several possible callees, like the arms of a branch."""
 
     def call(self, callees: list[Value], arguments: Arguments, node: ast.Call) -> Value:
-        """One callee or another runs: alternatives, like the arms of an `if`."""
+        """Call one callee or another: alternatives, like the arms of an `if`."""
         branch = Branch(site_of(node), [[] for _ in callees])
         results: list[Value] = []
         for number, callee in enumerate(callees):
@@ -29,6 +29,6 @@ class Alternatives(Part):
 
 
 def alternatives(value: Phi) -> list[Value]:
-    """What a value may be, but for None; empty where that is too much to be followed."""
+    """The possible values, without None; empty if there are too many to follow."""
     found = list(meanings(value))
     return found if len(found) <= MAX_CALLEES else []

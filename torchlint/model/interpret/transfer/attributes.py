@@ -1,4 +1,4 @@
-"""Attributes of values, read and set: as assigned, as their class says, or as PyTorch defines them."""
+"""Reads and writes of attributes: as assigned, as the class defines them, or as PyTorch defines them."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Attributes(Part):
         self.tensors = tensors
 
     def read(self, owner: Value, name: str, node: ast.AST) -> Value:
-        """What reading an attribute gives, tensors' own attributes understood."""
+        """The value of an attribute, including the attributes of tensors."""
         carried, owner = owner, resolved(owner)
         if name == "grad":
             self.state.emit(GradRead(site_of(node)))
@@ -81,7 +81,7 @@ class Attributes(Part):
         return self.lookup(owner, name, node)
 
     def lookup(self, owner: Value, name: str, node: ast.AST | None) -> Value:
-        """An attribute of a value, as last assigned; else what its class says; else an unknown part."""
+        """An attribute of a value: the last assignment, else the class's definition, else an unknown part."""
         key = (owner, name)
         found = self.state.heap.get(key)
         if found is not None:
@@ -104,13 +104,13 @@ class Attributes(Part):
         return self.state.part_of(owner, name, Attribute, node)
 
     def _of_each(self, owner: Phi, name: str, node: ast.AST | None) -> Value:
-        """The attribute of each that an owner may be."""
+        """The attribute of each possible owner."""
         either = Phi(owner.site, tuple(self.lookup(item, name, node) for item in owner.parents))
         either.order, either.loops, either.label = owner.order, owner.loops, name
         return either
 
     def before(self, key: tuple[Value, str]) -> Value | None:
-        """What `__init__` stores in an attribute; None if that is not known."""
+        """The value `__init__` stores in an attribute; None if that is not known."""
         owner, name = key
         info = class_of(owner)
         if info is not None and "__init__" in info.assigned.get(name, ()):
@@ -118,12 +118,12 @@ class Attributes(Part):
         return self.observations.stored.get(key)
 
     def _stored(self, owner: Value, info: ClassInfo, name: str) -> Value | None:
-        """What `__init__` stores in an attribute of an object, or of any of its class."""
+        """The value `__init__` stores in an attribute of an object, or of any object of its class."""
         known = self.observations.stored
         return known.get((owner, name)) or known.get((self.machine.template(info), name))
 
     def _member(self, owner: Value, info: ClassInfo, name: str) -> Value | None:
-        """A method, or what `__init__` stores under the name."""
+        """A method, or the value that `__init__` stores under the name."""
         method = info.method(name)
         if method is not None:
             if method.has_decorator("property") or method.has_decorator("cached_property"):
@@ -139,7 +139,7 @@ class Attributes(Part):
         return stored
 
     def _rewritten(self, stored: Value, owner: Value, name: str) -> Value:
-        """What `__init__` stored, or what another method has put in its place."""
+        """The value `__init__` stored, or the value another method has put in its place."""
         either = Phi(stored.site, (stored, Attribute(stored.site, (owner,), name)))
         either.order, either.loops = owner.order, owner.loops
         return either
@@ -153,7 +153,7 @@ class Attributes(Part):
         return known
 
     def set(self, owner: Value, name: str, value: Value, node: ast.AST) -> None:
-        """An attribute is set, by a statement or by `setattr`."""
+        """Set an attribute, by a statement or by `setattr`."""
         if name in GRADIENTS:
             self.clear_gradient(node, owner)
         elif name == "data":
@@ -173,7 +173,7 @@ class Attributes(Part):
             self.state.heap[owner, name] = value
 
     def _has_setter(self, owner: Value, name: str) -> bool:
-        """Whether the class of an object says what is done when an attribute is set: by a property, or altogether."""
+        """Whether the class of an object customizes setting this attribute, by a property or by `__setattr__`."""
         info = class_of(owner)
         if info is None:
             return False
@@ -183,7 +183,7 @@ class Attributes(Part):
         )
 
     def note_place(self, owner: Value, key: object, value: Value, node: ast.AST) -> None:
-        """Remember which object a new module or parameter becomes a part of."""
+        """Remember the object in which a new module or parameter is placed."""
         value = resolved(value)
         if isinstance(value, Module) or (isinstance(value, Tensor) and value.leaf):
             functions = self.state.position.functions
@@ -191,7 +191,7 @@ class Attributes(Part):
             self.observations.placed.append(placed)
 
     def set_some(self, owner: Value, value: Value, node: ast.AST) -> None:
-        """`setattr(owner, name, value)`, nobody knows of which: any list may begin anew, any tensor be another."""
+        """`setattr(owner, name, value)` with an unknown name: any list may start over, any tensor may be replaced."""
         self.note_place(owner, None, value, node)
         self.state.change(owner, Change.UNKNOWN, node, by="setattr")
         for (holder, name), value in list(self.state.heap.items()):
@@ -199,11 +199,11 @@ class Attributes(Part):
                 self.state.heap[owner, name] = self.state.stamp(CallResult(node, (), name))
 
     def clear_gradient(self, node: ast.AST, owner: Value) -> None:
-        """The gradient of one tensor is set, or deleted."""
+        """Record that the gradient of one tensor is set, or deleted."""
         self.state.emit(Clear(site_of(node), None, explicit=False, of=owner))
 
     def component(self, owner: Tensor, key: object, node: ast.AST) -> Value:
-        """A field or element of what a module returned."""
+        """A field or element of a module's output."""
         known = owner.part(key)
         if known is None:
             known = Component(node, (owner,), owner.mode)
@@ -215,7 +215,7 @@ class Attributes(Part):
 
 
 def _may_be_rewritten(owner: Phi) -> bool:
-    """Whether a value is a module of the program that `__init__` stored, or what another method put in its place."""
+    """Whether a value is a module of the program that `__init__` stored, or another method's replacement of it."""
     kinds = [isinstance(item, Module) and item.info is not None for item in owner.parents]
     others = [item for item, is_known in zip(owner.parents, kinds, strict=True) if not is_known]
     return any(kinds) and all(isinstance(item, Attribute) for item in others)

@@ -1,4 +1,4 @@
-"""Calls of Python's own functions: what they make of tensors, modules and containers."""
+"""Calls of Python's own functions, and their effects on tensors, modules and containers."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class BuiltinFunctions(Part):
         return self.state.stamp(Generator(node, (result,)))
 
     def _call_filter(self, arguments: Arguments, node: ast.Call) -> Value | None:
-        """`filter(lambda p: p.requires_grad, model.parameters())`: those that may learn."""
+        """`filter(lambda p: p.requires_grad, model.parameters())`: the parameters that are not frozen."""
         asked = node.args[0].body if node.args and isinstance(node.args[0], ast.Lambda) else None
         if len(arguments.positional) != 2 or not isinstance(asked, ast.Attribute) or asked.attr != "requires_grad":
             return None
@@ -112,13 +112,13 @@ class BuiltinFunctions(Part):
         return self._rows(row, arguments, node)
 
     def _rows(self, row: Container, arguments: Arguments, node: ast.Call) -> Value:
-        """What a loop goes over that draws a row from each of its arguments."""
+        """The iterable of a loop that draws a row from each of its arguments."""
         made = self.state.stamp(Generator(node, (self.state.stamp(row),)))
         made.draw_from(arguments.positional)
         return made
 
     def _columns(self, rows: list[Value], node: ast.Call) -> Value | None:
-        """`inputs, targets = zip(*pairs)`; None: these are no pairs."""
+        """`inputs, targets = zip(*pairs)`; None if the argument holds no pairs."""
         tuples = [item for item in rows if isinstance(item, Tuple)]
         if not tuples or len(tuples) < len(rows) or len({len(item.parents) for item in tuples}) > 1:
             return None
@@ -168,7 +168,7 @@ _PLAIN_BUILTINS = frozenset(
 
 
 def _values_of_pairs(given: Value) -> Iterable[Value]:
-    """What a dictionary gets of the pairs that a generator yields; anything else as it is."""
+    """The values a dictionary takes from a generator of pairs; any other argument unchanged."""
     pair = given.parents[0] if isinstance(given, Generator) and given.parents else None
     if not isinstance(pair, Tuple) or len(pair.parents) != 2:
         return (given,)

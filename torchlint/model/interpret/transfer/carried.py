@@ -1,4 +1,4 @@
-"""What loops carry on from iteration to iteration."""
+"""Values that loops carry from iteration to iteration."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torchlint.model.values import Phi, Value, resolved
 
 
 def as_carried(machine: Machine, receiver: Value, node: ast.Call) -> Value:
-    """What a method is called of, as the loop around carries it on: the end of an iteration may give another."""
+    """The receiver of a method as the loop around carries it: the end of an iteration may assign another one."""
     owner, found = node.func.value if isinstance(node.func, ast.Attribute) else None, None
     if isinstance(owner, ast.Name):
         found = machine.read(owner.id)

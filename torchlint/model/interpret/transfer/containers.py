@@ -1,4 +1,4 @@
-"""Methods of Python's containers: what they keep, and what they give back."""
+"""Methods of Python's containers: the values they keep, and the values they return."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ class Containers(Part):
         self.elements = elements
 
     def handlers(self) -> dict[str, MethodHandler]:
-        """Methods that may be a container's, by name."""
+        """Methods that a container may have, by name."""
         return {
             "append": self._append, "appendleft": self._append, "add": self._append,
             "extend": self._extend, "insert": self._insert, "clear": self._clear,
         }  # fmt: skip
 
     def call(self, receiver: Container, name: str, arguments: Arguments, node: ast.Call) -> Value:
-        """A call of a method of a container that is known."""
+        """A method call on a known container."""
         if name == "items":
             pair = Tuple(node, (Plain(node), self.elements.lookup(receiver, None, node)))
             return self.state.stamp(Generator(node, (self.state.stamp(pair),)))
@@ -79,7 +79,7 @@ class Containers(Part):
         return Plain(node)
 
     def record(self, made: RecordClass, arguments: Arguments, node: ast.Call) -> Value | None:
-        """What a class that `namedtuple` made gives: a tuple with names; None where that is not known of each field."""
+        """An instance of a class that `namedtuple` made: a tuple with names; None if a field's value is not known."""
         values = [arguments.get(place, name) for place, name in enumerate(made.fields)]
         known = tuple(value for value in values if value is not None)
         if not known or len(known) < len(values) or arguments.starred:
@@ -90,7 +90,7 @@ class Containers(Part):
         return record
 
     def _update(self, receiver: Container, arguments: Arguments, node: ast.Call) -> None:
-        """`receiver.update(...)`: what has a key takes the place of what had it, where that is sure to happen."""
+        """`receiver.update(...)`: a new entry replaces the one with the same key, if the call is certain to happen."""
         given = dict(arguments.keywords)
         for value in (*arguments.positional, *arguments.starred):
             inner = resolved(value)
@@ -108,7 +108,7 @@ class Containers(Part):
                 receiver.add(value)
 
     def take_out(self, receiver: Container, key: object, node: ast.AST) -> None:
-        """Take an element out of a container, by key or index. Where that may not happen, its order is unknown."""
+        """Take an element out of a container, by key or index. If that may not happen, the order becomes unknown."""
         self.state.change(receiver, Change.TAKEN, node)
         if not self._is_sure(receiver):
             receiver.unsure |= isinstance(receiver, List)
@@ -124,12 +124,15 @@ class Containers(Part):
             receiver.unsure |= isinstance(receiver, List)
 
     def _is_sure(self, receiver: Container) -> bool:
-        """Whether each container that was made where this one was is changed here, once."""
+        """Whether a change here surely happens, once for each container created at its place."""
         here = self.state.position
         return receiver.loops == here.loops and receiver.branches == len(here.path)
 
     def put_once(self, receiver: Container, key: object, value: Value) -> None:
-        """`receiver.setdefault(key, value)`, key None: not known. It puts in what stays as long as the receiver."""
+        """`receiver.setdefault(key, value)`, with key None if not known.
+
+        The stored value stays as long as the receiver.
+        """
         known = isinstance(key, str) and receiver.part(key) is not None
         if known or (key is None and any(isinstance(item, Container) for item in receiver.elements())):
             return
@@ -157,7 +160,7 @@ class Containers(Part):
         return Plain(node, None)
 
     def _clear(self, receiver: Value, arguments: Arguments, node: ast.Call) -> Value | None:
-        """Empties a container, or one of several: each list of a dictionary in turn, say."""
+        """Empty a container, or one of several, such as each list of a dictionary in turn."""
         emptied = [item for item in inputs_of(receiver) if isinstance(item, Container)]
         if isinstance(receiver, Phi) and receiver.source is not None:
             emptied.append(receiver.source)
@@ -167,8 +170,10 @@ class Containers(Part):
         return Plain(node) if isinstance(receiver, Container) else None
 
     def _contents(self, value: Value, node: ast.Call) -> Value:
-        """What an object of a class of this program holds: its attributes, or, without an `__init__`, what it was
-        given; any other value, and an object that may have changed what it was given."""
+        """The values an object of a class of this program holds: its attributes, or without `__init__` its arguments.
+
+        Returns other values unchanged, also an object that may have changed its arguments.
+        """
         made = resolved(value)
         if not isinstance(made, Instance) or self._changes_what_it_is_given(made.info):
             return value
@@ -178,7 +183,7 @@ class Containers(Part):
         return self.state.stamp(Object(node, tuple(held)))
 
     def _changes_what_it_is_given(self, info: ClassInfo) -> bool:
-        """Whether objects of a class are made by more than `__init__`: `__post_init__`, `__new__`, a decorator here."""
+        """Whether more than `__init__` builds objects of a class: `__post_init__`, `__new__`, or a decorator."""
         names = (dotted(item.func if isinstance(item, ast.Call) else item) for item in info.node.decorator_list)
         decorated = any(isinstance(info.definitions.defined(name), FunctionInfo) for name in names)
         return decorated or any(info.method(name) is not None for name in ("__post_init__", "__new__"))
@@ -203,7 +208,7 @@ class Containers(Part):
 
 
 def _goes_over_itself(update: ast.Call) -> bool:
-    """`logs.update({key: value.item() for key, value in logs.items()})`."""
+    """Whether an update iterates over its own receiver: `logs.update({k: v.item() for k, v in logs.items()})`."""
     made = update.args[0] if update.args else None
     over = made.generators[0].iter if isinstance(made, ast.DictComp) and not made.generators[0].ifs else None
     if not isinstance(over, ast.Call) or called_name(over) != "items":
@@ -213,7 +218,7 @@ def _goes_over_itself(update: ast.Call) -> bool:
 
 
 def _name(owner: ast.expr) -> str:
-    """The name of a container, or of the one that `metrics.setdefault(key, [])` takes it from."""
+    """The name of a container, or of the container from which `metrics.setdefault(key, [])` takes it."""
     if isinstance(owner, ast.Call) and isinstance(owner.func, ast.Attribute):
         return dotted(owner.func.value)
     return dotted(owner)

@@ -51,7 +51,7 @@ class Elements(Part):
         self.attributes = attributes
 
     def of_carried(self, value: Value, read: Callable[[Value], Value], node: ast.AST) -> Value | None:
-        """An element of a tuple that the loop around carries on: of what it begins with, or of what it ends with."""
+        """An element of a tuple that the loop around carries, from its initial or its final value."""
         begun = resolved(value)
         if not isinstance(value, Phi) or not isinstance(begun, Container) or begun.grown or isinstance(begun, Dict):
             return None
@@ -63,7 +63,7 @@ class Elements(Part):
         return element
 
     def lookup(self, owner: Value, key: object, node: ast.AST, *, basic: bool = False) -> Value:
-        """An element by key (None: any) of a container, tensor or unknown."""
+        """An element by key (None: any) of a container, a tensor or an unknown value."""
         if isinstance(owner, Container):
             return self._container_element(owner, key, node)
         stored = self.state.heap.get((owner, f"[{key!r}]"))
@@ -146,7 +146,7 @@ class Elements(Part):
         return whole
 
     def some_of(self, drawn: Value, node: ast.AST) -> Value:
-        """What is drawn from a container under a condition: not each, but some, nobody knows which."""
+        """Some elements of a container, drawn under a condition: it is unknown which ones."""
         if isinstance(drawn, Tuple):
             return self.state.stamp(Tuple(node, tuple(self.some_of(item, node) for item in drawn.parents)))
         if not isinstance(drawn, Phi) or drawn.source is None or len(drawn.parents) < 2:
@@ -156,7 +156,7 @@ class Elements(Part):
         return some
 
     def _drawn(self, owner: Container, element: Value) -> Value:
-        """An element of a list that grows: the same one, perhaps of an earlier iteration."""
+        """An element of a growing list: the same one, perhaps of an earlier iteration."""
         known = owner.part("[]")
         if not isinstance(known, Phi) or known.parents != (element,):
             known = Phi(element.site, (element,))
@@ -165,11 +165,11 @@ class Elements(Part):
         return known
 
     def unpack(self, owner: Value, node: ast.AST) -> Sequence[Value]:
-        """What `*owner` stands for."""
+        """The values `*owner` stands for."""
         return owner.elements() if isinstance(owner, Container) else [self.iterate(owner, node)]
 
     def iterate(self, owner: Value, node: ast.AST) -> Value:
-        """What one iteration over a value yields."""
+        """The value that one iteration over a value yields."""
         carried = self.of_carried(owner, lambda item: self.iterate(item, node), node)
         if carried is not None:
             return carried
@@ -192,7 +192,7 @@ class Elements(Part):
 
     @staticmethod
     def _is_output(value: Unknown) -> bool:
-        """Whether a value is what a module of unknown make gives, by its name."""
+        """Whether a value's name says that it is the output of an unknown module."""
         return (
             isinstance(value, CallResult)
             and value.callee is not None
@@ -200,7 +200,7 @@ class Elements(Part):
         )
 
     def _is_input(self, value: Unknown) -> bool:
-        """Whether a value is what the `forward` of a module is given: it may have a graph, and is no loader."""
+        """Whether a value is an input of a module's `forward`: it may have a graph, and is no loader."""
         info = self.state.frame.info
         if info is None or info.owner is None or info.name != "forward" or not isinstance(value, Parameter):
             return False
@@ -208,7 +208,7 @@ class Elements(Part):
 
 
 def _is_record(owner: Tensor) -> bool:
-    """Whether a part of what a module gives is a dictionary or tuple itself, as its `forward` says."""
+    """Whether part of a module's output is itself a dictionary or tuple, according to its `forward`."""
     returned = returned_parts(owner) if isinstance(owner, Component) else []
     return bool(returned) and all(isinstance(item, Container) for item in returned)
 
@@ -221,18 +221,18 @@ def _dictionaries(owner: Phi) -> list[Dict]:
 
 
 def _default_of(owner: Container) -> Container | None:
-    """The list that stands for each that a `defaultdict(list)` makes."""
+    """The list that represents all lists of a `defaultdict(list)`."""
     first = owner.parents[0] if isinstance(owner, Dict) and owner.parents else None
     return first if isinstance(first, Container) and first.site == owner.site else None
 
 
 def key_of(index: Value | None) -> object:
-    """The literal number or text that an index is, else None."""
+    """The literal number or text of an index, else None."""
     return index.constant if isinstance(index, Plain) and isinstance(index.constant, (str, int)) else None
 
 
 def _endless(value: Value) -> Value | None:
-    """The endless iterator that a value is, or is a slice of: `islice(cycle(loader), n)`."""
+    """The endless iterator behind a value, also through a slice: `islice(cycle(loader), n)`."""
     callee = value.callee if isinstance(value, CallResult) else None
     if not isinstance(callee, External):
         return None

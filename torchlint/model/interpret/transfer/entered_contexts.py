@@ -1,4 +1,4 @@
-"""Context managers that are entered and left by calls."""
+"""Context managers entered and left by calls."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class EnteredContexts(Part):
     def __init__(self, machine: Machine) -> None:
         super().__init__(machine)
         self._entered_from: dict[Value, GradMode] = {}
-        """The grad modes that contexts will give back which were entered by hand."""
+        """The grad modes to restore for contexts entered by hand."""
 
     def handlers(self) -> dict[str, MethodHandler]:
         return {
@@ -24,9 +24,9 @@ class EnteredContexts(Part):
         }  # fmt: skip
 
     def _enter_one_more(self, stack: Value, arguments: Arguments, node: ast.Call) -> Value | None:
-        """`stack.enter_context(torch.no_grad())`: the block of the stack goes on in this mode.
+        """`stack.enter_context(torch.no_grad())`: the block of the stack continues in this mode.
 
-        How long one lasts that was not made for a block nobody knows.
+        A context outside any block has an unknown end.
         """
         context = resolved(arguments.positional[0]) if arguments.positional else stack
         if isinstance(context, Context):

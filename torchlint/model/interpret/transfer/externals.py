@@ -1,4 +1,4 @@
-"""Calls of what is imported: PyTorch by what is known of it, other packages by their names."""
+"""Calls of imported names: PyTorch by its table, other packages by their names."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from torchlint.model.values import (
 from torchlint.pytorch import api, datasets, naming, table
 
 MANY = 10_000
-"""A bound that is as good as none: so many graphs are held until the run ends, or longer."""
+"""A bound so large that the graphs stay until the run ends, or longer."""
 
 
 class Externals(Part):
@@ -66,7 +66,7 @@ class Externals(Part):
         }
 
     def call(self, name: str, arguments: Arguments, node: ast.Call) -> Value:
-        """A call of something imported, by its qualified name."""
+        """A call of an imported name, by its qualified name."""
         last = name.rpartition(".")[2]
         entry = table.function(name)
         if entry is not None:
@@ -149,7 +149,7 @@ class Externals(Part):
 
 
 def _shards(arguments: Arguments) -> bool:
-    """Whether FSDP surely shards the parameters: by default, or by a strategy that is named."""
+    """Whether FSDP surely shards the parameters: by default, or by a named strategy."""
     strategy = arguments.get(2, "sharding_strategy")
     if strategy is None:
         return not arguments.starred

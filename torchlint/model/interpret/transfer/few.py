@@ -1,4 +1,4 @@
-"""Lists so short that what is in them is taken one by one."""
+"""Short lists whose items are interpreted one by one."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from collections.abc import Sequence
 from torchlint.model.values import Container, Dict, Function, Instance, List, Tuple, Value, resolved
 
 MAX_OBJECTS = 8
-"""Objects in a list for each of which the body of a loop is interpreted."""
+"""Maximum number of objects in a list for which the loop's body is interpreted one by one."""
 
 
 def objects_in(iterable: Value, *, of_entries: bool = False) -> Sequence[Value]:
-    """The objects and functions of this program's own that a list holds, such as callbacks, in order, or a dictionary
-    where a loop goes over its entries; none where there are others, or many."""
+    """The program's own objects and functions in a list, such as callbacks, in order.
+
+    For a loop over a dictionary, its entries. Empty if there are other values, or too many.
+    """
     iterable = resolved(iterable)
     if not isinstance(iterable, Container) or iterable.unsure:
         return []
@@ -24,7 +26,7 @@ def objects_in(iterable: Value, *, of_entries: bool = False) -> Sequence[Value]:
 
 
 def few_in(iterable: Value) -> Sequence[Value]:
-    """What a list surely holds, in order; none where there may be other things in it, or many."""
+    """The items a list surely holds, in order; empty if it may hold others, or many."""
     iterable = resolved(iterable)
     if not isinstance(iterable, (List, Tuple)) or iterable.grown:
         return []

@@ -1,4 +1,4 @@
-"""What `forward` of a class of the program returns, and which of its parameters it overwrites."""
+"""The return value of a class's `forward`, and the parameters that it overwrites."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from torchlint.model.values import Module, Parameter, Plain, Value
 
 @dataclass(frozen=True)
 class Forward:
-    """What is known of a `forward`: the value that it returns, and the parameters that it overwrites, by what."""
+    """The summary of a `forward`: its return value, and the operations that overwrite its parameters."""
 
     returned: Value | None
     overwritten: dict[str, str]
     kept: dict[str, Value]
-    """The attributes of the object that it sets, and what they are after it."""
+    """The attributes that it sets on the object, with their values after the call."""
 
 
 class Forwards(Part):
@@ -33,7 +33,7 @@ class Forwards(Part):
         self._options: dict[ClassInfo, dict[str, str]] = {}
 
     def options_of(self, module: Module) -> Flags:
-        """The attributes of a module that hold what its `__init__` was given, where that is a flag."""
+        """The attributes of a module that hold flags passed to its `__init__`."""
         info, made = module.info, self.state.made_by(module)
         init = info.method("__init__") if info is not None else None
         if info is None or made is None or init is None:
@@ -42,7 +42,7 @@ class Forwards(Part):
         return frozenset((name, flags[option]) for name, option in kept.items() if option in flags)
 
     def _kept_options(self, info: ClassInfo) -> dict[str, str]:
-        """The attributes in which `__init__`, and nothing else, keeps a parameter, and which one."""
+        """The attributes in which only `__init__` stores a parameter, each with the parameter."""
         if info not in self._options:
             template = self.machine.template(info)
             self._options[info] = {
@@ -54,8 +54,10 @@ class Forwards(Part):
         return self._options[info]
 
     def forward_of(self, info: ClassInfo, flags: Flags = frozenset(), options: Flags = frozenset()) -> Forward | None:
-        """What `forward` of a class returns and overwrites where it is called with these flags, and its object made
-        with these options, whatever else they are given; None where it is unknown."""
+        """The summary of a class's `forward` for calls with these flags on an object built with these options.
+
+        It holds for all other arguments. None if the `forward` is unknown.
+        """
         forward, key = info.method("forward"), (info, flags, options)
         if forward is None or key in self._forwards or not self.state.can_inline(forward):
             return self._forwards.get(key)
@@ -65,7 +67,7 @@ class Forwards(Part):
         return self._forwards[key]
 
     def second_forward_of(self, info: ClassInfo) -> Forward | None:
-        """The facts about a call of `forward` that finds the attributes as another call has left them."""
+        """The facts about a call of `forward` that starts with the attributes left by another call."""
         first, forward = self.forward_of(info), info.method("forward")
         if info not in self._second_forwards and first is not None and forward is not None and first.kept:
             self._second_forwards[info] = self._interpreted(info, forward, frozenset(), first.kept)

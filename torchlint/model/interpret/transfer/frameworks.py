@@ -1,4 +1,4 @@
-"""Methods of Lightning, Fabric, Accelerate and DeepSpeed: what they hand on, clip and run."""
+"""Methods of Lightning, Fabric, Accelerate and DeepSpeed that pass on, clip and run."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from torchlint.pytorch.effects import Clips
 from torchlint.syntax.python_ast import site_of
 
 _OF_MODEL = frozenset("train eval parameters named_parameters modules named_modules".split())
-"""Methods of an engine that are those of its model."""
+"""Methods of an engine that belong to its model."""
 
 
 class Frameworks(Part):
-    """Calls methods of what trains for the program."""
+    """Calls methods of the frameworks that train for the program."""
 
     def __init__(self, machine: Machine) -> None:
         super().__init__(machine)
@@ -47,7 +47,7 @@ class Frameworks(Part):
         }  # fmt: skip
 
     def model_of(self, receiver: Value, name: str) -> Value:
-        """The model that an engine was made of, where a method is the model's; else the receiver."""
+        """The model an engine was built from, for the model's methods; else the receiver."""
         model = receiver.part("model") if is_kind(receiver, Kind.ENGINE) and name in _OF_MODEL else None
         return resolved(model) if model is not None else receiver
 
@@ -64,7 +64,7 @@ class Frameworks(Part):
         return Plain(node)
 
     def _prepare(self, receiver: Value, arguments: Arguments, node: ast.Call) -> Value | None:
-        """`accelerator.prepare(model, optimizer)` and `fabric.setup(...)` hand their arguments on."""
+        """`accelerator.prepare(model, optimizer)` and `fabric.setup(...)` return their arguments."""
         if isinstance(receiver, (Tensor, Container, External)) or not arguments.positional:
             return None
         if isinstance(receiver, Unknown) and not is_engine(receiver):
@@ -76,7 +76,7 @@ class Frameworks(Part):
     # -- Lightning --------------------------------------------------------------------------------------
 
     def _optimizers(self, receiver: Value, arguments: Arguments, node: ast.Call) -> Value | None:
-        """`self.optimizers()`: those that `configure_optimizers` returns."""
+        """`self.optimizers()`: the optimizers that `configure_optimizers` returns."""
         configured = self._configuration(receiver)
         found = [part for item in _first_of_pair(configured, 0) if (part := _member(item, "optimizer")) is not None]
         if not found or not all(isinstance(item, Optimizer) for item in found):
@@ -84,7 +84,7 @@ class Frameworks(Part):
         return found[0] if len(found) == 1 else self.state.stamp(List(node, tuple(found)))
 
     def _schedulers(self, receiver: Value, arguments: Arguments, node: ast.Call) -> Value | None:
-        """`self.lr_schedulers()`: those that `configure_optimizers` returns."""
+        """`self.lr_schedulers()`: the schedulers that `configure_optimizers` returns."""
         configured = self._configuration(receiver)
         members = (_member(item, "lr_scheduler") for item in _first_of_pair(configured, 1))
         found = [part for item in members if item is not None and (part := _member(item, "scheduler")) is not None]
@@ -93,7 +93,7 @@ class Frameworks(Part):
         return found[0] if len(found) == 1 else self.state.stamp(List(node, tuple(found)))
 
     def _configuration(self, receiver: Value) -> Value | None:
-        """What `configure_optimizers` of a module returns, interpreted once; None where that is not known."""
+        """The return value of a module's `configure_optimizers`, interpreted once; None if that is not known."""
         info = receiver.info if isinstance(receiver, Module) else None
         method = info.method("configure_optimizers") if info is not None else None
         if info is None or method is None:
@@ -107,12 +107,12 @@ class Frameworks(Part):
 
 
 def is_engine(value: Value) -> bool:
-    """Whether a value is an accelerator, a fabric or an engine, or is called so."""
+    """Whether a value is an accelerator, a fabric or an engine, or has such a name."""
     return isinstance(value, Unknown) and (is_kind(value, Kind.ENGINE) or bool(naming.ENGINE.search(value.label)))
 
 
 def _first_of_pair(configured: Value | None, place: int) -> list[Value]:
-    """What `configure_optimizers` lists in a place of the pair that it returns; all, where that is no pair."""
+    """The items in one place of the pair that `configure_optimizers` returns; all items if it is not a pair."""
     value = resolved(configured) if configured is not None else None
     if not isinstance(value, (Tuple, List)):
         return [value] if value is not None else []
@@ -124,7 +124,7 @@ def _first_of_pair(configured: Value | None, place: int) -> list[Value]:
 
 
 def _member(item: Value, key: str) -> Value | None:
-    """An entry of a dictionary that describes an optimizer or a scheduler; else the value itself."""
+    """An entry of a dictionary that describes an optimizer or a scheduler; otherwise the value itself."""
     if not isinstance(item, Container):
         return item
     found = item.part(key) if isinstance(item, Dict) else None

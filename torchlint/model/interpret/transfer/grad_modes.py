@@ -39,14 +39,14 @@ def decorated_mode(info: FunctionInfo, state: State) -> GradMode | None:
 
 
 def _alias(name: str, info: FunctionInfo, state: State) -> str:
-    """What of PyTorch a module gives a name of its own, `ctx = torch.no_grad`: one of those that it may be."""
+    """The name in PyTorch of an alias like `ctx = torch.no_grad`: one of the possible names."""
     known = state.frame_of(info.definitions).locals.get(name)
     meant = (item.name for item in inputs_of(known) if isinstance(item, External)) if known is not None else ()
     return next((name for name in meant if name in GRAD_MODES), "")
 
 
 def _asked_for(argument: ast.expr | None, if_true: GradMode, if_false: GradMode) -> GradMode:
-    """The grad mode that a decorator's argument asks for."""
+    """The grad mode that a decorator's argument selects."""
     if argument is None:
         return GradMode.UNKNOWN
     return if_true if is_literal(argument, True) else if_false if is_literal(argument, False) else GradMode.UNKNOWN

@@ -1,4 +1,4 @@
-"""Calls of what the table of PyTorch knows: their effects, and their results."""
+"""Calls with an entry in the table of PyTorch: their effects, and their results."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ from torchlint.syntax.python_ast import site_of
 
 
 class KnownCall:
-    """A call of something in the table."""
+    """A call of a function in the table."""
 
     def __init__(self, api: Api, name: str, arguments: Arguments, node: ast.Call) -> None:
         self.api = api
         self.name = name
-        """The last name that it is called by."""
+        """The last name of the callee."""
         self.arguments = arguments
         self.node = node
         self.site = site_of(node)
@@ -64,11 +64,11 @@ class KnownCall:
         return self.bound.get(self.api.parameters.positional[0]) if self.api.parameters.positional else None
 
     def given(self, parameter: str) -> Value:
-        """The argument that a parameter takes, or something of which nothing is known."""
+        """The argument for a parameter, or an unknown value."""
         return self.bound.get(parameter) or Plain(self.node)
 
     def written(self, parameter: str) -> ast.expr:
-        """What is written for a parameter, or the call where nothing is."""
+        """The expression passed for a parameter, or the call if there is none."""
         return written(self.node, self.api.parameters, parameter) or self.node
 
 
@@ -111,7 +111,7 @@ class KnownCalls(Part):
         }
 
     def call(self, call: KnownCall) -> Value | None:
-        """A call of something in the table: its effects are recorded; None where its result is found elsewhere."""
+        """Call a function of the table and record its effects; None if another part computes the result."""
         returns = self._results.get(call.api.returns)
         if returns is None:
             return None
@@ -175,10 +175,10 @@ class KnownCalls(Part):
         return self.tensors.make("scale", (call.first,), call.node) if call.first is not None else None
 
     def _copy(self, call: KnownCall) -> Value | None:
-        """A copy of a module, perhaps one whose parameters are averages."""
+        """A copy of a module, perhaps one with averaged parameters."""
         first = resolved(call.first) if call.first is not None else None
         if isinstance(first, Module):
-            # a deep copy has parameters of its own; those of a shallow one are the module's
+            # a deep copy has its own parameters; a shallow one shares the module's
             parents = first.parents if call.name == "deepcopy" else (first,)
             return self.state.stamp(Module(call.node, first.name, parents, first.info, first.inplace))
         if call.name == "AveragedModel":
@@ -208,14 +208,14 @@ class KnownCalls(Part):
         return Context(call.node, _asked_mode(call, switch))
 
     def _utility(self, call: KnownCall, kind: Kind, parents: tuple[Value, ...] = (), part: str = "") -> Value:
-        """A scaler, a scheduler, ...; an argument becomes a part of it, of the same name."""
+        """A scaler, a scheduler, ...; each argument becomes a part of it with the same name."""
         made, argument = Utility(call.node, kind, parents), call.bound.get(part)
         if argument is not None:
             made.set_part(part, argument)
         return self.state.stamp(made)
 
     def _distribution(self, call: KnownCall) -> Value:
-        """A distribution, of a class that its callee says."""
+        """A distribution of the class that the callee names."""
         made = Utility(call.node, Kind.DISTRIBUTION, call.arguments.all())
         made.callee = External(call.node, call.name)
         return self.state.stamp(made)
@@ -248,7 +248,7 @@ class KnownCalls(Part):
 
 
 def _asked_mode(call: KnownCall, switch: SwitchesGradMode) -> GradMode:
-    """The mode that a context manager switches to, or the one that its argument asks for."""
+    """The mode that a context manager sets, or the one its argument selects."""
     if call.first is None:
         return switch.to or GradMode.UNKNOWN
     target = resolved(call.first)

@@ -1,4 +1,4 @@
-"""Method calls: what they do to optimizers, tensors, modules and containers."""
+"""Method calls and their effects on optimizers, tensors, modules and containers."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _OF_OPTIMIZERS = table.methods_with(Clears, Steps)
 
 
 class Methods(Part):
-    """Calls of the form `receiver.name(...)`."""
+    """Evaluates calls of the form `receiver.name(...)`."""
 
     def __init__(
         self,
@@ -85,10 +85,10 @@ class Methods(Part):
             **dict.fromkeys(("register_buffer", "register_parameter"), self._register),
             **dict.fromkeys(("add_module", "register_module"), self._register_module),
         }
-        """What to do at a call of a method of this name; None as its answer: nothing special."""
+        """The handler for calls of a method of this name; a handler returns None if the call is nothing special."""
 
     def has_handler(self, name: str) -> bool:
-        """Whether calls of a method of this name do something to what it is a method of."""
+        """Whether calls of a method with this name affect the receiver."""
         return name in self._handlers
 
     def call(self, receiver: Value, name: str, arguments: Arguments, node: ast.Call) -> Value:
@@ -141,7 +141,7 @@ class Methods(Part):
         return Plain(node, None)
 
     def _register_module(self, receiver: Value, arguments: Arguments, node: ast.Call) -> None:
-        """`module.add_module(name, layer)` sets an attribute, which is read by an index mostly."""
+        """`module.add_module(name, layer)` sets an attribute, which programs usually read by an index."""
         name, value = arguments.get(0, "name"), arguments.get(1, "module")
         known = resolved(name) if name is not None else None
         if value is not None:
@@ -149,7 +149,7 @@ class Methods(Part):
             self.attributes.note_place(receiver, key, value, node)
 
     def _is_own(self, receiver: Value) -> bool:
-        """Whether an object is the one whose method is under way."""
+        """Whether an object is the one whose method is running."""
         info, names = self.state.frame.info, self.state.frame.locals
         return info is not None and info.is_method and names.get(info.parameters[0]) is receiver
 
@@ -172,13 +172,13 @@ class Methods(Part):
         return self.machine.call(stored, arguments, node)
 
     def _is_under_way(self, stored: Value) -> bool:
-        """Whether a function put in the place of a method calls that method, which it was before."""
+        """Whether a function that replaces a method calls the original method."""
         if not isinstance(stored, Function) or stored.info.is_method:
             return False
         return stored.info in self.state.position.functions
 
     def _methods_of_each(self, receiver: Phi, name: str, node: ast.Call) -> list[Value]:
-        """The methods of the objects of classes of the program, one of which a value is; empty where one has none."""
+        """The methods of each possible object of the program's classes; empty if one lacks the method."""
         objects = alternatives(receiver)
         methods = [
             self.attributes.lookup(item, name, node)
@@ -188,7 +188,7 @@ class Methods(Part):
         return methods if len(methods) == len(objects) and all(isinstance(item, Function) for item in methods) else []
 
     def _super_method(self, receiver: Unknown, name: str, arguments: Arguments, node: ast.Call) -> Value:
-        """`super().method(...)`: of a base in this module, else unknown, and handed the object."""
+        """`super().method(...)`: a base in this module, else an unknown call that receives the object."""
         method = self.state.frame.info
         while method is not None and method.owner is None:
             method = method.enclosing
@@ -204,7 +204,7 @@ class Methods(Part):
         return self.unknown_calls.call(receiver, name, (instance, *arguments.all()), node)
 
     def _is_data_attribute(self, stored: Unknown, info: ClassInfo | None, name: str) -> bool:
-        """Whether `self.name(...)` calls an object that is stored there, not an inherited method."""
+        """Whether `self.name(...)` calls an object stored there, not an inherited method."""
         if info is not None and info.writers(name):
             return True
         if name in api.MODULE_EVIDENCE:
@@ -231,7 +231,7 @@ class Methods(Part):
         return made
 
     def _of_distribution(self, receiver: Value, name: str, arguments: Arguments, node: ast.Call) -> Value:
-        """What a distribution computes of its parameters, or draws without a graph."""
+        """The result of a distribution's method: computed from its parameters, or drawn without a graph."""
         if name in ("sample", "sample_n"):
             return self.state.stamp(NewTensor(node))
         if name in api.OF_DISTRIBUTIONS:
@@ -252,7 +252,7 @@ class Methods(Part):
         return self.unknown_calls.call(part, name, (receiver, *arguments.all()), node)
 
     def _delegates(self, receiver: Value) -> Iterator[Value]:
-        """The optimizers of an object whose class has no such method: what else would `__getattr__` hand it on to?"""
+        """The optimizers of an object whose class lacks this method, so `__getattr__` probably forwards to them."""
         if isinstance(receiver, Instance):
             for (owner, _), held in self.state.heap.items():
                 if owner is receiver and isinstance(resolved(held), Optimizer):
@@ -260,7 +260,7 @@ class Methods(Part):
 
 
 def _dictionary_of(module: Module) -> Container | None:
-    """What a `ModuleDict` was made of."""
+    """The dictionary a `ModuleDict` was built from."""
     if module.info is not None or not module.name.endswith(".ModuleDict") or len(module.parents) != 1:
         return None
     made_of = resolved(module.parents[0])
@@ -274,7 +274,7 @@ def _is_integer_type(value: Value) -> bool:
 
 
 def _is_shifted(distribution: Value) -> bool:
-    """Whether the first parameter of a distribution only says where it is."""
+    """Whether the first parameter of a distribution is only a location."""
     made = distribution.callee if isinstance(distribution, Unknown) else None
     is_known = isinstance(made, External) and made.name in api.SHIFTED_DISTRIBUTIONS
     return is_known and len(distribution.parents) > 1

@@ -1,4 +1,4 @@
-"""Methods of modules, parameters and tensors: modes, freezing, devices, and what is cut off the graph."""
+"""Methods of modules, parameters and tensors: modes, freezing, devices, and graph cuts."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _TRAIN = table.method("Module.train")
 
 
 class ModuleMethods(Part):
-    """Calls methods that modules have, some of which tensors have, too."""
+    """Calls methods of modules, some of which tensors also have."""
 
     def __init__(self, machine: Machine, tensors: Tensors, elements: Elements) -> None:
         super().__init__(machine)
@@ -84,7 +84,7 @@ class ModuleMethods(Part):
         return found
 
     def _itself(self, receiver: Value, arguments: Arguments, node: ast.Call) -> Value | None:
-        """`model.cuda()` is the model; of an unknown it may be a tensor or module, the same for us."""
+        """`model.cuda()` is the model; an unknown receiver may be a tensor or a module, with the same effect."""
         if isinstance(receiver, Phi) and all(isinstance(item, (Tensor, Plain)) for item in meanings(receiver)):
             return None
         if isinstance(receiver, (Module, Unknown, Optimizer, Parameters, Phi)):
@@ -98,7 +98,7 @@ class ModuleMethods(Part):
         return None
 
     def switch_mode(self, receiver: Value, arguments: Arguments, node: ast.Call) -> Value | None:
-        """`model.train()`, `model.train(flag)` and `model.eval()`: of a module, or of what may be one."""
+        """`model.train()`, `model.train(flag)` and `model.eval()` on a module, or on a possible module."""
         result = self._itself(receiver, arguments, node)
         if result is not None and len(arguments.all()) <= 1:
             evaluates = called_attribute(node) == "eval"
@@ -108,7 +108,7 @@ class ModuleMethods(Part):
         return result
 
     def _freeze(self, receiver: Value, arguments: Arguments, node: ast.Call) -> Value | None:
-        """`model.freeze()`, as Lightning has it, and others of their own."""
+        """`model.freeze()` of Lightning, and similar methods of the program."""
         if not arguments.all():
             self.observations.frozen.add(receiver)
         return None
@@ -135,7 +135,7 @@ class ModuleMethods(Part):
         return leaf
 
     def _apply(self, receiver: Value, arguments: Arguments, node: ast.Call) -> Value | None:
-        """`model.apply(freeze)`, of a function that says of parameters whether they require gradients."""
+        """`model.apply(freeze)` with a function that sets `requires_grad` of parameters."""
         given = resolved(arguments.positional[0]) if arguments.positional else None
         info = given.info if isinstance(given, Function) else None
         if info is not None and any(getattr(item, "attr", "").startswith("requires_grad") for item in walk(info.node)):
@@ -154,7 +154,7 @@ class ModuleMethods(Part):
         return cut
 
     def _all_cut(self, written: ast.expr, receiver: Value, node: ast.Call) -> list[Value]:
-        """What `x.detach_()` cuts: of `for x in states: x.detach_()` each of the states, and so the whole."""
+        """The values `x.detach_()` cuts; `for x in states: x.detach_()` cuts each state, and so all of `states`."""
         around = (item for item in self.definitions.tree.ancestors(node) if isinstance(item, ast.For))
         over = next((item.iter for item in around if dotted(item.target) == dotted(written)), None)
         if over is None:
@@ -163,6 +163,6 @@ class ModuleMethods(Part):
 
 
 def _constant(value: Value | None) -> bool | None:
-    """What a condition surely is; None where a variable decides."""
+    """The constant value of a condition; None if a variable decides."""
     value = resolved(value) if value is not None else None
     return bool(value.constant) if isinstance(value, Plain) and value.is_literal else None

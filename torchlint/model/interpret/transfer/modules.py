@@ -1,4 +1,4 @@
-"""Calls of modules: their output, and the arguments that they overwrite."""
+"""Calls of modules: their output, and the arguments they overwrite."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ class Modules(Part):
         return self.result(callee, arguments, node)
 
     def _forward(self, callee: Module, arguments: Arguments) -> Forward | None:
-        """What is known of the `forward` of a module that is called with these arguments."""
+        """The summary of a module's `forward` for a call with these arguments."""
         method = callee.info.method("forward") if callee.info is not None else None
         if callee.info is None or method is None:
             return None
         return self.forwards.forward_of(callee.info, arguments.flags(method), self.forwards.options_of(callee))
 
     def _opening(self, callee: Module) -> Module | None:
-        """The first module of a `Sequential`, unless an option decides which that is."""
+        """The first module of a `Sequential`, unless an option selects it."""
         if callee.info is not None or not callee.name.endswith(".Sequential"):
             return None
         is_open = any(isinstance(item, Container) and item.unsure for item in callee.parents)
@@ -61,7 +61,7 @@ class Modules(Part):
         return first if isinstance(first, Module) else None
 
     def _overwrite(self, forward: Forward, info: ClassInfo, arguments: Arguments, node: ast.Call) -> None:
-        """Record the arguments that a `forward` of this module activates in place."""
+        """Record the arguments that this module's `forward` activates in place."""
         method = info.method("forward")
         assert method is not None
         for index, name in enumerate(method.parameters[1:]):
@@ -70,21 +70,21 @@ class Modules(Part):
                 self._change_argument(argument, forward.overwritten[name], node.args[index], node)
 
     def _note_call(self, info: ClassInfo, arguments: Arguments) -> None:
-        """Remember which parameters of a `forward` are given, and in which grad mode."""
+        """Remember the parameters that a call of `forward` passes, and its grad mode."""
         method = info.method("forward")
         assert method is not None
         given = {name for name, value in _by_name(info, arguments).items() if not is_none(value)}
         self.observations.forward_calls.setdefault(method, []).append((frozenset(given), self.state.mode))
 
     def _change_argument(self, argument: Value, how: str, written: ast.expr, node: ast.Call) -> Tensor:
-        """Record that a call overwrites an argument, which is written so."""
+        """Record that a call overwrites an argument, given as written."""
         self.observations.mutated.add(argument)
         result = self.tensors.mutate(node, argument, how, ())
         self.observations.in_place_results[result] = written
         return result
 
     def result(self, callee: Value, arguments: Arguments, node: ast.Call) -> Value:
-        """A new output of a module, or of what is called like one."""
+        """A new output of a module, or of a callee that is called like one."""
         info = callee.info if isinstance(callee, Module) else None
         mode = self.state.mode
         forward = info.method("forward") if info is not None else None
@@ -111,7 +111,7 @@ class Modules(Part):
 
 
 def _by_name(info: ClassInfo, arguments: Arguments) -> dict[str, Value]:
-    """What a call gives the parameters of the `forward` of a module."""
+    """The values a call passes for the parameters of a module's `forward`."""
     method = info.method("forward")
     assert method is not None
     return {**dict(zip(method.parameters[1:], arguments.positional, strict=False)), **arguments.keywords}

@@ -1,4 +1,4 @@
-"""Objects of classes of the program."""
+"""Objects of the program's classes."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from torchlint.pytorch import naming, table
 from torchlint.pytorch.effects import Result
 
 _PLAIN_BASES = frozenset("object ABC Generic Protocol Enum".split())
-"""What classes begin with that are no modules."""
+"""The base classes that classes other than modules may have."""
 _MODULE_BASES = frozenset("Module LightningModule PreTrainedModel Sequential ModuleList MessagePassing GP".split())
 
 
 class Objects(Part):
-    """Makes objects."""
+    """Creates objects."""
 
     def new_object(self, info: ClassInfo, node: ast.AST, parents: tuple[Value, ...]) -> Value:
-        """An object of a local class, its `__init__` not run."""
+        """An object of a local class, without running its `__init__`."""
         if is_optimizer_class(info):
             return self.state.stamp(Optimizer(node, info.name, parents, info))
         if is_module_class(info):
@@ -28,7 +28,7 @@ class Objects(Part):
         return self.state.stamp(Instance(node, info, parents, info.name))
 
     def instantiate(self, info: ClassInfo, arguments: Arguments, node: ast.AST) -> Value:
-        """`SomeClass(...)`: an object, with `__init__` run on it where that says more than the template."""
+        """`SomeClass(...)`: an object, with `__init__` run on it if that gives more than the template."""
         made = self.new_object(info, node, arguments.all())
         self.observations.calls[made] = info.name, arguments, None
         if isinstance(made, Instance):
@@ -39,7 +39,7 @@ class Objects(Part):
 
 
 def is_module_class(info: ClassInfo) -> bool:
-    """Whether objects of a class are `nn.Module`s: by a base of that name, or by having a `forward`."""
+    """Whether objects of a class are `nn.Module`s: by a base of that name, or by a `forward` method."""
     bases = [item for item in info.ancestors() if isinstance(item, str)]
     if any(item.rpartition(".")[2] in _MODULE_BASES or item.startswith("torch.nn.") for item in bases):
         return True
@@ -48,7 +48,7 @@ def is_module_class(info: ClassInfo) -> bool:
 
 
 def is_optimizer_class(info: ClassInfo) -> bool:
-    """Whether objects of a class are optimizers: by a base of PyTorch, or of such a name."""
+    """Whether objects of a class are optimizers: by a base of PyTorch, or by a base's name."""
     bases = [item for item in info.ancestors() if isinstance(item, str)]
     return any(
         ((entry := table.function(item) or table.family(item)) is not None and entry.returns is Result.OPTIMIZER)

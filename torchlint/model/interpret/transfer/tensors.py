@@ -36,18 +36,18 @@ _OVERWRITING = frozenset({"zero_", "fill_", "copy_", "set_"})
 
 
 class Tensors(Part):
-    """Makes tensors, in the grad mode of the moment."""
+    """Creates tensors in the current grad mode."""
 
     def make(self, op: str, parents: tuple[Value, ...], node: ast.AST, base: Value | None = None) -> Tensor:
         """The result of a tensor operator in the current grad mode."""
         return self.state.stamp(Tensor(node, op, parents, self.state.mode, base=base))
 
     def compute(self, op: str, parents: tuple[Value, ...], node: ast.AST, base: Value | None = None) -> Value:
-        """The result of an operator, recorded as an event where it may save something."""
+        """The result of an operator, with an event if it may save something for backward."""
         return self._recorded(self.make(op, parents, node, base), node)
 
     def again(self, tensor: Tensor, node: ast.AST) -> Value:
-        """Another tensor that is computed in the same way, recorded as with `compute`."""
+        """Another tensor computed in the same way, recorded as with `compute`."""
         return self._recorded(self.state.stamp(tensor.made_again(node, self.state.mode)), node)
 
     def _recorded(self, result: Tensor, node: ast.AST) -> Tensor:
@@ -56,7 +56,7 @@ class Tensors(Part):
         return result
 
     def operate(self, op: str, left: Value, right: Value, node: ast.AST) -> Value:
-        """The result of a binary operator; of two numbers a number, of two lists a list."""
+        """The result of a binary operator; a number for two numbers, a list for two lists."""
         if overloads(left, op):
             return self.state.stamp(CallResult(node, (left, right), "", None, self.state.mode))
         if isinstance(left, Plain) and isinstance(right, Plain):
@@ -78,13 +78,13 @@ class Tensors(Part):
         return result
 
     def number(self, how: str, operands: tuple[Value, ...], node: ast.AST, key: object = None) -> Plain:
-        """A number, or a shape, that an operator or attribute gives."""
+        """The number, or shape, that an operator or attribute gives."""
         made = Plain(node)
         self.observations.numbers[made] = how, operands, key
         return made
 
     def create(self, name: str, arguments: Arguments, node: ast.AST) -> Tensor:
-        """A new tensor without history, or a leaf where it is told to require a gradient."""
+        """A new tensor without history, or a leaf if it requires a gradient."""
         flag = arguments.keywords.get("requires_grad")
         given = resolved(arguments.positional[0]) if arguments.positional else None
         if is_true(flag):
@@ -106,7 +106,7 @@ class Tensors(Part):
         return leaf
 
     def mutate(self, node: ast.AST, old: Value, how: str, by: tuple[Value, ...]) -> Tensor:
-        """Record that a value is changed in place; the result is its new value."""
+        """Record an in-place change of a value and return its new value."""
         result = self.make(how, (old, *by), node, base=old)
         self.state.emit(Mutate(site_of(node), old, how, result, by))
         return result
@@ -117,7 +117,7 @@ class Tensors(Part):
         return isinstance(value, Gradient)
 
     def change_gradient(self, gradient: Value, how: str, by: tuple[Value, ...], node: ast.AST) -> None:
-        """Record that a gradient is changed in place: cleared, where it is overwritten or multiplied by 0."""
+        """Record an in-place change of a gradient; overwriting it or multiplying it by 0 clears it."""
         owner = resolved(attached(gradient).parents[0])
         first = resolved(by[0]) if by else None
         by_zero = how in ("mul", "mul_") and isinstance(first, Plain) and first.constant == 0
@@ -129,12 +129,12 @@ class Tensors(Part):
 
 
 def operator_of(node: ast.AST) -> str:
-    """The tensor operator of a binary or augmented operator; bitwise ones carry no graph."""
+    """The tensor operator of a binary or augmented operator; bitwise operators carry no graph."""
     return _OPERATORS.get(type(node), "bitwise")
 
 
 def overloads(value: Value, op: str) -> bool:
-    """Whether the class of an object, in this program, says what an operator does."""
+    """Whether the class of an object, in this program, overloads an operator."""
     owner = resolved(value)
     names = (f"__{op}__", f"__i{op}__")
     return isinstance(owner, Instance) and any(owner.info.method(name) is not None for name in names)

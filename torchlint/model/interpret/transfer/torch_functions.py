@@ -1,4 +1,4 @@
-"""Calls of what PyTorch defines: optimizers, layers, new tensors, and operators as functions."""
+"""Calls of PyTorch's own functions: optimizers, layers, new tensors, and operators as functions."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from torchlint.syntax.python_ast import site_of
 
 
 class TorchFunctions(Part):
-    """Evaluates calls by what is known of PyTorch."""
+    """Evaluates calls by the facts known about PyTorch."""
 
     def __init__(self, machine: Machine, tensors: Tensors, known_calls: KnownCalls) -> None:
         super().__init__(machine)
@@ -36,7 +36,7 @@ class TorchFunctions(Part):
         self.known_calls = known_calls
 
     def call(self, name: str, last: str, arguments: Arguments, node: ast.Call) -> Value | None:
-        """A call of something of PyTorch, by its qualified and its last name; None where that says nothing."""
+        """A call into PyTorch, by its qualified and its last name; None if nothing is known about these."""
         if last.startswith("_foreach_") and (gradients := self._gradients_in(arguments)):
             self._change_gradients(gradients, last, node)
             return Plain(node)
@@ -90,7 +90,7 @@ class TorchFunctions(Part):
         return made
 
     def _drops_nothing(self, name: str, arguments: Arguments) -> bool:
-        """Whether it is dropout of nothing, as far as this module says: its probability is 0, or by default is."""
+        """Whether dropout drops nothing, as far as this module shows: its probability, or the default of it, is 0."""
         probability = arguments.get(0, "p") if "Dropout" in name else None
         if isinstance(probability, Parameter) and self.state.frame.info is not None:
             default = defaults_of(self.state.frame.info.node).get(probability.label)

@@ -1,4 +1,4 @@
-"""Method calls that train: backward, step, zero_grad, and what scalers and accelerators do about them."""
+"""Method calls that train: backward, step, zero_grad, and the parts of scalers and accelerators in them."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ from torchlint.syntax.python_ast import dotted, site_of
 
 
 class Training(Part):
-    """Records what methods do to gradients and parameters."""
+    """Records the effects of methods on gradients and parameters."""
 
     def __init__(self, machine: Machine, tensors: Tensors) -> None:
         super().__init__(machine)
@@ -83,16 +83,16 @@ class Training(Part):
         return Plain(node, None)
 
     def _backward(self, receiver: Value, arguments: Arguments, node: ast.Call) -> Value | None:
-        """`loss.backward()`, or `x.backward(loss)` of what trains: an accelerator, an engine, a module."""
+        """`loss.backward()`, or `x.backward(loss)` on an accelerator, an engine or a module."""
         is_module = called_attribute(node) == "backward" and any(isinstance(x, Module) for x in inputs_of(receiver))
         if isinstance(receiver, External) or (is_module and len(arguments.all()) > 1):
-            return None  # the inverse of a flow, `model.backward(z, y)`, is no backward pass
+            return None  # `model.backward(z, y)` inverts a flow and is no backward pass
         given = resolved(arguments.positional[0]) if arguments.positional else None
         is_by_hand = self._is_result_kept(node) or (given is not None and _is_of_backward(given))
         if is_by_hand and not isinstance(resolved(receiver), Tensor):
             for item in inputs_of(receiver):
                 item.used_as(BY_HAND)
-            return None  # gradients that are computed by hand, `delta = layer.backward(delta)`
+            return None  # gradients computed by hand, `delta = layer.backward(delta)`
         bound = arguments.bind(_LOSS_BACKWARD.parameters, receiver)
         of_engine = arguments.bind(_ENGINE_BACKWARD.parameters, receiver)
         if called_attribute(node) == "manual_backward":
@@ -109,12 +109,12 @@ class Training(Part):
         return Plain(node, None)
 
     def _is_result_kept(self, node: ast.Call) -> bool:
-        """Whether a call's result gets a name: that of PyTorch's `backward` is None."""
+        """Whether a call's result gets a name: PyTorch's `backward` returns None."""
         parent = self.definitions.tree.parent(node)
         return isinstance(parent, ast.Assign) and dotted(parent.targets[0]) != "_"
 
     def _is_engine(self, receiver: Value) -> bool:
-        """Whether `x.backward(loss)` is an accelerator's, not a tensor's."""
+        """Whether `x.backward(loss)` is an accelerator's method, not a tensor's."""
         if isinstance(receiver, Phi):
             return any(map(self._is_engine, inputs_of(receiver)))
         if isinstance(receiver, (Instance, Module, Optimizer)):
@@ -125,7 +125,7 @@ class Training(Part):
         return False
 
     def emit_backward(self, loss: Value, bound: Bound[Value], node: ast.AST, framework: Value | None = None) -> None:
-        """A backward pass through `loss`, that a framework is told to make perhaps."""
+        """Record a backward pass through `loss`, perhaps run by a framework."""
         retain, create = flag(bound, "retain_graph"), flag(bound, "create_graph")
         gradient, inputs = (bound.get(name) is not None for name in ("gradient", "inputs"))
         is_told = gradient or (False if bound.complete else None)
@@ -160,7 +160,7 @@ class Training(Part):
         return Plain(node, None)
 
     def _step_of_wrapper(self, scaler: Value, wrapper: Instance, node: ast.Call) -> Value:
-        """A scaler calls `step` of an object of this module, which steps the optimizer that it wraps."""
+        """Call `step` of an object of this module, which a scaler runs and which steps the wrapped optimizer."""
         before = len(self.state.items)
         result = self.machine.call_method(wrapper, "step", Arguments([], {}, []), node)
         for event in events_in(self.state.items[before:]):
@@ -169,11 +169,11 @@ class Training(Part):
         return result
 
     def emit_step(self, optimizer: Value, expression: ast.expr, node: ast.Call, scaler: Value | None = None) -> None:
-        """A step of an optimizer that is handed over, written so."""
+        """Record a step of an optimizer passed as an argument, as written."""
         self.state.emit(_step_of(expression, optimizer, node, scaler))
 
     def _clears_by_itself(self, receiver: Value, node: ast.Call) -> bool:
-        """Whether a step clears, or may: an engine's, one with hooks, one of a class of this module that does."""
+        """Whether a step clears, or may: an engine's step, one with hooks, or one of a class here that clears."""
         if receiver.has_use("register_step_pre_hook", "register_step_post_hook"):
             return True
         if isinstance(receiver, Phi):
@@ -183,7 +183,7 @@ class Training(Part):
         return isinstance(receiver, Optimizer) and receiver.info is not None and self._step_clears(receiver, node)
 
     def _step_clears(self, optimizer: Optimizer, node: ast.Call) -> bool:
-        """Whether `step`, as a class of this module defines it, clears; it is interpreted aside from the program."""
+        """Whether the `step` of a class of this module clears; interprets it aside from the program."""
         assert optimizer.info is not None
         method = optimizer.info.method("step")
         if method is None or not self.state.can_inline(method):
@@ -200,8 +200,11 @@ class Training(Part):
         return self._clearing_steps[method]
 
     def _step_with_closure(self, step: Step, closure: Function, node: ast.Call) -> Value:
-        """The closure runs inside the step; LBFGS runs it many times, and updates after each; one that is none of
-        PyTorch's may go backward itself through the loss that it gives."""
+        """The step with a closure: the closure runs inside it.
+
+        LBFGS runs the closure many times and updates after each run. An optimizer from outside PyTorch may itself go
+        backward through the closure's loss.
+        """
         if not (isinstance(step.optimizer, Optimizer) and "LBFGS" in step.optimizer.name):
             loss = self.machine.inline(closure, Arguments([], {}, []), node)
             if not all(isinstance(item, Optimizer) and item.info is None for item in inputs_of(step.optimizer)):
@@ -218,7 +221,7 @@ class Training(Part):
         return loss
 
     def _is_closure(self, receiver: Value, first: Value) -> bool:
-        """Whether a step may be given this as its closure, rather than gradients, or a loss to differentiate."""
+        """Whether the argument of a step is a closure, rather than gradients or a loss to differentiate."""
         if isinstance(receiver, Optimizer):
             named = naming.LOSS.search(first.label) or "grad" in first.label
             return not isinstance(first, (Tensor, Container)) and not named
@@ -238,7 +241,7 @@ class Training(Part):
         return bool(naming.SCALER.search(receiver.label)) or first.has_use("zero_grad")
 
     def may_be_optimizer(self, receiver: Value) -> bool:
-        """An optimizer by its class, by the methods called on it, or by its name."""
+        """Whether a value may be an optimizer: by its class, by the methods called on it, or by its name."""
         if isinstance(receiver, Optimizer):
             return True
         if isinstance(receiver, Phi):
@@ -251,7 +254,7 @@ class Training(Part):
         return False
 
     def _scale(self, receiver: Value, arguments: Arguments, node: ast.Call) -> Value | None:
-        """`scaler.scale(loss)`: the loss, larger."""
+        """`scaler.scale(loss)`: the scaled loss."""
         if len(arguments.positional) != 1 or isinstance(receiver, (Tensor, External, Container)):
             return None
         scaled = self.tensors.make("scale", (arguments.positional[0],), node)
@@ -268,7 +271,7 @@ class Training(Part):
 
 
 def _is_of_backward(value: Value) -> bool:
-    """Whether a value is what the `backward` of an object gives: PyTorch's gives nothing."""
+    """Whether a value is the result of an object's `backward`: PyTorch's returns nothing."""
     callee = value.callee if isinstance(value, Unknown) else None
     return callee is not None and callee.label.rpartition(".")[2] == "backward"
 
@@ -280,6 +283,6 @@ _UNSCALE = table.method("GradScaler.unscale_")
 
 
 def _step_of(expression: ast.expr, optimizer: Value, node: ast.Call, scaler: Value | None = None) -> Step:
-    """The step that a call makes of the optimizer that is written as `expression`."""
+    """The step of the optimizer `expression` that a call makes."""
     name = dotted(expression) or optimizer.label.strip("[]'") or "the optimizer"
     return Step(site_of(node), optimizer, name, expression=site_of(expression), scaler=scaler)

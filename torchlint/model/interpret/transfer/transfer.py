@@ -1,4 +1,4 @@
-"""The lowest layer of the interpreter: what callables, methods and attributes do to values."""
+"""The lowest layer of the interpreter: the effects of callables, methods and attributes on values."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from torchlint.model.interpret.transfer.unknown_calls import UnknownCalls
 
 
 class Transfer:
-    """The parts of the layer, each made of those before it."""
+    """The parts of the layer in the order of their dependencies."""
 
     def __init__(self, machine: Machine) -> None:
         self.alternatives = Alternatives(machine)

@@ -1,4 +1,4 @@
-"""Calls of what the program does not define, or into which a call is not followed."""
+"""Calls of functions that the program does not define, or whose calls are not followed."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ from torchlint.syntax.python_ast import site_of
 
 
 class UnknownCalls(Part):
-    """Makes the results of such calls, and records what they may do."""
+    """Creates the results of such calls, and records their possible effects."""
 
     def call(self, callee: Value, name: str, handed: tuple[Value, ...], node: ast.Call) -> Value:
-        """The result of a call that this module does not define: it may do anything to what it is handed."""
+        """The result of a call that this module does not define: it may have any effect on its arguments."""
         kind = UnknownObject if naming.is_class_name(name) else CallResult
         result = self.state.stamp(kind(node, handed, "", callee, self.state.mode))
         for item in (part for value in handed for part in inputs_of(value)):
@@ -51,16 +51,16 @@ class UnknownCalls(Part):
         return result
 
     def _forget(self, objects: tuple[Value, ...], name: str, node: ast.Call) -> None:
-        """Nobody knows what the objects hold that the call receives."""
+        """Forget the attributes of objects that the call receives."""
         for item in (part for value in objects for part in inputs_of(value)):
             self.state.change(item, Change.UNKNOWN, node, by=name)
 
     def _is_statement(self, node: ast.Call) -> bool:
-        """Whether a call is a statement of its own: a command, that may change its receiver, rather than a question."""
+        """Whether a call is a statement of its own: a command that may change its receiver, not a query."""
         return self.definitions.tree.stands_alone(node)
 
     def _is_bystander(self, first: Value, node: ast.Call) -> bool:
-        """A method of a logger, meter, scheduler or accelerator: none of them clears gradients."""
+        """Whether it is a method of a logger, meter, scheduler or accelerator: none of them clears gradients."""
         if not isinstance(node.func, ast.Attribute):
             return False
         owner = resolved(first)

@@ -1,4 +1,4 @@
-"""Which gradients a step uses, and what happens to them between the backward pass and the step."""
+"""The gradients that a step uses, and the events between the backward pass and the step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Accelerate: in how many micro-batches an accelerator accumulates, and what happens within its windows."""
+"""Accelerate: the number of micro-batches that an accelerator accumulates, and the events within its windows."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ MICRO_BATCHES = "gradient_accumulation_steps"
 
 
 class DividedTwice(NamedTuple):
-    """`backward` divides its loss by the number by which `quotient` has divided it."""
+    """`backward` divides its loss by the number by which `quotient` already divided it."""
 
     backward: Backward
     quotient: Tensor
 
 
 def micro_batches(accelerator: Value | None) -> Value | None:
-    """The number of micro-batches of a window, as the accelerator is made with it; None: not known, or surely 1."""
+    """The number of micro-batches of a window, from the accelerator's arguments; None if not known, or surely 1."""
     made = resolved(accelerator) if accelerator is not None else None
     number = made.part(MICRO_BATCHES) if made is not None and is_kind(made, Kind.ENGINE) else None
     number = resolved(number) if number is not None else None
@@ -36,7 +36,7 @@ def micro_batches(accelerator: Value | None) -> Value | None:
 
 
 def divided_twice(program: Program) -> Iterator[DividedTwice]:
-    """Losses that the program divides by the number of micro-batches before `accelerator.backward` does it again."""
+    """Losses that the program divides by the number of micro-batches before `accelerator.backward` divides again."""
     for trace in program.traces:
         for backward in trace.of(Backward):
             number, loss = micro_batches(backward.framework), resolved(backward.loss)
@@ -45,7 +45,7 @@ def divided_twice(program: Program) -> Iterator[DividedTwice]:
 
 
 def _is_by(loss: Tensor, number: Value, accelerator: Value | None) -> bool:
-    """Whether a loss is a quotient by the number of micro-batches. The mean of two terms is none by 2."""
+    """Whether a loss is a quotient by the number of micro-batches. The mean of two terms, divided by 2, is not."""
     if loss.op not in (operators.DIV, operators.DIV_) or len(loss.parents) < 2 or accelerator is None:
         return False
     term, by = map(resolved, loss.parents[:2])
@@ -58,7 +58,7 @@ def _is_by(loss: Tensor, number: Value, accelerator: Value | None) -> bool:
 
 
 def cleared_in_window(program: Program, ownership: Ownership) -> Iterator[LostMicroBatch]:
-    """Clearings of a module with each micro-batch. Those of a prepared optimizer wait for the end of a window."""
+    """Clearings of a module with each micro-batch. A prepared optimizer's clearing waits for the end of a window."""
     for trace in program.traces:
         for backward in _in_windows(program, trace):
             for clear in trace.of(Clear, backward.loops) if backward.loops else ():
@@ -70,7 +70,7 @@ def cleared_in_window(program: Program, ownership: Ownership) -> Iterator[LostMi
 
 
 def _is_of_module(clear: Clear, backward: Backward, step: Step, ownership: Ownership) -> bool:
-    """Whether a clearing is one of a module that the loss went through and the optimizer of the step holds."""
+    """Whether a clearing is of a module behind the loss that the stepping optimizer holds."""
     target = resolved(clear.target) if clear.target is not None else None
     if target is None or isinstance(target, Optimizer) or not is_module_like(target):
         return False
@@ -80,7 +80,7 @@ def _is_of_module(clear: Clear, backward: Backward, step: Step, ownership: Owner
 
 
 def clipped_in_window(program: Program) -> Iterator[tuple[Clip, Backward]]:
-    """Clippings after each micro-batch of a window, and the pass that gives the gradients."""
+    """Clippings after each micro-batch of a window, and the pass that computes the gradients."""
     for trace in program.traces:
         for backward in _in_windows(program, trace):
             for clip in trace.of(Clip, backward.loops):
@@ -90,7 +90,7 @@ def clipped_in_window(program: Program) -> Iterator[tuple[Clip, Backward]]:
 
 
 def _in_windows(program: Program, trace: Trace) -> Iterator[Backward]:
-    """The passes in a block `with accelerator.accumulate(model)` of more than one micro-batch."""
+    """The passes in a block `with accelerator.accumulate(model)` with more than one micro-batch."""
     for backward in trace.of(Backward):
         if micro_batches(backward.framework) is not None and _window(backward, program) is not None:
             yield backward
@@ -111,7 +111,7 @@ def _accumulates(context: ast.expr) -> bool:
 
 
 def _is_guarded(event: Event, program: Program) -> bool:
-    """Whether a condition may keep an event to the end of a window: `if accelerator.sync_gradients`, a remainder."""
+    """Whether a condition may delay an event to the end of a window: `if accelerator.sync_gradients`, a remainder."""
     tests = [
         program.tree.own_node(branch.site) for branch, _ in (*event.path, *event.passed) if isinstance(branch, Branch)
     ]

@@ -1,4 +1,4 @@
-"""The gradients that arrive at steps, clippings and clearings, and what has happened to them."""
+"""The gradients that arrive at steps, clippings and clearings, and their history."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from torchlint.model.values import Answer, Value, resolved
 from torchlint.syntax.python_ast import walk
 
 _ASKED = (Step, Clip, Clear)
-"""The events before which gradients are of interest."""
+"""The events at which the arriving gradients matter."""
 _FOLLOWED = (*_ASKED, *GIVING, Fresh, Unscale)
 
 
 _MOST = 40
-"""Arrivals at one event; with more of them, it is unknown what arrives."""
+"""Maximum number of arrivals at one event; with more of them, the answer is unknown."""
 
 
 class Arrival(NamedTuple):
@@ -47,17 +47,17 @@ class Arrival(NamedTuple):
 
     @property
     def is_pending(self) -> bool:
-        """Whether a pass gave gradients that no step used and nothing cleared."""
+        """Whether a pass computed gradients that no step used and nothing cleared."""
         return self.backward is not None and self.then is None
 
     @property
     def is_thrown_away(self) -> bool:
-        """Whether a pass gave gradients that were cleared before any step used them."""
+        """Whether a pass computed gradients that were cleared before any step used them."""
         return self.backward is not None and isinstance(self.then, Clear)
 
     @property
     def is_nothing(self) -> bool:
-        """Whether surely no gradients are there."""
+        """Whether there are surely no gradients."""
         return not (self.is_pending or self.is_used or self.is_unknown)
 
     @property
@@ -81,11 +81,11 @@ class Gradients:
         self.between_steps = GradientsBetweenSteps(program, ownership)
 
     def stale(self) -> Iterator[StaleGradients]:
-        """The gradients that two steps use, since no path between the steps clears them."""
+        """The gradients that two steps use, because no path between the steps clears them."""
         return (item for item in self.between_steps.stale() if not self._may_be_cleared_unseen(item.step))
 
     def stale_parts(self) -> Iterator[StalePart]:
-        """The same for modules and parameters, where something clears others of the same optimizer."""
+        """The same for modules and parameters, if something clears others of the same optimizer."""
         parts = StaleParts(self.between_steps).answers()
         return (item for item in parts if not self._may_be_cleared_unseen(item.step))
 
@@ -111,7 +111,7 @@ class Gradients:
     def arrivals(self, trace: Trace, optimizer: Value, *, repeated: bool = False) -> Arrivals:
         """The gradients of an optimizer that reach each step, clipping and clearing of a trace.
 
-        With `repeated` a caller calls the function again, and what one call leaves is there in the next.
+        With `repeated` a caller calls the function again, and the gradients left by one call are there in the next.
         """
         key = trace, optimizer, repeated
         if key not in self._known:
@@ -119,12 +119,12 @@ class Gradients:
         return self._known[key]
 
     def at(self, trace: Trace, step: Step) -> frozenset[Arrival]:
-        """The gradients that a step finds."""
+        """The gradients at a step."""
         return self.arrivals(trace, resolved(step.optimizer)).get(step, frozenset())
 
     def _followed(self, trace: Trace, optimizer: Value, repeated: bool) -> Arrivals:
         found: dict[Event, frozenset[Arrival]] = defaultdict(frozenset)
-        effects: dict[Event, _Effect] = {}  # a flow comes to the same event again and again
+        effects: dict[Event, _Effect] = {}  # a flow reaches the same event repeatedly
 
         def transfer(event: Event, arrivals: frozenset[Arrival]) -> frozenset[Arrival]:
             if isinstance(event, _ASKED):
@@ -141,7 +141,7 @@ class Gradients:
         return found
 
     def _effect(self, event: Event, optimizer: Value) -> _Effect:
-        """Of the arrivals at an event, those that it leaves behind."""
+        """The effect of an event on the arrivals: a function from those before it to those after it."""
         owned, unknown = self.ownership, frozenset({Arrival(None, event, True)})
         if isinstance(event, Step):
             return _each(_used_by(event)) if resolved(event.optimizer) is optimizer else _same
@@ -157,20 +157,20 @@ class Gradients:
         return (lambda arrivals: arrivals | unknown) if owned.may_give_gradients(event, optimizer) else _same
 
     def _surely_clears(self, clear: Clear, optimizer: Value) -> bool:
-        """Whether a call clears an optimizer's gradients, or an engine does so after its step."""
+        """Whether a call clears an optimizer's gradients, or an engine clears them after its step."""
         is_of_engine = clear.target is not None and is_kind(resolved(clear.target), Kind.ENGINE)
         return (clear.explicit or is_of_engine) and self.ownership.clears(clear.target, optimizer) is Answer.YES
 
     @staticmethod
     def pending(arrivals: Iterable[Arrival]) -> list[Backward]:
-        """The backward passes whose gradients wait for a step, in the order of the program."""
+        """The backward passes whose gradients wait for a step, in program order."""
         passes = [item.backward for item in arrivals if item.is_pending and item.backward is not None]
         return sorted(passes, key=lambda backward: backward.order)
 
     # -- in words ---------------------------------------------------------------------------------------
 
     def answers(self) -> Iterator[Text]:
-        """For each step the backward passes whose gradients it uses."""
+        """The backward passes whose gradients each step uses."""
         stale = {item.following for item in self.stale()}
         parts = {item.following: item.part.label for item in self.stale_parts()}
         for trace in self.program.traces:
@@ -219,7 +219,7 @@ def _each(change: Callable[[Arrival], Arrival]) -> _Effect:
 
 
 def _given_by(backward: Backward) -> _Effect:
-    """A pass adds gradients to those that are there."""
+    """A pass adds gradients to the existing ones."""
     given = {Arrival(backward)}
     return lambda arrivals: frozenset(item for item in arrivals if not item.is_nothing) | given
 
@@ -229,7 +229,7 @@ def _used_by(step: Step) -> Callable[[Arrival], Arrival]:
 
 
 def _cleared_by(clear: Clear) -> Callable[[Arrival], Arrival]:
-    """A pass whose gradients were thrown away stays in mind until the next pass, with what cleared them first."""
+    """A pass whose gradients were thrown away is remembered until the next pass, with its first clearing."""
 
     def cleared(item: Arrival) -> Arrival:
         if item.is_thrown_away:

@@ -17,8 +17,8 @@ from torchlint.syntax.python_ast import dotted, walk
 class OpenWindow(NamedTuple):
     """`step` ends windows by `test`. At the end of an epoch one may be open, with gradients of `backward`.
 
-    Its gradients stay for the next epoch, whose windows begin anew; or `clear` throws them away, though the window
-    goes on.
+    Its gradients stay for the next epoch, whose windows start over; or `clear` throws them away, although the window
+    continues.
     """
 
     test: ast.If
@@ -28,7 +28,7 @@ class OpenWindow(NamedTuple):
 
 
 def open_windows(gradients: Gradients, trace: Trace, optimizer: Value) -> Iterator[OpenWindow]:
-    """The windows of an optimizer whose counter begins anew with each epoch, or goes on where gradients are cleared."""
+    """The windows of an optimizer whose counter restarts with each epoch, or continues past a clearing."""
     steps = [step for step in trace.of(Step) if resolved(step.optimizer) is optimizer]
     if len(steps) != 1 or steps[0].manual or len(steps[0].loops) < 2:
         return
@@ -53,7 +53,7 @@ def open_windows(gradients: Gradients, trace: Trace, optimizer: Value) -> Iterat
 
 
 def _between_epochs(trace: Trace, step: Step) -> list[Event]:
-    """What happens in each epoch outside the loop over batches."""
+    """The events of each epoch outside the loop over batches."""
     around = step.loops[:-1]
     return [event for event in trace.of(Event, around) if event.loops == around]
 
@@ -64,12 +64,12 @@ def _restarts(counter: str, loop: LoopNode) -> bool:
 
 
 def _is_window(loop: LoopNode) -> bool:
-    """Whether a loop counts by `range`: over parts of a batch, of which each is a window."""
+    """Whether a loop counts by `range`, over parts of a batch, each of which is a window."""
     return not isinstance(loop, ast.While) and "enumerate" not in ast.unparse(loop.iter)
 
 
 def _goes_on(counter: str, loop: LoopNode, around: ast.AST | None) -> bool:
-    """Whether a counter rises in the loop over batches, and no epoch sets it to anything else."""
+    """Whether a counter increases in the loop over batches, and no epoch resets it."""
     nodes = list(walk(around)) if around is not None else []
     rises = [node for node in walk(loop) if isinstance(node, ast.AugAssign) and dotted(node.target) == counter]
     sets = [

@@ -1,4 +1,4 @@
-"""Hooks of Lightning modules in which no fresh gradients are there: before the backward pass, or after the step."""
+"""Hooks of Lightning modules without fresh gradients: before the backward pass, or after the step."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _KNOWN_BASES = ("torch.", "abc.", "builtins.", "typing.")
 
 
 class ClipInHook(NamedTuple):
-    """`clip` happens in a hook, by its name, that Lightning runs before the backward pass, or after the step."""
+    """`clip` is in a hook that, by its name, Lightning runs before the backward pass, or after the step."""
 
     clip: Clip
     hook: str
@@ -25,7 +25,7 @@ class ClipInHook(NamedTuple):
 
 
 def clips_in_hooks(program: Program) -> Iterator[ClipInHook]:
-    """The clippings that find no fresh gradients since Lightning itself goes backward and steps elsewhere."""
+    """The clippings without fresh gradients, because Lightning itself runs backward and step elsewhere."""
     for trace in program.traces:
         hook = trace.root
         if hook is None or hook.owner is None or hook.name not in _BEFORE | _AFTER:
@@ -35,7 +35,7 @@ def clips_in_hooks(program: Program) -> Iterator[ClipInHook]:
 
 
 def _optimizes_automatically(info: ClassInfo) -> bool:
-    """Whether Lightning surely trains a module: a class all of whose bases are known, and never says otherwise."""
+    """Whether Lightning surely trains a module automatically: all its bases are known, and none says otherwise."""
     ancestors = list(info.ancestors())
     unknown = [item for item in ancestors if isinstance(item, str) and not item.startswith(_KNOWN_BASES)]
     if not unknown or not all(item.rpartition(".")[2] == "LightningModule" for item in unknown):

@@ -18,7 +18,7 @@ _LEAVING = frozenset({Exit.BREAK, Exit.RETURN})
 
 
 class LostMicroBatch(NamedTuple):
-    """`clear` comes with each micro-batch, and `step` once in several: it uses `backward` of the last one only."""
+    """`clear` runs with each micro-batch, `step` once in several: it uses the `backward` of the last one only."""
 
     clear: Clear
     backward: Backward
@@ -28,8 +28,8 @@ class LostMicroBatch(NamedTuple):
 def lost_micro_batches(gradients: Gradients, trace: Trace, optimizer: Value) -> Iterator[LostMicroBatch]:
     """The clearings of an optimizer that throw micro-batches away, each once.
 
-    Silent where the gradients may be used in another way: by another optimizer, by code that reads them, by a call
-    that is not followed. Silent for passes of frameworks: they skip clearings within a window.
+    Silent if the gradients may have another use: by another optimizer, by code that reads them, by a call that is not
+    followed. Silent for passes of frameworks: they skip clearings within a window.
     """
     arrivals = gradients.arrivals(trace, optimizer)
     steps = [step for step in trace.of(Step) if resolved(step.optimizer) is optimizer and not step.manual]
@@ -44,7 +44,7 @@ def lost_micro_batches(gradients: Gradients, trace: Trace, optimizer: Value) -> 
 def _lost_by(
     clear: Clear, step: Step, gradients: Gradients, trace: Trace, both: frozenset[Arrival]
 ) -> LostMicroBatch | None:
-    """The micro-batch that waits for a step where it is cleared, and also reaches the step as the last one."""
+    """The micro-batch whose gradients are cleared, and that also reaches the step as the last one."""
     if step.loops != clear.loops[: len(step.loops)] or any(item.is_unknown for item in gradients.at(trace, step)):
         return None
     windows = set(windows_of(step, gradients.program.tree))
@@ -64,13 +64,13 @@ def _is_lost(clear: Clear, backward: Backward, step: Step, windows: set[Window])
 
 
 def _may_be_read(trace: Trace, step: Step) -> bool:
-    """Whether a call in the loop that is not followed receives a model or the optimizer, and may collect gradients."""
+    """Whether an unfollowed call in the loop receives a model or the optimizer, and may collect gradients."""
     optimizer = resolved(step.optimizer)
     calls = (call.value for call in trace.of(Call, step.loops) if not is_forward(call.value))
     return any(item is optimizer or is_module_like(item) for call in calls for item in map(resolved, call.parents))
 
 
 def _is_for_others(gradients: Gradients, trace: Trace, backward: Backward, step: Step) -> bool:
-    """Whether a framework makes the pass, or another optimizer that steps here may use its gradients."""
+    """Whether a framework runs the pass, or another optimizer that steps here may use its gradients."""
     others = (item for item in gradients.ownership.optimizers(trace) if item is not resolved(step.optimizer))
     return backward.framework is not None or any(gradients.ownership.reaches(backward, item) for item in others)

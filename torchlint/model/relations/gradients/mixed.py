@@ -1,4 +1,4 @@
-"""Steps that also use the gradients of a pass that is meant for another network."""
+"""Steps that also use the gradients of a pass for another network."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torchlint.model.values import Answer, Value, resolved
 
 
 class MixedStep(NamedTuple):
-    """`step` uses the gradients of `own`, and those of `foreign`, which goes on into the network of `other`.
+    """`step` uses the gradients of `own`, and those of `foreign`, which continues into the network of `other`.
 
     `clear` prepares the other network for that pass, and leaves the gradients of this one.
     """
@@ -27,10 +27,10 @@ class MixedStep(NamedTuple):
 
 
 def mixed_steps(gradients: Gradients, trace: Trace, optimizer: Value) -> Iterator[MixedStep]:
-    """The first step of an optimizer that uses two passes, of which one is for another optimizer alone.
+    """The first step of an optimizer that uses two passes, one of which is for another optimizer alone.
 
     The sign is that only the other one is cleared right before that pass. Joint losses clear both before the first.
-    Silent where the file says which parameters require gradients: they may be switched off for the pass.
+    Silent if the file sets `requires_grad` of parameters: it may switch them off for the pass.
     """
     arrivals, ownership = gradients.arrivals(trace, optimizer), gradients.ownership
     others = [item for item in trace.of(Step) if resolved(item.optimizer) is not optimizer]
@@ -54,7 +54,7 @@ def mixed_steps(gradients: Gradients, trace: Trace, optimizer: Value) -> Iterato
 def _preparation(
     gradients: Gradients, trace: Trace, foreign: Backward, optimizer: Value, holder: Value
 ) -> Clear | None:
-    """The last clearing before a pass, if it is one of the other optimizer only."""
+    """The last clearing before a pass, if it is only for the other optimizer."""
     before = [item for item in trace.of(Clear, foreign.loops) if item.order < foreign.order]
     last = next((item for item in reversed(before) if not apart(item, foreign)), None)
     if last is None or not last.explicit or gradients.ownership.clears(last.target, holder) is not Answer.YES:
@@ -63,6 +63,6 @@ def _preparation(
 
 
 def _is_apart(clear: Clear, foreign: Backward, own: Backward, other: Step) -> bool:
-    """Whether the other network begins after the own pass, or is done before it."""
+    """Whether the other network starts after the own pass, or ends before it."""
     begins_later = own.order < clear.order < foreign.order < other.order
     return begins_later or foreign.order < other.order < own.order

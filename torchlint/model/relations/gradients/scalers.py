@@ -1,4 +1,4 @@
-"""Gradient scalers: which steps and unscalings an iteration leaves without an update of the scaler."""
+"""Gradient scalers: steps and unscalings after which an iteration ends without a scaler update."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class NotUpdated(NamedTuple):
 
     event: Step | Unscale
     update: Call | None
-    """The update that not every path comes to; None: there is none."""
+    """The update that some paths do not reach; None if there is none."""
 
 
 def not_updated(program: Program) -> Iterator[NotUpdated]:
-    """The steps and unscalings of scalers that are made in the program and surely switched on."""
+    """The steps and unscalings of scalers that the program creates and surely enables."""
     for trace in program.traces:
         for event in trace.of_kinds(Step, Unscale):
             scaler = resolved(event.scaler) if event.scaler is not None else None
@@ -43,7 +43,7 @@ def not_updated(program: Program) -> Iterator[NotUpdated]:
 
 
 class _Iterations:
-    """Follows one step or unscaling around its loop, or through a function that its callers call again and again.
+    """Follows one step or unscaling around its loop, or through a function that its callers call repeatedly.
 
     The state is whether the scaler waits for an update.
     """
@@ -55,7 +55,7 @@ class _Iterations:
         self._tests = {self._test(branch): arm for branch, arm in event.path if isinstance(branch, Branch)}
 
     def leave_it_open(self, region: Loop | Trace) -> bool:
-        """Whether the end of an iteration can be reached without an update."""
+        """Whether an iteration can end without an update."""
         flow = Flow(self._transfer)
         flow.taken = lambda branch: self._tests.get(self._test(branch))
         ends = flow.run(region.body if isinstance(region, Loop) else region.items, frozenset({False}))
@@ -63,7 +63,7 @@ class _Iterations:
         return True in ends and not (isinstance(region, Loop) and self._is_made_in(region))
 
     def _is_made_in(self, loop: Loop) -> bool:
-        """Whether a loop makes another scaler."""
+        """Whether a loop creates a new scaler."""
         node = self._program.tree.own_node(loop.site)
         calls = (item for item in walk(node) if isinstance(item, ast.Call)) if node is not None else ()
         return any(called_name(call) == "GradScaler" for call in calls)
@@ -84,7 +84,7 @@ class _Iterations:
         )
 
     def _test(self, branch: Branch) -> str:
-        """The text of the test of a branch; one of its own where there is none."""
+        """The text of a branch's test; a unique one for a branch without a test."""
         node = self._program.tree.own_node(branch.site)
         return ast.unparse(node.test) if isinstance(node, ast.If) else str(branch.site)
 
@@ -95,7 +95,7 @@ def _updates(call: Call, scaler: Value) -> bool:
 
 
 def _is_updated_elsewhere(program: Program, scaler: Value) -> bool:
-    """Whether the program names the `update` of a scaler: of an attribute anywhere, of a variable where it is made."""
+    """Whether the program names a scaler's `update`: for an attribute anywhere, for a variable in its scope."""
     tree, made = program.tree, program.tree.own_node(scaler.site)
     statement = tree.parent(made) if made is not None else None
     is_local = isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name)
@@ -109,7 +109,7 @@ def _is_updated_elsewhere(program: Program, scaler: Value) -> bool:
 
 
 def _is_on(scaler: Value, event: Step | Unscale, updates: list[Call], tree: PythonTree) -> bool:
-    """Whether a scaler is switched on, or by a variable that no condition of its updates mentions."""
+    """Whether a scaler is enabled, or depends on a variable that no condition of its updates mentions."""
     node = tree.own_node(scaler.site)
     keywords = node.keywords if isinstance(node, ast.Call) else []
     enabled = next((item.value for item in keywords if item.arg == "enabled"), None)

@@ -1,4 +1,4 @@
-"""Gradients that a step has used, and that the next backward adds to."""
+"""Gradients that a step has already used, and to which the next backward adds."""
 
 from __future__ import annotations
 
@@ -35,19 +35,21 @@ from torchlint.pytorch import api, naming
 
 
 class StaleGradients(NamedTuple):
-    """`backward` adds to gradients that already went into `step`, and `following` takes them again; nothing clears
-    them in between."""
+    """`backward` adds to gradients that already went into `step`, and `following` uses them again.
+
+    Nothing clears them in between.
+    """
 
     backward: Backward
     step: Step
     following: Step
     loop: Loop | None
     cleared_elsewhere: bool
-    """Whether something clears them, or may, though not between these steps."""
+    """Whether something clears them, or may, but not between these steps."""
 
 
 class GradientsBetweenSteps:
-    """What happens to the gradients of optimizers between their steps, as a typestate."""
+    """The state of an optimizer's gradients between its steps, as a typestate."""
 
     def __init__(self, program: Program, ownership: Ownership) -> None:
         self.program = program
@@ -55,7 +57,7 @@ class GradientsBetweenSteps:
         self.ownership = ownership
 
     def regions(self, trace: Trace) -> Iterator[tuple[Step, Loop | None]]:
-        """Each step with the innermost loop that holds it and a backward, or None for the function itself."""
+        """Each step with the innermost loop around it that contains a backward, or None for the function itself."""
         if self.program.is_benchmark:
             return
         losses = trace.of(Backward)
@@ -67,8 +69,10 @@ class GradientsBetweenSteps:
                 yield step, None
 
     def _repeated_by_callers(self, trace: Trace, step: Step, losses: list[Backward]) -> bool:
-        """Whether a function without a loop is one iteration of training: it computes the loss it steps on,
-        its callers are elsewhere, and nobody in this module clears for it."""
+        """Whether a function without a loop is one iteration of training.
+
+        It computes the loss it steps on, its callers are elsewhere, and no code in this module clears for it.
+        """
         if trace.root is None or trace.called or step.manual or self.program.is_test:
             return False
         if not any(self._computed_here(backward.loss) for backward in losses):
@@ -84,21 +88,21 @@ class GradientsBetweenSteps:
         )
 
     def _computed_here(self, loss: Value) -> bool:
-        """Whether the forward pass of a loss is in the function, and the loss not just handed to it."""
+        """Whether the function itself computes the forward pass of a loss, rather than receiving the loss."""
         return any(
             isinstance(item, (ModuleOutput, CallResult)) or (isinstance(item, Tensor) and item.leaf)
             for item in self.tracking.graph(loss)
         )
 
     def _is_for(self, clear: Clear, other: Trace, optimizer: Value, trace: Trace) -> bool:
-        """Whether a clearing elsewhere may be meant for the optimizer of a function that does not clear itself."""
+        """Whether a clearing elsewhere may be for the optimizer of a function that does not clear itself."""
         if clear.target is not None and self.ownership.clears(clear.target, optimizer) is Answer.YES:
             return True
         same_class = other.receiver is not None and other.receiver is trace.receiver
         return same_class and self.ownership.clears(clear.target, optimizer) is not Answer.NO
 
     def can_clear(self, step: Step) -> bool:
-        """Whether the optimizer of a step has a `zero_grad`, as far as one can tell."""
+        """Whether the optimizer of a step has a `zero_grad`, as far as torchlint knows."""
         optimizer = resolved(step.optimizer)
         if optimizer.has_use("zero_grad"):
             return True
@@ -108,8 +112,7 @@ class GradientsBetweenSteps:
         return inherits or optimizer.info.method("zero_grad") is not None
 
     def _is_of_imported_class(self, optimizer: Value) -> bool:
-        """Whether a class made it that is neither of this module nor known: a wrapper, which need not be like what
-        it wraps."""
+        """Whether an unknown imported class created it: a wrapper may behave differently from the wrapped optimizer."""
         made = self.program.tree.node(optimizer.site)
         name = self.program.definitions.named(made.func) if isinstance(made, ast.Call) else ""
         last = name.rpartition(".")[2]
@@ -117,11 +120,11 @@ class GradientsBetweenSteps:
         return naming.is_class_name(last) and not known and not naming.is_algorithm(last)
 
     def clearings_of(self, optimizer: Value) -> Iterator[Clear]:
-        """What clears, anywhere in the module, or may clear, the gradients that an optimizer steps on."""
+        """The clearings, anywhere in the module, that clear or may clear the gradients an optimizer steps on."""
         return (event for event in self.ownership.clearings if self.ownership.may_clear(event, optimizer))
 
     def stale(self) -> Iterator[StaleGradients]:
-        """Steps between which no path clears, though at least one adds to the gradients."""
+        """Steps between which no path clears, although at least one adds to the gradients."""
         for trace in self.program.traces:
             done: dict[Loop | None, set[Value]] = {}
             for step, loop in self.regions(trace):
@@ -153,7 +156,7 @@ class GradientsBetweenSteps:
 
 
 def _is_part_of_data(optimizer: Value, loop: Loop | None) -> bool:
-    """Whether what a loop goes over holds an optimizer, and may clear for it when it gives the next batch."""
+    """Whether the iterable of a loop holds an optimizer, and may clear for it when it yields the next batch."""
     data = set(drawn_from(loop.over)) if loop is not None and loop.over is not None else set()
     owner = optimizer
     while data.isdisjoint(inputs_of(owner)):
@@ -164,7 +167,7 @@ def _is_part_of_data(optimizer: Value, loop: Loop | None) -> bool:
 
 
 def _is_made_in(optimizer: Value, trace: Trace) -> bool:
-    """Whether a function makes its optimizer, of a kind that is not known: by a call with what it steps on."""
+    """Whether a function creates its optimizer of unknown class, by a call with the values that it steps on."""
     made = isinstance(optimizer, (CallResult, UnknownObject)) and optimizer.order > trace.start
     return made and any(
         isinstance(item, Parameters) or bool(naming.MODULE.search(item.label)) for item in optimizer.parents
@@ -172,5 +175,5 @@ def _is_made_in(optimizer: Value, trace: Trace) -> bool:
 
 
 def _is_bare_leaf(loss: Value) -> bool:
-    """`parameter.backward(gradient)`: a gradient set by hand, as tests of optimizers do."""
+    """`parameter.backward(gradient)`: a gradient set by hand, as in tests of optimizers."""
     return isinstance(loss, Tensor) and loss.leaf

@@ -1,4 +1,4 @@
-"""Gradients of a part of what an optimizer holds that stay where the others are cleared."""
+"""Gradients of a part of an optimizer's parameters that stay when the others are cleared."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from torchlint.pytorch.api import GradMode
 
 
 class StalePart(NamedTuple):
-    """`backward` adds to gradients of `part` that already went into `step`; what is cleared in between is not it."""
+    """`backward` adds to gradients of `part` that already went into `step`; clearings in between miss it."""
 
     part: Value
     backward: Backward
@@ -42,7 +42,7 @@ class StalePart(NamedTuple):
 
 
 class StaleParts:
-    """Asks of each module and parameter that an optimizer is known to hold."""
+    """Checks each module and parameter that an optimizer is known to hold."""
 
     def __init__(self, gradients: GradientsBetweenSteps) -> None:
         self.program = gradients.program
@@ -51,7 +51,7 @@ class StaleParts:
         self.gradients = gradients
 
     def answers(self) -> Iterator[StalePart]:
-        """Each part once in a loop."""
+        """The stale parts, each once per loop."""
         if says_what_requires_grad(self.program.tree):
             return
         for trace in self.program.traces:
@@ -64,7 +64,7 @@ class StaleParts:
                         yield found
 
     def _parts(self, optimizer: Value, loop: Loop | None, trace: Trace) -> list[Value]:
-        """What an optimizer holds, if that is known; modules of this file as their parts, where some are cleared."""
+        """The values an optimizer holds, if known; a module of this file as its parts if some of them are cleared."""
         held, known = self.ownership.held_by(optimizer)
         if not known or not isinstance(optimizer, Optimizer):
             return []
@@ -102,7 +102,7 @@ class StaleParts:
         return held | {part for item in held for part in self._parts_of(item)}
 
     def _surely_reaches(self, backward: Backward, part: Value) -> bool:
-        """Whether a loss comes from a part: it is run, or the module that runs it in its `forward`, with gradients."""
+        """Whether a loss depends on a part: it runs with gradients, itself or in the `forward` of its module."""
         return any(self._runs(value, part) for value in self.tracking.pass_through(backward.loss))
 
     def _runs(self, value: Value, part: Value) -> bool:
@@ -121,7 +121,7 @@ class StaleParts:
     # -- clearings --------------------------------------------------------------------------------------
 
     def _may_clear(self, event: Event, part: Value, trace: Trace) -> bool:
-        """Whether an event clears gradients of a part, or cannot be told not to."""
+        """Whether an event clears gradients of a part, or may clear them."""
         if isinstance(event, Clear):
             sources = self._cleared(event)
             return sources is None or self.ownership.overlap(sources, {part})
@@ -133,7 +133,7 @@ class StaleParts:
         return any(self.ownership.may_clear(event, item) for item in (*optimizers, part))
 
     def _cleared(self, event: Clear) -> set[Value] | None:
-        """The modules and parameters whose gradients a clearing is of; None where that is not certain."""
+        """The modules and parameters whose gradients are cleared; None if that is not certain."""
         target = resolved(event.target) if event.target is not None else None
         if target is None:
             return _source_of(event.of) if event.of is not None else None
@@ -148,7 +148,7 @@ def _may_learn(value: Value) -> bool:
 
 
 def _source_of(parameter: Value) -> set[Value] | None:
-    """The module that a parameter is of, or those of the group of an optimizer that it is in."""
+    """The module of a parameter, or the modules of the optimizer group that contains it."""
     parameter = resolved(parameter)
     if isinstance(parameter, ModuleParameter):
         return {resolved(item) for item in parameter.parents}
@@ -162,7 +162,7 @@ def _source_of(parameter: Value) -> set[Value] | None:
 
 
 def _group(parameters: Value) -> Value | None:
-    """The group of an optimizer whose `["params"]` a value is; the optimizer's whole list, where it is any of them."""
+    """The optimizer group whose `["params"]` a value is; the optimizer's whole list if it may be any group."""
     group = resolved(parameters.parents[0]) if isinstance(parameters, Unknown) and parameters.parents else None
     groups = resolved(group.parents[0]) if isinstance(group, Unknown) and group.parents else None
     if group is None or groups is None or groups.label != "param_groups" or not groups.parents:

@@ -1,4 +1,4 @@
-"""The paths from one step to the next: what they do to the gradients that the steps use."""
+"""The paths from one step to the next, and their effects on the gradients that the steps use."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from torchlint.model.dataflow import Flow
 from torchlint.model.events import Backward, Branch, Event, Exit, Item, Loop, Step, exclusive, items_in
 
 MAX_PERIOD = 64
-"""Iterations after which all conditions on a counter hold again as in the first; longer periods are not followed."""
+"""Maximum number of iterations after which all conditions on a counter repeat; longer periods are not followed."""
 
 
 class History(NamedTuple):
-    """What one path has done to the gradients of an optimizer."""
+    """The history of an optimizer's gradients along one path."""
 
     last: Step | None = None
     """The last step."""
     empty: bool = False
-    """Whether it came upon gradients that had just been cleared."""
+    """Whether it ran right after a clearing of the gradients."""
     cleared: bool = False
-    """Whether they were (perhaps) cleared since."""
+    """Whether the gradients were (perhaps) cleared since."""
     fresh: bool = True
-    """Whether a backward has (perhaps) been there since they were cleared."""
+    """Whether a backward has (perhaps) run since the clearing."""
     added: bool = False
-    """Whether a backward has added to those that the last step used."""
+    """Whether a backward has added to the gradients that the last step used."""
 
     @property
     def is_stale(self) -> bool:
-        """Whether there are gradients that the last step used."""
+        """Whether gradients are there that the last step used."""
         return self.last is not None and not (self.empty or self.cleared)
 
     def stepped(self, step: Step) -> History:
@@ -40,7 +40,7 @@ class History(NamedTuple):
         return self._replace(fresh=True, added=self.added or self.is_stale)
 
     def with_change(self) -> History:
-        """Gradients that the last step used are scaled, before a pass adds to them: a momentum of the program's own."""
+        """The history after the used gradients are scaled before a pass adds to them: the program's own momentum."""
         return self._replace(cleared=True) if self.is_stale and not self.added else self
 
     def with_clearing(self) -> History:
@@ -48,12 +48,12 @@ class History(NamedTuple):
 
 
 class Arrivals:
-    """What the paths that arrive at steps have done since the last one."""
+    """The histories of the paths that arrive at steps, since the last step."""
 
     def __init__(self) -> None:
         self.histories: dict[tuple[Step, Step], set[History]] = {}
         self.backwards: dict[Step, list[Backward]] = {}
-        """The passes that add to the gradients that a step has used."""
+        """The passes that add to gradients that a step has used."""
 
     def stale(self) -> Iterator[tuple[Step, Step, list[Backward]]]:
         """Pairs of steps between which at least one path adds gradients, and none clears them."""
@@ -65,7 +65,7 @@ class Arrivals:
 
 
 class Paths:
-    """Follows some gradients: which steps use them, which passes add to them, and what may clear or scale them."""
+    """Follows some gradients: steps that use them, passes that add to them, and events that clear or scale them."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class Paths:
         self._arrivals = Arrivals()
 
     def stale(self, items: list[Item], loop: Loop | None) -> list[tuple[Step, Step, list[Backward]]]:
-        """Steps in a loop, or in a function that is called in one, that use gradients which an earlier one has used."""
+        """Steps in a loop, or in a function called in one, that use gradients that an earlier step has used."""
         self._arrivals, flow = Arrivals(), Flow(self._transfer)
         states = frozenset({History()})
         for _ in range(3):
@@ -91,7 +91,7 @@ class Paths:
     def _iteration(
         self, flow: Flow[History], items: list[Item], states: frozenset[History], loop: Loop | None
     ) -> frozenset[History]:
-        """The states in which an iteration ends."""
+        """The states at the end of an iteration."""
         ends = flow.run(items, states) | flow.exits.get(Exit.CONTINUE, frozenset())
         if loop is None:
             ends |= flow.exits.get(Exit.RETURN, frozenset())
@@ -99,7 +99,7 @@ class Paths:
         return ends
 
     def _stale_in_turn(self, items: list[Item], loop: Loop | None) -> list[tuple[Step, Step, list[Backward]]]:
-        """The same, iteration by iteration, where it depends on their number what is done in them."""
+        """The same, iteration by iteration, if the events in them depend on the iteration's number."""
         periods = [item.period for item in items_in(items) if isinstance(item, Branch) and item.period is not None]
         lengths = {period.length for period in periods if period.loop is loop}
         until = 2 * math.lcm(*lengths)

@@ -1,4 +1,4 @@
-"""Loops that only measure how long a step takes: on constants, and nobody looks at what they compute."""
+"""Loops that only measure the duration of a step: on constant inputs and without a use of the results."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from torchlint.pytorch import api
 from torchlint.syntax.python_ast import LOOPS, names_read, walk
 
 _STEPPING = frozenset("backward step zero_grad synchronize".split())
-"""Methods that are called in such a loop for what they do."""
+"""Methods that such a loop calls for their effect."""
 
 
 def only_times(loop: Loop, trace: Trace, definitions: Definitions) -> bool:
-    """Whether a loop is timed, goes backward from constants only, and nothing is read of what it leaves behind."""
+    """Whether a loop is timed, goes backward from constants only, and nothing reads its results."""
     node = definitions.tree.node(loop.site)
     if not isinstance(node, LOOPS):
         return False
@@ -55,7 +55,7 @@ def _shows_nothing(body: Iterable[ast.AST]) -> bool:
 
 
 def _is_constant(loss: Value, read: set[str]) -> bool:
-    """Whether a loss is computed by modules, none of which is read later, from tensors that are made of nothing."""
+    """Whether a loss is computed by modules that nothing reads later, from tensors without input data."""
     seen: set[Value] = set()
     stack = [loss]
     while stack:

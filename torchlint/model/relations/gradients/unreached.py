@@ -25,7 +25,7 @@ class UnreachedStep(NamedTuple):
 
 
 def unreached_steps(gradients: Gradients, trace: Trace, optimizer: Value) -> Iterator[UnreachedStep]:
-    """The steps of an optimizer that nothing gives gradients, where all modules are made in the program.
+    """The steps of an optimizer without gradients, if the program creates all modules.
 
     Modules of other origin may be parts of each other.
     """
@@ -34,7 +34,7 @@ def unreached_steps(gradients: Gradients, trace: Trace, optimizer: Value) -> Ite
     if not is_ours or not is_known or not _are_separate(held, gradients):
         return
     if next(gradients.program.nodes(ast.Yield, ast.YieldFrom), None) is not None:
-        return  # what a generator computes with its modules is not known where it is consumed
+        return  # a generator's computations with its modules are unknown at its consumer
     arrivals = gradients.arrivals(trace, optimizer, repeated=True)
     for step in trace.of(Step):
         there = arrivals.get(step, frozenset())
@@ -46,9 +46,9 @@ def unreached_steps(gradients: Gradients, trace: Trace, optimizer: Value) -> Ite
 
 
 def _is_clear(gradients: Gradients, backward: Backward, optimizer: Value) -> bool:
-    """Whether all that a loss goes through is known: modules that the program makes before the optimizer.
+    """Whether all inputs of a loss are known: modules that the program creates before the optimizer.
 
-    A module that is made later may have replaced the one that the optimizer holds: that is the defect, then.
+    A module created later may have replaced the one in the optimizer: then that is the defect.
     """
     modules, is_complete = gradients.ownership.modules_behind(backward)
     is_older = all(item.order < optimizer.order for item in modules)
@@ -56,7 +56,7 @@ def _is_clear(gradients: Gradients, backward: Backward, optimizer: Value) -> boo
 
 
 def _are_separate(values: set[Value], gradients: Gradients) -> bool:
-    """Whether values are modules and leaves that the program makes, none of which can hold or use another unseen."""
+    """Whether values are modules and leaves that the program creates, none of which can hold or use another unseen."""
     return all(_is_separate(value, gradients.variables) for value in values)
 
 

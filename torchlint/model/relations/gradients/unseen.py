@@ -1,4 +1,4 @@
-"""Clearings and backward passes that other code may make at any time: `stack.callback(optimizer.zero_grad)`."""
+"""Clearings and backward passes that other code may run at any time: `stack.callback(optimizer.zero_grad)`."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from torchlint.syntax.python_tree import PythonTree
 
 CLEARING = frozenset({"zero_grad"})
 _FOLLOWED = frozenset({"register_step_pre_hook", "register_step_post_hook", "step"})
-"""What is known to call the function that it is given, and when."""
+"""The methods known to call the function they receive, and known when."""
 _TELLING = frozenset("no_grad enable_grad inference_mode staticmethod classmethod property override".split())
-"""Decorators that keep a function to themselves."""
+"""Decorators that do not publish their function."""
 _TRAINING = frozenset({"backward", "step", "manual_backward"})
 
 
 def may_clear_any(program: Program, handed: list[ast.Attribute]) -> bool:
-    """Whether a program passes on what clears gradients, wraps functions in it, or keeps views of gradients.
+    """Whether a program passes on a clearing method, wraps functions in one, or keeps views of gradients.
 
     `handed` are the clearing methods that it passes on.
     """
@@ -46,9 +46,10 @@ def may_clear_any(program: Program, handed: list[ast.Attribute]) -> bool:
 
 
 def may_clear(program: Program, step: Step, handed: list[ast.Attribute]) -> bool:
-    """Whether the `zero_grad` of an optimizer that a program hands on may be that of the optimizer of a step.
+    """Whether a passed-on `zero_grad` may belong to the optimizer of a step.
 
-    It is not, if the function that steps makes its optimizer itself, and does not run what hands on the other.
+    It does not if the stepping function creates its optimizer itself, and does not run the code that passes on the
+    other.
     """
     if not handed:
         return False
@@ -61,7 +62,7 @@ def may_clear(program: Program, step: Step, handed: list[ast.Attribute]) -> bool
 
 
 def handed_on(program: Program, methods: frozenset[str]) -> list[ast.Attribute]:
-    """`stack.callback(optimizer.zero_grad)`: where a method is read and not called."""
+    """`stack.callback(optimizer.zero_grad)`: the places that read a method and do not call it."""
     read = (node for node in program.nodes(ast.Attribute) if node.attr in methods)
     return [node for node in read if _is_handed_on(node, program.tree)]
 
@@ -71,7 +72,7 @@ def _owner(node: ast.Attribute) -> str:
 
 
 def _is_handed_on(node: ast.expr, tree: PythonTree) -> bool:
-    """Whether what is read is neither called there, nor a statement of its own (a call without brackets)."""
+    """Whether a method that is read is neither called there, nor a statement of its own (a call without brackets)."""
     parent = tree.parent(node)
     if not isinstance(getattr(node, "ctx", None), ast.Load) or isinstance(parent, (ast.Expr, ast.Attribute)):
         return False
@@ -97,8 +98,10 @@ def _is_gradient(target: ast.expr) -> bool:
 
 
 def _is_called_by_others(info: FunctionInfo, tree: PythonTree) -> bool:
-    """Whether an assignment calls a function, `@loss.setter`, or each forward pass, or who has it by a decorator,
-    `@on("batch_end")`, or as a lambda."""
+    """Whether other code may call a function.
+
+    It is a lambda argument, a module's `forward`, or has a decorator: `@loss.setter`, `@on("batch_end")`.
+    """
     if isinstance(info.node, ast.Lambda):
         user = tree.parent(info.node)
         return isinstance(user, ast.keyword) or (isinstance(user, ast.Call) and called_name(user) not in _FOLLOWED)
@@ -108,19 +111,19 @@ def _is_called_by_others(info: FunctionInfo, tree: PythonTree) -> bool:
 
 
 def _is_wrapper(info: FunctionInfo) -> bool:
-    """Whether a function is the inner one of a decorator, which it returns."""
+    """Whether a function is the inner one that a decorator returns."""
     outer = info.enclosing
     returned = (node.value for node in walk(outer.node) if isinstance(node, ast.Return)) if outer is not None else ()
     return any(isinstance(item, ast.Name) and item.id == info.name for item in returned)
 
 
 def _is_unbound(call: ast.Call) -> bool:
-    """`nn.Module.zero_grad(net)`."""
+    """A method read from its class: `nn.Module.zero_grad(net)`."""
     return dotted(call.func).endswith("Module.zero_grad")
 
 
 def _keeps_views(node: ast.Assign) -> bool:
-    """`p.grad = buffer[start:end].view_as(p)`: who fills the buffer with zeros clears the gradient."""
+    """`p.grad = buffer[start:end].view_as(p)`: filling the buffer with zeros clears the gradient."""
     if not any(map(_is_gradient, node.targets)):
         return False
     return any(isinstance(item, ast.Slice) for item in walk(node.value))

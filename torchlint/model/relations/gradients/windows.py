@@ -1,4 +1,4 @@
-"""Accumulation windows: steps that come once in several micro-batches."""
+"""Accumulation windows: steps that run once per several micro-batches."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from torchlint.syntax.python_tree import PythonTree
 LoopNode: TypeAlias = ast.For | ast.AsyncFor | ast.While
 _PROGRESS = {name.rpartition(".")[2] for name in api.PROGRESS} - {"trange"}
 _ACCUMULATES = LazyPattern(r"(?i)accum|micro_?(batch|step)")
-"""Names of numbers and flags of an accumulation window."""
+"""Names of the numbers and flags of an accumulation window."""
 
 
 Window = tuple[object, int]
@@ -23,7 +23,7 @@ Window = tuple[object, int]
 
 
 def windows_of(step: Step, tree: PythonTree) -> Iterator[Window]:
-    """The arms in which a step stands, or without it that leave, by a count of micro-batches."""
+    """The arms around a step, or arms without the step that leave, that count micro-batches."""
     for arm in (*step.path, *step.passed):
         branch, _ = arm
         node = tree.own_node(branch.site) if isinstance(branch, Branch) else None
@@ -32,7 +32,7 @@ def windows_of(step: Step, tree: PythonTree) -> Iterator[Window]:
 
 
 def _is_counted(test: ast.expr, tree: PythonTree) -> bool:
-    """Whether a test asks for the number of a micro-batch: `(i + 1) % k == 0`, `count == accumulation_steps`."""
+    """Whether a test depends on the number of a micro-batch: `(i + 1) % k == 0`, `count == accumulation_steps`."""
     if isinstance(test, ast.Compare) and isinstance(test.ops[0], (ast.In, ast.NotIn)):
         return False  # `number % 5 not in (1, 2)` leaves some out
     if any(map(_counts, walk(test))):
@@ -45,7 +45,7 @@ def _is_counted(test: ast.expr, tree: PythonTree) -> bool:
 
 
 def _counts(node: ast.AST) -> bool:
-    """Whether an expression counts within a window, or is named so."""
+    """Whether an expression counts within a window, or has such a name."""
     if isinstance(node, ast.BinOp):
         return isinstance(node.op, ast.Mod)
     name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
@@ -69,7 +69,7 @@ def window_end(test: ast.expr) -> str | None:
 
 
 def remainder(test: ast.expr) -> ast.BinOp | None:
-    """`c % k`, where a test is true at `c % k == 0`, whatever else holds."""
+    """`c % k`, if a test is true at `c % k == 0`, whatever else it requires."""
     if isinstance(test, ast.BoolOp):
         found = [window for window in map(remainder, test.values) if window is not None]
         others = [item for item in test.values if remainder(item) is None]
@@ -88,7 +88,7 @@ def remainder(test: ast.expr) -> ast.BinOp | None:
 
 
 def inverted(test: ast.expr) -> ast.BinOp | None:
-    """`c % k`, where a test is false at `c % k == 0` unless something else holds, and true elsewhere."""
+    """`c % k`, if a test is false at `c % k == 0`, unless another condition holds, and true elsewhere."""
     if isinstance(test, ast.BoolOp):
         found = [item for item in map(inverted, test.values) if item is not None]
         return found[0] if isinstance(test.op, ast.Or) and len(found) == 1 else None
@@ -102,7 +102,7 @@ def inverted(test: ast.expr) -> ast.BinOp | None:
 
 
 def _compared(test: ast.expr, operator: type[ast.cmpop]) -> ast.BinOp | None:
-    """`c % k` of a comparison of it with 0."""
+    """`c % k` of a comparison with 0."""
     if not isinstance(test, ast.Compare) or len(test.ops) != 1 or not isinstance(test.ops[0], operator):
         return None
     left = test.left
@@ -129,7 +129,7 @@ def counts_from_zero(counter: str, loop: LoopNode, test: ast.If, tree: PythonTre
 
 
 def gives_from_zero(loop: ast.For | ast.AsyncFor, counter: str) -> bool:
-    """Whether a loop counts its iterations: `enumerate(...)` or `range(n)`, perhaps behind a progress bar."""
+    """Whether a loop counts its iterations: `enumerate(...)` or `range(n)`, perhaps in a progress bar."""
     over, target = loop.iter, loop.target
     while isinstance(over, ast.Call) and called_name(over) in _PROGRESS and over.args:
         over = over.args[0]
@@ -145,7 +145,7 @@ def gives_from_zero(loop: ast.For | ast.AsyncFor, counter: str) -> bool:
 
 
 def _is_reset_before(counter: str, loop: LoopNode, tree: PythonTree) -> bool:
-    """Whether a counter is set to zero in the block of a loop, before it, and to nothing else there."""
+    """Whether a counter is set to zero in the block of a loop, before the loop, and to no other value there."""
     block = tree.block(loop)
     before = [item for item in block if isinstance(item, ast.Assign) and item.lineno < loop.lineno]
     own = [item for item in before if any(isinstance(to, ast.Name) and to.id == counter for to in item.targets)]

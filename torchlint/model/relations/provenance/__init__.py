@@ -1,4 +1,4 @@
-"""Provenance: who makes modules and parameters, which names are one object, and what takes whose place."""
+"""Provenance: the origin of modules and parameters, names for the same object, and replacements."""
 
 from __future__ import annotations
 

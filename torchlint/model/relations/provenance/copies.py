@@ -28,14 +28,14 @@ class Copy:
 
 
 class Copies:
-    """Finds the copies of weights in a file, and the calls of its functions that make some."""
+    """Finds the copies of weights in a file, and the calls of its functions that copy weights."""
 
     def __init__(self, definitions: Definitions) -> None:
         self.definitions = definitions
         self.tree = definitions.tree
 
     def all(self) -> Iterator[Copy]:
-        """The copies that are written out, and those that a call of a function of the repository makes."""
+        """The copies in the code itself, and those through calls of the repository's functions."""
         yield from self._written
         for call in self.tree.of_type(ast.Call):
             called = self._called(call) if _UPDATES.search(called_name(call)) else None
@@ -96,7 +96,7 @@ def _owner_of_parameters(node: ast.expr) -> ast.expr | None:
 
 
 def _changed(loop: ast.For) -> int | None:
-    """Which of its two variables a loop changes in place, and from the other: 0 or 1."""
+    """The loop variable that is changed in place from the other one: 0 or 1."""
     if not isinstance(loop.target, ast.Tuple) or len(loop.target.elts) != 2:
         return None
     own = [{item.id for item in walk(each) if isinstance(item, ast.Name)} for each in loop.target.elts]

@@ -1,4 +1,4 @@
-"""Variables that loops draw from the parameters of a network or an optimizer."""
+"""Loop variables that iterate over the parameters of a network or an optimizer."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ _PASSING = frozenset({"list", "tuple", "tqdm"})
 
 
 class Drawn:
-    """Answers about the variables of loops, as far as one file says."""
+    """Answers about loop variables, as far as one file shows."""
 
     def __init__(self, definitions: Definitions) -> None:
         self.definitions = definitions
         self.tree = definitions.tree
 
     def is_parameter(self, loop: ast.For, name: str) -> bool:
-        """Whether a variable of a loop is a parameter in each iteration: of `parameters()`, also in `zip`."""
+        """Whether a loop variable is a parameter in each iteration: from `parameters()`, also in `zip`."""
         return self._is_parameter(loop.target, loop.iter, name)
 
     def _is_parameter(self, target: ast.expr, over: ast.expr, name: str) -> bool:
@@ -45,7 +45,7 @@ class Drawn:
         return caller == "parameters" and _is_name(target, name)
 
     def is_read_behind(self, statement: ast.stmt, name: str, loop: ast.For) -> bool:
-        """Whether something may read a variable of a loop as a statement in it has bound it."""
+        """Whether code may read a loop variable with the value that a statement in the loop binds."""
         scope, own = self.tree.function_around(loop) or self.tree.module, set(walk(statement))
         reads = (item for item in walk(scope) if isinstance(item, ast.Name) and item.id == name and item not in own)
         return any(isinstance(read.ctx, ast.Load) and self._may_follow(read, statement, loop) for read in reads)

@@ -1,4 +1,4 @@
-"""Checkpoints in files: which calls of `torch.save` and `torch.load` mean one file, and what is saved there."""
+"""Checkpoint files: calls of `torch.save` and `torch.load` for the same file, and the saved contents."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torchlint.model.queries import names
 from torchlint.syntax.python_ast import LOOPS, arguments, called_name, dotted, walk, written_alike
 
 _PREFIXES = {"DataParallel": "module.", "DistributedDataParallel": "module.", "DDP": "module.", "compile": "_orig_mod."}
-"""Wrappers of modules, and what they put before the names of parameters."""
+"""Module wrappers, with the prefix they add to the names of parameters."""
 
 
 class Files:
@@ -28,7 +28,7 @@ class Files:
         return [(call.args[0], call.args[1], call) for call in calls if len(call.args) > 1]
 
     def saved_for(self, load: ast.Call) -> Iterator[tuple[ast.expr, ast.Call]]:
-        """What is saved where a call of `torch.load` reads, and by which call."""
+        """The objects saved to the file that a call of `torch.load` reads, each with the saving call."""
         path = next(iter(arguments(load)), None)
         for saved, place, call in self.saves if path is not None else ():
             if path is not None and self._is_one_path(place, path):
@@ -43,11 +43,11 @@ class Files:
         return True
 
     def _is_pair(self, name: str) -> bool:
-        """Whether a file has one call that saves under a path of this name, as where a class saves and loads."""
+        """Whether a file has one call that saves to a path with this name, as in a class that saves and loads."""
         return sum(dotted(path) == name for _, path, _ in self.saves) == 1
 
     def entries(self, saved: ast.expr) -> Iterator[tuple[str, ast.expr]]:
-        """The entries of what is saved: of a dictionary by their keys, else the whole under an empty one."""
+        """The entries of a saved object: a dictionary's by their keys, otherwise the whole under an empty key."""
         value = names.only_value(saved, self.definitions) if isinstance(saved, ast.Name) else saved
         if isinstance(value, ast.Dict):
             keys = (key.value if isinstance(key, ast.Constant) else "" for key in value.keys)
@@ -58,7 +58,7 @@ class Files:
             yield "", saved
 
     def value_at(self, name: ast.expr, depth: int = 3) -> ast.expr | None:
-        """What a name was last bound to where it is read, in the statements before that; None: not known."""
+        """The last value bound to a name before it is read, in the statements before; None if it is not known."""
         if not isinstance(name, (ast.Name, ast.Attribute)):
             return name
         inner: ast.AST = self.tree.statement(name)
@@ -80,17 +80,17 @@ class Files:
         return None
 
     def prefix(self, network: ast.expr) -> str:
-        """What the names of the parameters of a network begin with, where a wrapper has been put around it."""
+        """The prefix that a wrapper around a network adds to the names of its parameters."""
         value = self.value_at(network)
         return self.prefix_of(value) if isinstance(value, ast.Call) else ""
 
     def prefix_of(self, call: ast.Call) -> str:
-        """What a wrapper that a call makes puts before the names of parameters; empty of no wrapper."""
+        """The prefix that the wrapper built by a call adds to the names of parameters; empty without a wrapper."""
         prefix = _PREFIXES.get(called_name(call), "")
         return prefix if prefix and self.definitions.named(call.func).startswith("torch") else ""
 
     def wrapper(self, name: ast.Name) -> ast.Call | None:
-        """The call that puts a wrapper around what a name stands for, on some path to where it is read."""
+        """The call that wraps the value of a name, on some path to the place that reads it."""
         scope = self.tree.function_around(name)
         for node in self._wrapping:
             if node.lineno < name.lineno and (scope is None or scope in self.tree.ancestors(node)):
@@ -100,7 +100,7 @@ class Files:
 
     @cached_property
     def _wrapping(self) -> list[ast.Assign]:
-        """The assignments of modules with a wrapper around them."""
+        """The assignments of wrapped modules."""
         assigns: Iterator[ast.Assign] = self.tree.of_type(ast.Assign)
         return [node for node in assigns if isinstance(node.value, ast.Call) and self.prefix_of(node.value)]
 

@@ -1,4 +1,4 @@
-"""Expressions that surely stand for a module of PyTorch, and the classes of these modules."""
+"""Expressions that are surely PyTorch modules, and the classes of these modules."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ _SAME = frozenset("to cuda cpu half float double bfloat16 train eval requires_gr
 _PASSING = frozenset({"list", "tuple", "reversed", "tqdm"})
 _PARTS = {**dict.fromkeys(("features", "layer1", "layer2", "layer3", "layer4"), "torch.nn.Sequential")}
 _PARTS |= dict.fromkeys(("fc", "classifier", "conv1", "bn1", "avgpool", "backbone", "encoder", "heads"), _ANY)
-"""Parts of the networks of torchvision, and their classes."""
+"""Parts of torchvision's networks, with their classes."""
 _DEEPEST = 8
-"""Names of names, and parts of parts."""
+"""Maximum depth of names of names, and of parts of parts."""
 
 Kind = ClassInfo | str
 """The class of a module: one of the program, or the qualified name of another one."""
 
 
 class Modules:
-    """Answers about expressions, without interpreting anything."""
+    """Answers about expressions, without interpretation."""
 
     def __init__(self, definitions: Definitions) -> None:
         self.definitions = definitions
         self.tree = definitions.tree
 
     def kind(self, node: ast.expr, depth: int = 0) -> Kind | None:
-        """The class of the module that an expression surely is; `torch.nn.Module` where only that is known."""
+        """The class of the module that an expression surely is; `torch.nn.Module` if only that is known."""
         while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _SAME:
             node = node.func.value
         if depth > _DEEPEST:
@@ -49,7 +49,7 @@ class Modules:
         return None
 
     def source(self, node: ast.expr) -> ast.expr:
-        """What the loop around draws a variable from: `model` of `for layer in model.children()`; else the variable."""
+        """The value over which the loop iterates: `model` of `for layer in model.children()`; else the variable."""
         loop = self._loop(node) if isinstance(node, ast.Name) else None
         over = loop.iter if loop is not None else node
         while isinstance(over, (ast.Call, ast.Subscript)):
@@ -108,7 +108,7 @@ class Modules:
         return name if _is_of_torch(name) else None
 
     def _loop(self, name: ast.Name) -> ast.For | None:
-        """The loop around that binds a name."""
+        """The loop around an expression that binds a name."""
         for item in self.tree.ancestors(name):
             if isinstance(item, SCOPES):
                 return None
@@ -153,7 +153,7 @@ class Modules:
         return None
 
     def _stored(self, stores: Sequence[ast.expr], depth: int, annotated: list[Kind | None]) -> Kind | None:
-        """The kind of all values that assignments store; None if something else binds one of the targets."""
+        """The common class of all assigned values; None if other code binds one of the targets."""
         kinds = [*annotated]
         for item in stores:
             statement = self.tree.parent(item)
@@ -171,7 +171,7 @@ def _stores(info: ClassInfo, name: str) -> Iterator[ast.Attribute]:
 
 
 def _common(kinds: list[Kind | None]) -> Kind | None:
-    """The class of each of them, or that they all are modules."""
+    """The class common to all of them, or that they all are modules."""
     if not kinds or None in kinds:
         return None
     return kinds[0] if all(kind == kinds[0] for kind in kinds) else _ANY
@@ -185,7 +185,7 @@ def _is_moved(value: ast.expr, name: ast.expr) -> bool:
 
 
 def _is_of_torch(name: str) -> bool:
-    """Whether a qualified name is that of a class of modules."""
+    """Whether a qualified name is a module class."""
     package, _, last = name.rpartition(".")
     is_public = package == "torch.nn" or package.startswith(("torch.nn.modules", "torch.nn.parallel"))
     return is_public and last[:1].isupper() and last not in _NO_MODULES

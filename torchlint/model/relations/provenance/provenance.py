@@ -1,4 +1,4 @@
-"""Provenance: who makes a module or parameter, which names are the same object, and what has taken its place."""
+"""Provenance: the origin of modules and parameters, names for the same object, and replacements."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from torchlint.syntax.python_ast import (
 
 _MODULES = frozenset({"torch.nn.Module", "torch.nn.modules.Module", "torch.nn.modules.module.Module"})
 _LAYER_NAMES = ("layer", "block", "cell", "conv", "linear", "mlp", "encoder", "decoder", "attention")
-"""Names of parameters that stand for layers with weights."""
+"""Parameter names that stand for layers with weights."""
 _SAME = frozenset("to cuda cpu half float double bfloat16 train eval requires_grad_".split())
 """Methods of a module that return the module."""
 
@@ -45,10 +45,10 @@ class Provenance:
     def __init__(self, definitions: Definitions) -> None:
         self.definitions = definitions
         self._stores: dict[ClassInfo, defaultdict[str, list[ast.Attribute]]] = {}
-        """Where a class assigns to attributes, by their names."""
+        """The assignments to attributes in each class, by name."""
 
     def answers(self) -> Iterator[answer.Answer]:
-        """Which weights go where, and which states are lost."""
+        """The copies of weights, and the lost states."""
         code = self.definitions.tree.code
         for copy in self.copies:
             target, source, same = code(copy.target), code(copy.source), self.same(copy.target, copy.source)
@@ -63,8 +63,11 @@ class Provenance:
             yield answer.Answer(site, f"`{place}` is made anew; the state of the one before is lost, from {lines}")
 
     def created(self, node: ast.expr) -> ast.expr | None:
-        """The expression that makes what a name stands for: of a variable that is bound once, or of an attribute that
-        its class assigns once. A call that returns the module itself, `net.to(device)`, counts as the module."""
+        """The expression that creates the value of a name.
+
+        The name is a variable bound once, or an attribute that its class assigns once. A call that returns the module
+        itself, `net.to(device)`, counts as the module.
+        """
         for _ in range(8):  # names of names
             node = itself(node)
             value = self._value(node)
@@ -74,7 +77,7 @@ class Provenance:
         return None if isinstance(node, (ast.Name, ast.Attribute)) else node
 
     def bound_at(self, node: ast.expr) -> Site | None:
-        """Where a name gets what it stands for, if that is one place."""
+        """The place that gives a name its value, if there is only one."""
         value = self._value(node)
         return site_of(value) if value is not None else None
 
@@ -89,12 +92,12 @@ class Provenance:
         return self._assigned(method.owner, node.attr)
 
     def assigned_anywhere(self, node: ast.Attribute) -> ast.expr | None:
-        """The same, of an attribute of any object: what the file assigns to an attribute of this name, once."""
+        """The same for an attribute of any object, from the file's only assignment to an attribute of this name."""
         method = self.definitions.method_around(node)
         return self._assigned(method.owner, node.attr) if method is not None and method.owner is not None else None
 
     def _assigned(self, owner: ClassInfo, name: str) -> ast.expr | None:
-        """What a class assigns to an attribute, where that is one expression."""
+        """The expression a class assigns to an attribute, if there is only one."""
         if owner not in self._stores:
             found: defaultdict[str, list[ast.Attribute]] = defaultdict(list)
             for item in walk(owner.node):
@@ -106,8 +109,10 @@ class Provenance:
         return statement.value if isinstance(statement, (ast.Assign, ast.AnnAssign)) else None
 
     def origin(self, node: ast.expr) -> object:
-        """The expression that makes the object that a name stands for, or the parameter of a function that it is; the
-        same for two names of one object. None: not known."""
+        """The expression that creates the object of a name, or the function parameter that it is.
+
+        Two names of one object have the same origin. None if not known.
+        """
         for _ in range(8):
             node = itself(node)
             if isinstance(node, ast.Call) and self.definitions.named(node.func) == "copy.copy" and node.args:
@@ -125,7 +130,7 @@ class Provenance:
         return node if isinstance(node, ast.Call) else None
 
     def _parameter(self, function: FunctionInfo, node: ast.Name) -> object:
-        """A parameter, unless the function binds it to something other than itself, moved."""
+        """A parameter, unless the function binds it to a value other than the moved parameter."""
         bound = [
             item for item in FileIndex.of(self.definitions.tree).bindings_of(node.id)
             if self.definitions.function_around(item) is function
@@ -143,7 +148,7 @@ class Provenance:
         return False
 
     def same(self, first: ast.expr, second: ast.expr) -> Answer:
-        """Whether two expressions are one object, as far as parameters go: a shallow copy has those of the module."""
+        """Whether two expressions share their parameters: a shallow copy shares those of the original."""
         if dotted(first) and written_alike(first, second):
             return Answer.YES
         one, other = self.origin(first), self.origin(second)
@@ -154,8 +159,10 @@ class Provenance:
         return Answer.NO if isinstance(one, ast.Call) and isinstance(other, ast.Call) else Answer.UNKNOWN
 
     def one_for_two(self) -> Iterator[tuple[ast.Call, ast.expr, Site | None]]:
-        """The calls that give a class one object for two parameters between which it copies weights: the call, the
-        object, and where that is copied, if it is in this file."""
+        """The calls that pass one object for two parameters between which the class copies weights.
+
+        Each comes with the object, and the place of the copy if it is in this file.
+        """
         for call in self.definitions.tree.of_type(ast.Call):
             names_given = [dotted(item) for item in arguments(call) if isinstance(item, (ast.Name, ast.Attribute))]
             is_twice = len(set(names_given)) < len(names_given)
@@ -172,15 +179,14 @@ class Provenance:
                     break
 
     def copies_of(self, method: FunctionInfo) -> Iterator[tuple[ast.expr, str, str]]:
-        """The copies of weights between objects that are two parameters of a method, and the names of these."""
+        """The copies of weights between objects that are two parameters of a method, with the names of these."""
         for copy in self.copies:
             one, other = self.origin(copy.target), self.origin(copy.source)
             if isinstance(one, tuple) and isinstance(other, tuple) and one[0] is other[0] is method:
                 yield copy.node, one[1], other[1]
 
     def is_rebound_to_trained(self, target: ast.expr, source: ast.expr) -> bool:
-        """Whether an update binds a name that had another network to one whose parameters an optimizer has got, and
-        that keeps its own name."""
+        """Whether an update rebinds a name from one network to another that an optimizer trains under its own name."""
         tree, function = self.definitions.tree, self.definitions.function_around(target)
         is_attribute = isinstance(target, ast.Attribute)
         method = self.definitions.method_around(target)
@@ -208,22 +214,22 @@ class Provenance:
 
     @cached_property
     def states(self) -> States:
-        """Which objects get a state, and which are made anew."""
+        """The objects that load a state, and those created again."""
         return States(self.definitions)
 
     @cached_property
     def drawn(self) -> Drawn:
-        """Which variables of loops are parameters."""
+        """The loop variables that are parameters."""
         return Drawn(self.definitions)
 
     @cached_property
     def modules(self) -> Modules:
-        """Which expressions surely are modules."""
+        """The expressions that are surely modules."""
         return Modules(self.definitions)
 
     @cached_property
     def files(self) -> Files:
-        """Which checkpoints are saved and loaded."""
+        """The checkpoints that are saved and loaded."""
         return Files(self.definitions)
 
     @cached_property
@@ -232,7 +238,7 @@ class Provenance:
         return list(Copies(self.definitions).all())
 
     def made_layer(self, node: ast.expr) -> ast.Call | ast.Name | None:
-        """The call that makes a layer with parameters; the name itself of a parameter that is called a layer."""
+        """The call that creates a layer with parameters; for a parameter named like a layer, the name itself."""
         made = node if isinstance(node, ast.Call) else self.created(node) if isinstance(node, ast.Name) else None
         if isinstance(made, ast.Call):
             return made if self.has_weights(made) else None
@@ -243,8 +249,7 @@ class Provenance:
         return node
 
     def is_optimizer(self, node: ast.expr, depth: int = 3) -> bool:
-        """Whether a name stands for an optimizer of PyTorch: by the call that makes it, by an annotation, or by what
-        each call in the file gives for a parameter."""
+        """Whether a name is a PyTorch optimizer: by its creation, its annotation, or the arguments of all calls."""
         made = self.created(node)
         if isinstance(made, ast.Call):
             return _is_optimizer_class(self.definitions.named(made.func))
@@ -260,7 +265,7 @@ class Provenance:
         return bool(given) and all(self.is_optimizer(item, depth - 1) for item in given)
 
     def _given_for(self, function: FunctionInfo, parameter: str) -> list[ast.expr]:
-        """What the calls in the file give for a parameter of a function; nothing where one of them is not clear."""
+        """The arguments that calls in the file pass for a parameter; empty if one of them is not clear."""
         name = function.name
         if name == "__init__" and function.owner is not None:
             name = function.owner.name
@@ -269,7 +274,7 @@ class Provenance:
         return [] if None in given else [item for item in given if item is not None]
 
     def has_weights(self, call: ast.Call) -> bool:
-        """Whether a call makes a module that surely has parameters."""
+        """Whether a call creates a module that surely has parameters."""
         info = self.definitions.class_named(dotted(call.func))
         if info is not None:
             is_module = any(item in _MODULES for item in info.ancestors() if isinstance(item, str))
@@ -289,14 +294,14 @@ def _is_optimizer_class(name: str) -> bool:
 
 
 def itself(node: ast.expr) -> ast.expr:
-    """`net` of `net.cuda().eval()`: the module that methods of it return."""
+    """`net` of `net.cuda().eval()`: the module that these methods return."""
     while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _SAME:
         node = node.func.value
     return node
 
 
 def _stores(scope: ast.AST) -> Iterator[ast.expr]:
-    """The variables and attributes that are bound in a scope."""
+    """The variables and attributes bound in a scope."""
     for node in walk(scope):
         if isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Store):
             yield node

@@ -1,4 +1,4 @@
-"""Modules and parameters that an optimizer misses: made after it in the place of others, or never given to it."""
+"""Modules and parameters that an optimizer misses: created after it as replacements, or never passed to it."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ _LOSS = LazyPattern(r"(?i)loss|crit|arc_?face|cos_?face|center|margin|metric")
 
 
 _MOST_OPTIMIZERS = 20
-"""With more of them, nothing is known: each module would be compared with each."""
+"""Maximum number of optimizers, as each module is compared with each."""
 _MOST_CHOICES = 6
-"""So many optimizers that an option chooses between are asked, each for itself."""
+"""Maximum number of optimizers that an option may choose, each checked separately."""
 
 
 class Replacement(NamedTuple):
-    """`module` has taken the place of one whose parameters `optimizer` holds, and `step` updates those."""
+    """`module` has replaced one whose parameters `optimizer` holds and `step` updates."""
 
     module: values.Value
     name: str
@@ -43,7 +43,7 @@ class Replacement(NamedTuple):
 
 
 class Reassigned(NamedTuple):
-    """The call at `site` puts new parameters in the places of those that the optimizer of `step` holds."""
+    """The call at `site` replaces parameters that the optimizer of `step` holds."""
 
     site: Site
     step: events.Step
@@ -51,17 +51,17 @@ class Reassigned(NamedTuple):
 
 
 class Unheld(NamedTuple):
-    """`module` computes a loss that `step` follows, and no optimizer holds its parameters."""
+    """`module` computes a loss before `step`, and no optimizer holds its parameters."""
 
     module: values.Value
     name: str
     step: events.Step
     is_sure: bool
-    """Whether it is a loss with parameters, which has no other use for them."""
+    """Whether it is a loss with parameters, which have no other use."""
 
 
 class Replacements:
-    """Answers about modules that compute a loss, and that the optimizer which steps does not hold."""
+    """Answers about modules that compute a loss without being in the stepping optimizer."""
 
     def __init__(
         self, program: Program, ownership: Ownership, parts: Parts, frozen: Frozen, sure_graphs: SureGraphs
@@ -76,7 +76,7 @@ class Replacements:
     def missed(
         self, trace: Trace, step: events.Step, optimizer: values.Optimizer
     ) -> Iterator[Replacement | Reassigned | Unheld]:
-        """The modules that compute the loss before a step without being among the parameters that it updates."""
+        """The modules that compute the loss before a step but are not among the updated parameters."""
         if len(self._optimizers) > _MOST_OPTIMIZERS:
             return
         called = {module for backward in before(trace, step) for module in self.called(trace, backward)}
@@ -86,7 +86,7 @@ class Replacements:
         yield from self._unheld(trace, step, optimizer, called)
 
     def missed_whichever(self, trace: Trace, step: events.Step) -> Iterator[Replacement | Reassigned | Unheld]:
-        """What a step misses, whichever optimizer it is of: an option may choose between several."""
+        """The parameters a step misses for every optimizer that an option may choose."""
         optimizers = list(itertools.islice(values.inputs_of(step.optimizer), _MOST_CHOICES + 1))
         surely = [item for item in optimizers if isinstance(item, values.Optimizer) and self.ownership.held_by(item)[1]]
         if len(surely) != len(optimizers) or len(surely) > _MOST_CHOICES:
@@ -98,7 +98,7 @@ class Replacements:
                 yield item
 
     def called(self, trace: Trace, backward: events.Backward) -> Iterator[values.Value]:
-        """The modules that surely ran for a loss, they or methods of theirs."""
+        """The modules that surely ran for a loss, directly or through their methods."""
         graph = self.sure_graphs.of(backward.loss)
         for call in (call for calls in trace.followed.values() for call in calls):
             if call.receiver is not None and call.result in graph:
@@ -124,7 +124,7 @@ class Replacements:
     def _made_again(
         self, trace: Trace, step: events.Step, optimizer: values.Optimizer, called: set[values.Value]
     ) -> Iterator[Replacement]:
-        """Whole models that are made after an optimizer, under the name of the one that it holds."""
+        """Whole models created after an optimizer, under the name of the model that it holds."""
         for module in called:
             name = self._target(module)
             if name and self._is_new(module, optimizer, step) and self._had_before(optimizer, module):
@@ -134,7 +134,7 @@ class Replacements:
     def _placed(
         self, trace: Trace, step: events.Step, optimizer: values.Optimizer, called: set[values.Value]
     ) -> Iterator[Replacement]:
-        """Layers and parameters that take a place in a model after an optimizer got its parameters."""
+        """Layers and parameters placed in a model after an optimizer received its parameters."""
         for placed in self.program.observations.placed:
             owner, module = placed.owner, placed.value
             if not optimizer.order < placed.order < step.order or not self._is_new(module, optimizer, step):
@@ -147,13 +147,13 @@ class Replacements:
             if whole is None or not _has(owner, placed.key) or _wraps(module, owner, placed.key):
                 continue
             if owner is not whole and self._has_siblings(whole, trace):
-                continue  # what a class stores is one value for all of its objects
+                continue  # a class's attribute is one value for all of its objects
             holds = self.ownership.holds(optimizer, owner) is values.Answer.YES
             if holds and not self._is_taken_care_of(trace, optimizer, module, owner, whole):
                 yield Replacement(module, self._written(placed), optimizer, step)
 
     def _is_new(self, module: values.Value, optimizer: values.Optimizer, step: events.Step) -> bool:
-        """Whether a module or parameter with weights is made after an optimizer, of nothing that is older."""
+        """Whether a module or parameter with weights is created after an optimizer, from nothing older."""
         if isinstance(module, values.Module):
             is_plain = module_values.is_as_made(module) and module_values.has_parameters(module)
         else:
@@ -161,14 +161,15 @@ class Replacements:
         return is_plain and optimizer.order < module.order < step.order and not self._takes_in(module, optimizer)
 
     def _takes_in(self, module: values.Value, optimizer: values.Optimizer) -> bool:
-        """Whether a module is made with what is older than an optimizer: `Sequential(Dropout(), head)`."""
+        """Whether a module is built from parts older than an optimizer: `Sequential(Dropout(), head)`."""
         given = lineage.ancestry([module], through=_made_with) - {module}
         return any(0 < item.order < optimizer.order for item in given if module_values.is_module_like(item))
 
     def _happens_before(self, placed: Placed, trace: Trace, optimizer: values.Optimizer) -> bool:
-        """Whether a place is taken on the way to a step: in its root, or where an object is made with its optimizer.
+        """Whether a placement precedes a step: in its root, or where an object is created with its optimizer.
 
-        What `__init__` of the owner does itself makes the owner, and what `forward` does happens in other runs.
+        A placement in the owner's `__init__` is part of creating the owner, and one in `forward` happens in other
+        runs.
         """
         makers = {item.owner for item in placed.functions if item.name in ("__init__", "forward")}
         if makers:
@@ -176,7 +177,7 @@ class Replacements:
         return placed.order >= trace.start
 
     def _makes(self, owner: ClassInfo, optimizer: values.Value) -> bool:
-        """Whether an object of a class makes an optimizer: in a method, or in a function whose result it stores."""
+        """Whether an object of a class creates an optimizer: in a method, or in a function whose result it stores."""
         made = self.tree.node(optimizer.site.here) if optimizer.site is not None else None
         method = self.program.definitions.method_around(made) if made is not None else None
         stored = self.program.attributes_of(owner).values()
@@ -184,12 +185,12 @@ class Replacements:
         return is_within or any(optimizer in values.inputs_of(item) for item in stored)
 
     def _is_kept(self, trace: Trace, placed: Placed) -> bool:
-        """Whether an attribute has not got something else by the end."""
+        """Whether an attribute keeps its value to the end."""
         stored = trace.heap.get((placed.owner, str(placed.key)))
         return stored is None or placed.value in values.inputs_of(stored)
 
     def _written(self, placed: Placed) -> str:
-        """The place as the program writes it: `model.fc`, also of `setattr(model, "fc", ...)`."""
+        """The place as the program writes it: `model.fc`, also for `setattr(model, "fc", ...)`."""
         node = self.tree.node(placed.site)
         if isinstance(node, ast.Call) and node.args:
             of_method = node.func.value if isinstance(node.func, ast.Attribute) else node.args[0]
@@ -197,7 +198,7 @@ class Replacements:
         return self.tree.code(placed.site)
 
     def _had_before(self, optimizer: values.Value, module: values.Value) -> bool:
-        """Whether an optimizer holds what had the name of a module before, in the same function, and not the module."""
+        """Whether an optimizer holds the earlier value of a module's name in the same function, and not the module."""
         if self.ownership.holds(optimizer, module) is not values.Answer.NO:
             return False
         made_of = lineage.ancestry([module])
@@ -208,7 +209,7 @@ class Replacements:
         )
 
     def _target(self, value: values.Value) -> str:
-        """What the call that makes a value is assigned to: `net`, `model.fc`."""
+        """The name or attribute that the call's result is assigned to: `net`, `model.fc`."""
         node = self.tree.node(values.resolved(value).site)
         node = moved_modules.moved(node, self.tree) if isinstance(node, ast.Call) else None
         parent = self.tree.parent(node) if node is not None else None
@@ -220,7 +221,7 @@ class Replacements:
         return self.program.definitions.function_around(node) if node is not None else None
 
     def _has_siblings(self, whole: values.Value, trace: Trace) -> bool:
-        """Whether a function makes several objects of the class of a module."""
+        """Whether a function creates several objects of a module's class."""
         info = values.class_of(whole)
         made = {event.value for event in trace.of(events.Fresh) if values.class_of(event.value) is info}
         return info is not None and len(made) > 1
@@ -233,7 +234,7 @@ class Replacements:
         owner: values.Value,
         whole: values.Value,
     ) -> bool:
-        """Whether another optimizer may have a module, it is frozen, or a call may add it to this optimizer."""
+        """Whether a module is handled otherwise: another optimizer may have it, it is frozen, or a call may add it."""
         if self.frozen.may_be_partly(module) or self.frozen.may_be_partly(owner):
             return True
         handed = (item for event in trace.of(events.MayClear) if event.order > module.order for item in event.handed)
@@ -256,7 +257,7 @@ class Replacements:
     def _reassigned(
         self, trace: Trace, step: events.Step, optimizer: values.Optimizer, called: set[values.Value]
     ) -> Iterator[Reassigned]:
-        """`load_state_dict(..., assign=True)`, or embeddings for added tokens, after an optimizer was made."""
+        """`load_state_dict(..., assign=True)`, or embeddings for added tokens, after the optimizer's creation."""
         for call in trace.of(events.Call):
             node = self.tree.own_node(call.site)
             if not optimizer.order < call.order < step.order or not isinstance(node, ast.Call):
@@ -274,7 +275,7 @@ class Replacements:
 
     @cached_property
     def _adds_tokens(self) -> bool:
-        """Whether the file adds tokens, so that embeddings surely get another size."""
+        """Whether the file adds tokens, so that embeddings surely change their size."""
         return any(FileIndex.of(self.tree).calls_named("add_tokens", "add_special_tokens"))
 
     # -- modules that no optimizer holds ---------------------------------------------------------------
@@ -282,9 +283,9 @@ class Replacements:
     def _unheld(
         self, trace: Trace, step: events.Step, optimizer: values.Optimizer, called: set[values.Value]
     ) -> Iterator[Unheld]:
-        """New modules in the loss of a step that neither its optimizer nor any other has.
+        """New modules in the loss of a step that no optimizer holds.
 
-        An optimizer that was given one module may be meant for that one; one that lists several has left one out.
+        An optimizer with a single module may be meant for that one only; one with a list of several has left one out.
         """
         held = {item for item in self.ownership.held_by(optimizer)[0] if module_values.is_module_like(item)}
         for whole in called:
@@ -301,9 +302,9 @@ class Replacements:
                         yield Unheld(module, name, step, self._has_own_parameters(module))
 
     def _stepping(self, trace: Trace, whole: values.Value) -> set[values.Value]:
-        """The optimizers that are made or step where a module is in sight; also what else steps, as an update by hand.
+        """The optimizers created or stepped in a module's scope, and other updates such as those by hand.
 
-        That is the function that makes the module; for a module of an object, all methods of the class.
+        The scope is the function that creates the module; for a module of an object, all methods of the class.
         """
         root = trace.root
         traces = [trace]
@@ -318,7 +319,7 @@ class Replacements:
         return {item for item in made if isinstance(item, values.Optimizer)} | set(stepped)
 
     def _parts_in(self, whole: values.Value) -> dict[str, values.Value]:
-        """The layers that `forward` of a module of the program, or of a chain of layers, surely uses."""
+        """The layers that the `forward` of a program's module, or of a chain of layers, surely uses."""
         info = values.class_of(whole)
         if info is None:
             return {f"{whole.label}[{place}]": values.resolved(item) for place, item in enumerate(whole.parents)}
@@ -343,7 +344,7 @@ class Replacements:
         )
 
     def _is_of_layers(self, module: values.Module) -> bool:
-        """Whether a class of the program makes nothing but layers of PyTorch: none comes with weights."""
+        """Whether a class of the program creates only PyTorch layers: none comes with weights."""
         parts = self._stored_in(module)
         layers = [item for item in parts if isinstance(item, values.Module)]
         is_unclear = any(isinstance(item, values.Unknown) for item in parts)
@@ -355,7 +356,7 @@ class Replacements:
         return [item for value in stored.values() for item in values.inputs_of(value)]
 
     def _has_own_parameters(self, module: values.Value) -> bool:
-        """Whether a loss of the program makes parameters itself, and holds no other module."""
+        """Whether a loss of the program creates parameters itself, and holds no other module."""
         parts = self._stored_in(module) if isinstance(module, values.Module) else []
         own = [item for item in parts if isinstance(item, values.Leaf) and item.leaf]
         is_alone = bool(own) and not any(map(module_values.is_module_like, parts))
@@ -376,7 +377,7 @@ def _is_of_chain(whole: values.Value, held: set[values.Value]) -> bool:
 
 
 def _has(owner: values.Value, key: object) -> bool:
-    """Whether an object surely uses an attribute: its class stores it, or reads it in `forward`, or is not known."""
+    """Whether an object surely uses an attribute: its class stores it, or reads it in `forward`, or is unknown."""
     info = values.class_of(owner)
     if info is None or not isinstance(key, str):
         return True
@@ -389,7 +390,7 @@ def _has(owner: values.Value, key: object) -> bool:
 
 
 def _wraps(value: values.Value, owner: values.Value, key: object) -> bool:
-    """Whether a layer is made with the one whose place it takes in it."""
+    """Whether a layer is built from the one that it replaces."""
     parents = values.resolved(value).parents
     given = [
         *parents,
@@ -399,5 +400,5 @@ def _wraps(value: values.Value, owner: values.Value, key: object) -> bool:
 
 
 def _made_with(value: values.Value) -> Iterable[values.Value]:
-    """The values with which a module, or a list of modules, is made."""
+    """The arguments of a module's constructor, or the modules of a list."""
     return lineage.made_of(value) if isinstance(value, (values.Module, values.Container)) else ()

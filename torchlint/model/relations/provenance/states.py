@@ -1,4 +1,4 @@
-"""States of objects: which of them get a state by `load_state_dict`, which are made anew, and which are saved."""
+"""States of objects: objects that load a state by `load_state_dict`, are created again, or are saved."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from torchlint.pytorch import naming
 from torchlint.syntax.python_ast import FUNCTIONS, LOOPS, Site, called_name, dotted, names_read, site_of, walk
 
 _MAKING = LazyPattern(r"_?(build|make|create|get|configure|init|setup|new)(_|$|[A-Z])")
-"""Names of functions that make objects."""
+"""Names of functions that create objects."""
 _SHOWING = frozenset({"print", "info", "debug", "log", "warning"})
 
 
 class States:
-    """Answers about the states of the objects of a file: by names, in the order of its statements."""
+    """Answers about the states of a file's objects: by names, in the order of its statements."""
 
     def __init__(self, definitions: Definitions) -> None:
         self.definitions = definitions
@@ -33,7 +33,7 @@ class States:
 
     @cached_property
     def saved(self) -> list[ast.expr]:
-        """The objects whose `state_dict()` becomes an entry of a dictionary, as a checkpoint has them."""
+        """The objects whose `state_dict()` becomes a dictionary entry, as in checkpoints."""
         found: list[ast.expr] = []
         for call in self.tree.of_type(ast.Call):
             if called_name(call) == "state_dict" and isinstance(call.func, ast.Attribute) and not call.args:
@@ -44,8 +44,10 @@ class States:
         return found
 
     def discarded(self) -> Iterator[tuple[Site, str, Site]]:
-        """Objects that are made anew after their state was loaded and before anything uses them: where, the name of
-        the object, and where its state was loaded."""
+        """Objects created again after their state was loaded and before any use.
+
+        Each with the place, the name of the object, and the place of the load.
+        """
         for node in self.tree.nodes if self.loads else ():
             for block in (getattr(node, name, None) for name in ("body", "orelse", "finalbody")):
                 if isinstance(block, list) and not self._giving_states.isdisjoint(block):
@@ -63,8 +65,10 @@ class States:
                 loaded.update(self._loaded(statement))
 
     def made_after_load(self, classes: str) -> Iterator[tuple[ast.Call, str, Site]]:
-        """Objects of a package that are made of an object whose state a statement of the same block has loaded before:
-        the call that makes one, the name of what it is made of, and where that was loaded."""
+        """Objects built from an object whose state an earlier statement of the same block loaded.
+
+        Each with the call of the package that creates it, the name of the object, and the place of the load.
+        """
         for node in self.tree.nodes:
             for block in (getattr(node, name, None) for name in ("body", "orelse", "finalbody")):
                 loaded: dict[str, ast.AST] = {}
@@ -78,7 +82,7 @@ class States:
                         loaded.update(self._loaded(statement))
 
     def _loaded(self, statement: ast.stmt) -> dict[str, ast.AST]:
-        """The names of objects that a statement gives a state, and does not use otherwise."""
+        """The names of objects for which a statement only loads a state."""
         found: dict[str, ast.AST] = {}
         for call in (item for item in walk(statement) if isinstance(item, ast.Call)):
             owner = call.func.value if isinstance(call.func, ast.Attribute) else None
@@ -94,29 +98,29 @@ class States:
 
     @cached_property
     def _giving_states(self) -> set[ast.AST]:
-        """The nodes in which an object gets a state, or may get one from a function of the file."""
+        """The nodes in which an object loads a state, or may get one from a function of the file."""
         names = {"load_state_dict", *self._loading_names}
         calls = (call for call in self.tree.of_type(ast.Call) if called_name(call) in names)
         return {node for call in calls for node in self.tree.ancestors(call)}
 
     @cached_property
     def _loading_names(self) -> set[str]:
-        """The names of the functions that give an object a state."""
+        """The names of the functions that load a state into an object."""
         around = (self.definitions.function_around(call) for call, _ in self.loads)
         return {function.name for function in around if function is not None and function.name != "__init__"}
 
     def _loading(self, call: ast.Call) -> FunctionInfo | None:
-        """The function of the file that a call calls, if that gives an object a state."""
+        """The function of the file that a call runs, if that loads a state into an object."""
         return names.function(call.func, self.definitions) if called_name(call) in self._loading_names else None
 
     def _loaded_in(self, function: FunctionInfo) -> set[str]:
-        """The parameters and attributes of `self` that a function gives a state."""
+        """The parameters and attributes of `self` into which a function loads a state."""
         own = [owner for call, owner in self.loads if self.tree.function_around(call) is function.node]
         places = {dotted(owner) for owner in own if not isinstance(owner, ast.Subscript)}
         return {place for place in places if place in function.parameters or place.startswith("self.")}
 
     def _made(self, statement: ast.stmt) -> dict[str, ast.AST]:
-        """The names that a statement surely binds to a new object, that is made of nothing by this name."""
+        """The names that a statement surely binds to a new object, not built from the same name."""
         if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
             called = names.function(statement.value.func, self.definitions)
             body = called.node.body if called is not None and isinstance(called.node, FUNCTIONS) else []
@@ -137,7 +141,7 @@ class States:
         return {place: node for place, node in places.items() if place and not _reads(read, place)}
 
     def _uses(self, statement: ast.stmt, place: str) -> bool:
-        """Whether a statement uses an object, or may: by a method of `self`, or of what holds it."""
+        """Whether a statement uses an object, or may: by a method of `self`, or of its holder."""
         if any(self._mentions(statement, place)):
             return True
         owner = place.rpartition(".")[0]
@@ -157,7 +161,7 @@ class States:
         return any(self._mentions(called.node, place))
 
     def _mentions(self, root: ast.AST, place: str) -> Iterator[ast.AST]:
-        """Where an object is used, other than to give it a state or to show it."""
+        """The uses of an object, except loading its state or printing it."""
         for node in walk(root):
             if isinstance(node, (ast.Name, ast.Attribute)) and dotted(node) == place:
                 around = self.tree.parent(node)
@@ -170,13 +174,13 @@ class States:
                 yield node
 
     def _only_loads(self, call: ast.Call) -> bool:
-        """Whether a call of a function of the file does no more than give objects a state."""
+        """Whether a call of a function of the file only loads states into objects."""
         called = self._loading(call)
         return called is not None and bool(self._loaded_in(called))
 
 
 def _makes(call: ast.Call) -> bool:
-    """Whether a call makes an object, by the name of the class or function."""
+    """Whether a call creates an object, by the name of the class or function."""
     name = called_name(call)
     while name in ("to", "cuda", "eval", "train", "float", "half") and isinstance(call.func, ast.Attribute):
         if not isinstance(call.func.value, ast.Call):

@@ -1,4 +1,4 @@
-"""The terms of a loss: a relation of `model.relations`, with the places where graphs end."""
+"""The terms of a loss: a relation of `model.relations`, with the places at which graphs end."""
 
 from torchlint.model.relations.terms.graph_ends import RESCALING, Cut, End, Ends, GraphEnds, Place, is_literal
 from torchlint.model.relations.terms.summands import Term, Terms, leaf_of

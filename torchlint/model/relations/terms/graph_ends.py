@@ -1,4 +1,4 @@
-"""Where the graph of a value ends: the cuts through which no parameter learns from it."""
+"""The end of a value's graph: the cuts that keep parameters from learning through it."""
 
 from __future__ import annotations
 
@@ -45,18 +45,18 @@ _DETACHING = frozenset({"detach", "data", "numpy"})
 _COMPARING = frozenset({"compare", "bitwise"})
 _CUTTING = _DETACHING | _COMPARING | NOT_DIFFERENTIABLE
 _FLAT = frozenset("ceil fix floor round sign trunc floor_divide".split())
-"""Operators whose gradient is zero wherever they have one."""
+"""Operators whose gradient is zero everywhere it exists."""
 _SHAPED = frozenset("full_like ones_like rand_like randn_like zeros_like empty_like dim size multinomial".split())
 _MEASURING = api.PLAIN_METHODS | api.PLAIN_ATTRIBUTES | {"len"}
-"""What gives a size or another property of a tensor, and none of its numbers."""
+"""Operations that give a size or another property of a tensor, and none of its numbers."""
 _CONSTANTS = frozenset({"math", "numpy", "torch"})
 _READING = frozenset({"item", "tolist"})
 _MOST = 400
-"""Values that are asked for one answer."""
+"""Maximum number of values visited for one answer."""
 
 
 class Cut(Enum):
-    """Why no parameter learns through a value."""
+    """The reason why no parameter learns through a value."""
 
     NUMBER = "a number"
     NEW = "a new tensor"
@@ -69,11 +69,11 @@ class Cut(Enum):
 
 
 Calls = tuple[ModuleOutput, ...]
-"""The calls of modules of the program, outermost first, in whose `forward` a value stands."""
+"""The calls of the program's modules, outermost first, whose `forward` contains a value."""
 
 
 class Place(NamedTuple):
-    """A value, and the calls of modules in which it is computed: these say what parameters of `forward` are."""
+    """A value with the module calls that compute it, which give the parameters of `forward` their values."""
 
     value: Value
     calls: Calls = ()
@@ -83,7 +83,7 @@ class Place(NamedTuple):
         return Place(resolved(value), self.calls)
 
     def opened(self) -> Place:
-        """The argument that a parameter of `forward` stands for; else the place itself."""
+        """The argument for a parameter of `forward`; otherwise the place itself."""
         place = self
         while place.calls and isinstance(place.value, Parameter):
             given = place.calls[-1].given.get(place.value.label)
@@ -101,7 +101,7 @@ class End(NamedTuple):
 
 
 class Ends(NamedTuple):
-    """All that lies before the ends of the graph of a value, and the places that may have a graph."""
+    """All values before the ends of a graph, and the places that may have a graph."""
 
     ends: tuple[End, ...] = ()
     before: frozenset[Value] = frozenset()
@@ -109,7 +109,7 @@ class Ends(NamedTuple):
 
 
 class GraphEnds:
-    """Follows values back to where their graphs end."""
+    """Follows values back to the ends of their graphs."""
 
     def __init__(self, program: Program, tracking: Tracking) -> None:
         self._program = program
@@ -118,7 +118,7 @@ class GraphEnds:
         self._definitions = program.definitions
 
     def of(self, places: Iterable[Place]) -> Ends:
-        """Where the graphs of values end, if each of them surely does."""
+        """The ends of the graphs of values, and the places that may have a graph."""
         ends: list[End] = []
         may_have: list[Place] = []
         stack, seen = [place.opened() for place in places], set[Place]()
@@ -140,7 +140,7 @@ class GraphEnds:
 
     @cached_property
     def _results_of_changes(self) -> dict[Value, set[Value]]:
-        """The results of changes in place, by what is changed: they may bring a graph along."""
+        """The results of in-place changes, by the changed value: they may add a graph."""
         found: dict[Value, set[Value]] = {}
         for trace in self._program.traces:
             for event in trace.of(Mutate):
@@ -148,14 +148,14 @@ class GraphEnds:
         return found
 
     def _parts(self, place: Place) -> list[Place] | None:
-        """The values from which a value would get its graph: empty where it ends; None where it may have one."""
+        """The values from which a value would get its graph: empty if it ends; None if it may have one."""
         value = place.value
         if isinstance(value, Plain):
             return self._parts_of_number(place, value)
         if isinstance(value, Container):
             may_hold_more = value.is_open or value.has_use(FILLED)
             inside = value.elements() if not may_hold_more else []
-            return [place.to(item) for item in inside] or None  # an empty one is filled elsewhere
+            return [place.to(item) for item in inside] or None  # other code fills an empty one
         if isinstance(value, Phi):
             return [place.to(item) for item in value.parents if not is_none(item)]
         if isinstance(value, External):
@@ -186,7 +186,7 @@ class GraphEnds:
         return [place.to(item) for item in numbers] if all(isinstance(item, Plain) for item in numbers) else None
 
     def cut(self, value: Value) -> Cut | None:
-        """How a value ends the graph of its operands; None if it does not."""
+        """The cut by which a value ends the graph of its operands; None if there is none."""
         if isinstance(value, Plain):
             return Cut.NUMBER if not value.is_literal and self._is_number(value) else None
         if isinstance(value, Unknown):
@@ -208,12 +208,12 @@ class GraphEnds:
         return Cut.NO_GRAD if value.mode is GradMode.OFF and not is_view else None
 
     def had_graph(self, end: End) -> bool:
-        """Whether one of the values that were cut surely had a graph."""
+        """Whether one of the cut values surely had a graph."""
         before = self.operands(self._operands(end.place))
         return any(self._tracking.tracked(value) is Answer.YES for value in before)
 
     def operands(self, places: Iterable[Place]) -> set[Value]:
-        """Values, and all that they were computed from, whether they kept its graph or not."""
+        """Values and all their inputs, with or without graph."""
         stack, seen = [place.opened() for place in places], set[Place]()
         while stack and len(seen) < _MOST:
             place = stack.pop()
@@ -223,7 +223,7 @@ class GraphEnds:
         return {place.value for place in seen}
 
     def _operands(self, place: Place) -> list[Place]:
-        """The values that a value was computed from, whether it kept their graphs or not."""
+        """The inputs of a value, with or without graph."""
         value = place.value
         if isinstance(value, Plain):
             parts: Iterable[Value] = self._observations.numbers.get(value, ("", (), None))[1]
@@ -238,14 +238,14 @@ class GraphEnds:
         return [place.to(item) for item in parts]
 
     def _is_copy(self, value: Value) -> bool:
-        """Whether a new tensor is made of computed data; `as_tensor` returns its argument if that is a tensor."""
+        """Whether a new tensor copies computed data; `as_tensor` returns its argument if that is a tensor."""
         data = self._observations.copied.get(value, ())
         node = self._definitions.tree.node(value.site)
         hands_on = isinstance(node, ast.Call) and called_name(node) in ("as_tensor", "asarray")
         return not hands_on and not all(map(is_literal, data))
 
     def _is_number(self, value: Value) -> bool:
-        """Whether a value surely is a number or array, by the call that made it: `.item()`, or one of NumPy."""
+        """Whether a value surely is a number or array, by the call that created it: `.item()`, or one of NumPy."""
         node = self._definitions.tree.node(value.site)
         if isinstance(node, ast.Call) and called_name(node) in _READING:
             return True
@@ -254,7 +254,7 @@ class GraphEnds:
         return isinstance(node, ast.Name) and self._definitions.qualified(node.id, node) == "numpy"
 
     def _is_batch(self, value: Value) -> bool:
-        """Whether a value is a part of what a loader yields."""
+        """Whether a value is part of a loader's batch."""
         whole = whole_of(value)
         if not isinstance(whole, Iteration) or not whole.parents:
             return False
@@ -263,7 +263,7 @@ class GraphEnds:
         return is_kind(source, Kind.LOADER) or any(map(naming.LOADER.search, (source.label, written)))
 
     def _is_option(self, place: Place) -> bool:
-        """Whether a value is a parameter of `__init__` that is a literal number where the module was made."""
+        """Whether a value is a parameter of `__init__` with a literal number as its argument."""
         value, module = place.value, resolved(place.calls[-1].parents[0]) if place.calls else None
         init, made = (self._definitions.tree.node(item.site) if item else None for item in (value, module))
         if not isinstance(value, Parameter) or not isinstance(init, ast.FunctionDef) or not isinstance(made, ast.Call):
@@ -282,8 +282,10 @@ class GraphEnds:
 
 
 def _parts_of_output(place: Place, value: ModuleOutput | Component) -> list[Place] | None:
-    """The values from which the output of a module, or a part of it, gets its graph; None of a module of PyTorch with
-    parameters."""
+    """The values from which the output of a module, or a part of it, gets its graph.
+
+    None for a PyTorch module with parameters.
+    """
     whole = value.parents[0] if isinstance(value, Component) else value
     module = resolved(whole.parents[0]) if isinstance(whole, ModuleOutput) else None
     if not isinstance(whole, ModuleOutput) or not isinstance(module, Module):
@@ -296,7 +298,7 @@ def _parts_of_output(place: Place, value: ModuleOutput | Component) -> list[Plac
 
 
 def is_literal(value: Value) -> bool:
-    """Whether a value is written out: a number, or a list of such."""
+    """Whether a value is a literal: a number, or a list of numbers."""
     value = resolved(value)
     if isinstance(value, Container):
         return all(map(is_literal, value.elements()))

@@ -1,4 +1,4 @@
-"""The terms of a loss, and for each whether parameters learn from it."""
+"""The terms of a loss, each with the answer whether parameters learn from it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _MOST_TERMS = 64
 
 
 class Term(NamedTuple):
-    """A term of a loss, written at `site` where it is added to the others; None if the loss is no sum."""
+    """A term of a loss, at the `site` that adds it to the others; None if the loss is no sum."""
 
     place: Place
     site: Site | None
@@ -46,7 +46,7 @@ class Term(NamedTuple):
     learns: Answer
     """Whether parameters learn from it."""
     found: Ends
-    """Where its graph ends, if none learns; else what is not known to end it."""
+    """The ends of its graph if nothing learns from it; otherwise the places without a known end."""
 
 
 class _Part(NamedTuple):
@@ -56,7 +56,7 @@ class _Part(NamedTuple):
 
 
 class Terms:
-    """Takes losses apart."""
+    """Splits losses into terms."""
 
     def __init__(self, program: Program, tracking: Tracking) -> None:
         self._program = program
@@ -83,7 +83,7 @@ class Terms:
         return Term(*part, Answer.YES if learns else Answer.UNKNOWN, found)
 
     def answers(self) -> Iterator[Text]:
-        """For each term of a sum that goes backward whether parameters learn from it."""
+        """For each term of a sum that goes backward, whether parameters learn from it."""
         for trace in self._program.traces:
             for backward in trace.of(Backward):
                 found = self.of(backward.loss)
@@ -102,7 +102,7 @@ class Terms:
         return f"unknown: `{' '.join(self._program.definitions.tree.code(site).split())}`" if site else "unknown"
 
     def came_from(self, term: Term) -> set[Value]:
-        """All that a term was computed from, whether it kept its graph or not."""
+        """All inputs of a term, with or without graph."""
         return self.ends.operands([term.place])
 
     def _parts(self, loss: Value) -> Iterator[_Part]:
@@ -120,14 +120,14 @@ class Terms:
                 stack.extend(reversed(inner))
 
     def _inner(self, part: _Part) -> list[_Part] | None:
-        """The values that a value is a sum of, or that it rescales; None of a term."""
+        """The values that a value sums or rescales; None for a term."""
         value = part.place.value
 
         def within(*items: Value) -> list[_Part]:
             return [part._replace(place=part.place.to(item)) for item in items]
 
         if isinstance(value, Phi):
-            is_drawn = value.source is not None or value.is_keyed  # perhaps not all that is in the container
+            is_drawn = value.source is not None or value.is_keyed  # perhaps not all items of the container
             return within(*value.parents) if not is_drawn else None
         if isinstance(value, Container):
             return [
@@ -157,7 +157,7 @@ class Terms:
         ]
 
     def _weighted(self, part: _Part, value: Tensor) -> list[_Part] | None:
-        """The one operand of a product that decides whether it has a graph; none where a product is 0 anyway."""
+        """The operand that decides whether a product has a graph; none if a product is 0 anyway."""
         factors = [part.place.to(item).opened() for item in value.parents]
         if any(isinstance(item.value, Plain) and item.value.constant == 0 for item in factors):
             return []
@@ -183,7 +183,7 @@ def _is_coefficient(value: Value) -> bool:
 
 
 def _inner_of_output(part: _Part, value: Tensor) -> list[_Part] | None:
-    """The result of a loss module of the program: what its `forward` returns."""
+    """The result of a loss module of the program: the return value of its `forward`."""
     whole = value.parents[0] if isinstance(value, Component) else value
     if not isinstance(whole, ModuleOutput):
         return None
@@ -197,14 +197,14 @@ def _inner_of_output(part: _Part, value: Tensor) -> list[_Part] | None:
 
 
 def _operand_sites(node: ast.AST | None) -> tuple[Site | None, Site | None]:
-    """Where the two operands of a sum are written."""
+    """The sites of the two operands of a sum."""
     if isinstance(node, ast.BinOp):
         return site_of(node.left), site_of(node.right)
     return (None, site_of(node.value)) if isinstance(node, ast.AugAssign) else (None, None)
 
 
 def leaf_of(loss: Value) -> Leaf | None:
-    """The leaf that a loss is, perhaps scaled or moved: made anew of a number, with no graph behind it."""
+    """The leaf that a loss is, perhaps scaled or moved: a new tensor from a number, without a graph before it."""
     loss = resolved(loss)
     while isinstance(loss, Tensor) and not loss.leaf and loss.op in RESCALING:
         others = loss.parents[1:]

@@ -8,7 +8,7 @@ _probes: list[object] = []
 
 
 def install(folder: str) -> None:
-    """Begin to watch this process, which has just imported torch, as the plan in `folder` says."""
+    """Start to observe this process, which has just imported torch, according to the plan in `folder`."""
     from torchlint_probe import installation
     from torchlint_probe.probe import Probe
 

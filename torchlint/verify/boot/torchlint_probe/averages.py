@@ -1,7 +1,7 @@
-"""Is a change of a leaf that no optimizer owns a step by hand, or an average with another parameter?
+"""Is a change of a leaf that no optimizer owns a manual step, or an average with another parameter?
 
-The weights of a teacher, a target network, or a moving average follow others by `t += share * (s - t)`, whatever
-gradients they have; a copy is a share of one. A step by hand goes against the gradient.
+The weights of a teacher, a target network, or a moving average follow others by `t += share * (s - t)`,
+independent of their gradients. A copy has a share of one. A manual step goes against the gradient.
 """
 
 from __future__ import annotations
@@ -9,15 +9,15 @@ from __future__ import annotations
 import torch
 
 SAMPLE = 64
-"""So many values of a leaf are compared."""
+"""The number of values of a leaf that are compared."""
 SHARE = 1.001
 """The largest share of an average: a copy."""
 _NOISE = 1e-3
-"""By so much of its size a change may differ from one that is computed in another order."""
+"""The relative difference of a change from one that is computed in another order."""
 _ROUNDING = 8.0
 """Rounding errors, in units of the last place, that a change may have."""
 _DOWNHILL = 0.2
-"""The cosine of a change with the negative gradient, from which on it may be a step."""
+"""The minimum cosine of a change with the negative gradient for a step."""
 
 
 def sample(tensor: torch.Tensor) -> torch.Tensor:
@@ -26,7 +26,7 @@ def sample(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def is_average(before: torch.Tensor, after: torch.Tensor, sources: list[torch.Tensor], most: float = SHARE) -> bool:
-    """Whether a leaf moved a share of the way to one of these, and `most` of it; of a single value nobody can tell."""
+    """Whether a leaf moved a share of the way to one of these, and `most` of it. A single value cannot decide this."""
     if before.numel() < 2 or not sources or not before.is_floating_point():
         return False
     change = (after - before).double()
@@ -38,7 +38,7 @@ def is_average(before: torch.Tensor, after: torch.Tensor, sources: list[torch.Te
         torch.finfo(before.dtype).eps * _ROUNDING * float(torch.maximum(before.abs(), after.abs()).double().norm())
     )
     fits = (left <= _NOISE * change.norm() + rounding) & (shares > 0) & (shares <= most)
-    is_seen = change.norm() > 4 * rounding  # a change that is all rounding fits everything
+    is_seen = change.norm() > 4 * rounding  # a change that is only rounding fits everything
     return bool((fits & is_seen).any())
 
 

@@ -1,4 +1,4 @@
-"""The hooks around `torch.autograd.backward` and `grad`, and what is known of the backwards from one site."""
+"""The hooks around `torch.autograd.backward` and `grad`, and the record of the backwards from one site."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 _ERRORS = 10
-"""So many different errors of one site are kept."""
+"""The maximum number of different errors per site."""
 
 
 class Backwards:
@@ -34,7 +34,7 @@ class Backwards:
 
 
 class BackwardHook(Hook):
-    """Tells the observers before and after each backward of the program; one within another is part of it."""
+    """Calls the observers before and after each backward of the program. A nested backward is part of the outer one."""
 
     def __call__(self, original: Any, tensors: Any, *args: Any, **kwargs: Any) -> Any:
         probe = self._probe
@@ -65,7 +65,7 @@ class BackwardHook(Hook):
         return result
 
     def _end(self, site: int) -> None:
-        """A backward has ended well."""
+        """A backward has ended without an error."""
         probe = self._probe
         self._after(site)
         if not probe.ledgers.of_optimizers:  # without an optimizer each backward counts as a step
@@ -110,7 +110,7 @@ def _retains(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
 
 
 class GradHook(Hook):
-    """Tells of each `torch.autograd.grad`, which may meet and retain graphs as a backward does."""
+    """Reports each `torch.autograd.grad`, which may use and retain graphs as a backward does."""
 
     def __call__(self, original: Any, outputs: Any, *args: Any, **kwargs: Any) -> Any:
         if self._probe.is_quiet:
@@ -128,5 +128,5 @@ class GradHook(Hook):
 
     @contained
     def _after(self, retained: int, results: list[torch.Tensor]) -> None:
-        """The graph of the gradients is part of what was retained."""
+        """The graph of the gradients is part of the retained graph."""
         self._probe.retention.extend(retained, results)

@@ -1,4 +1,4 @@
-"""Ends the program when enough has been seen: quietly, then firmly."""
+"""Ends the program when the budget is used up: gently, then with force."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from typing import Any
 from torchlint_probe.plan import Plan
 
 _ATTEMPTS = 3
-"""So often each thread is asked to end."""
+"""How often each thread is asked to end."""
 _GRACE = 15.0
-"""Seconds in which the program may end by itself, once it has been asked to;"""
+"""Seconds in which the program may end by itself after the request,"""
 _LATEST = 1.0
-"""but no more than so many after its time is up."""
+"""and the maximum number of seconds after its time is up."""
 
 
 class EnoughSeen(SystemExit):
-    """torchlint verify has seen enough. Passes `except Exception`; `finally` blocks run; exit code 0."""
+    """The budget is used up. Passes `except Exception`; `finally` blocks run; exit code 0."""
 
     def __init__(self) -> None:
         super().__init__(0)
@@ -34,7 +34,7 @@ class Budget:
     def __init__(self, plan: Plan, flush: Callable[[], None]) -> None:
         self._steps = plan.max_steps
         self._seconds = plan.max_seconds
-        # Ranks must stop at the same step, or the others wait for ever: their clock is the launcher's.
+        # Ranks must stop at the same step, or the others wait forever: the launcher times them.
         self._deadline = float("inf") if "RANK" in os.environ else plan.deadline
         self._hard = plan.hard
         self._start = 0.0
@@ -48,7 +48,7 @@ class Budget:
 
     @property
     def seconds(self) -> float:
-        """Since the first backward or step."""
+        """Seconds since the first backward or step."""
         return time.monotonic() - self._start if self._start else 0.0
 
     def is_near(self, step: int, steps: int) -> bool:
@@ -75,7 +75,7 @@ class Budget:
             timer.daemon = True
             timer.start()
         if threading.current_thread() is not threading.main_thread():
-            raise SystemExit(0)  # itself: Python prints the tracebacks of its subclasses
+            raise SystemExit(0)  # exactly this class: Python prints the tracebacks of its subclasses
         raise _pytest_exit() or EnoughSeen()
 
     def _grace(self) -> float:
@@ -94,7 +94,7 @@ def _leave() -> None:
 
 
 def _pytest_exit() -> Any:
-    """Under pytest its own way to end a session; a SystemExit would be a failed test."""
+    """Under pytest, its own exception to end a session: a SystemExit would be a failed test."""
     outcomes = sys.modules.get("_pytest.outcomes")
     if outcomes is None or "PYTEST_CURRENT_TEST" not in os.environ:
         return None

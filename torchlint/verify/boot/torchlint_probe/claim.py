@@ -1,4 +1,4 @@
-"""What a finding claims, as the launcher worked it out: which lines to watch, and which names on them."""
+"""The claim of a finding as the launcher computed it: the lines to watch, and the names to read on them."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def values_of(paths: tuple[Path, ...], frame: FrameType) -> Iterator[Any]:
 def variables_of(frame: FrameType, is_current: bool = True) -> dict[str, Any]:
     """The local variables. Before Python 3.13 a frame's own copy of them is emptied, or it would keep tensors alive.
 
-    Not that of the `current` frame of a trace function, which would empty the variables themselves.
+    The `current` frame of a trace function is left alone, because that would empty the variables themselves.
     """
     held = frame.f_locals
     if sys.version_info >= (3, 13) or not frame.f_code.co_flags & inspect.CO_OPTIMIZED:
@@ -86,7 +86,7 @@ def variables_of(frame: FrameType, is_current: bool = True) -> dict[str, Any]:
 
 
 def _follow(value: Any, part: str) -> Any:
-    """An attribute that an object itself holds, or an item of a built-in container."""
+    """An attribute in an object's own `__dict__`, or an item of a built-in container."""
     if part.startswith("."):
         return _attribute(value, part[1:])
     try:

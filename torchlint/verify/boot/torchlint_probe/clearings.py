@@ -1,7 +1,7 @@
-"""cleared-before-step: which gradients does a flagged line take away, and does the step that follows miss them?
+"""cleared-before-step: which gradients does a flagged line clear, and does the next step miss them?
 
-That some parameters have gradients says nothing of the others, and whether a step misses one is known only when its
-update begins. What is taken after the step has used it is nobody's loss.
+Gradients of some parameters are no evidence about the others, and only the start of an update shows whether the step
+misses one. Gradients that are cleared after the step has used them do not count.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from torchlint_probe.ledgers import Ledgers
 
 _CLEARINGS = 60
-"""The line is looked at until it has cleared something so often,"""
+"""The line is observed until it has cleared gradients so often,"""
 _VISITS = 600
 """or has run so often."""
 
@@ -41,7 +41,7 @@ class _Seen:
         self.unused = slot.unused() is not None
 
     def is_cleared(self) -> bool:
-        """Whether it is gone, or nothing but zeros; of many that were changed, samples are looked at."""
+        """Whether each gradient is gone or all zeros. If many were changed, only samples are read."""
         now = self.slot.current()
         if now is None:
             return True
@@ -52,22 +52,22 @@ class _Seen:
 
 
 class Clearing:
-    """What is seen of one finding."""
+    """The observations about one finding."""
 
     def __init__(self, claim: Claim, ledgers: Ledgers) -> None:
         self.claim = claim
         self.visits = 0
-        """Of the line, by a thread whose gradients could be looked at."""
+        """Visits of the line by a thread whose gradients could be read."""
         self._left = _VISITS
         self.clearings: Counter[Ledger] = Counter()
-        """How often it has cleared gradients, used or not, and whose."""
+        """How often it has cleared gradients, used or not, and of which optimizers."""
         self.robbed = 0
-        """Steps and evaluations that missed what the line had taken."""
+        """Steps and evaluations that missed gradients cleared by the line."""
         self.parameters = 0
-        """How many parameters such a step missed the gradients of, at most."""
+        """The maximum number of parameters whose gradients such a step missed."""
         self.first: int | None = None
         self.discards: list[int] = []
-        """Of each step, how many backwards had been for nothing: the line cleared what they gave, unused."""
+        """For each step, the number of useless backwards: the line cleared their gradients unused."""
         self._discards: dict[Ledger, Discards] = {}
         self._is_done = False
         self._all = ledgers
@@ -77,7 +77,7 @@ class Clearing:
 
     @property
     def starved(self) -> int:
-        """Parameters whose gradients the line has taken, and that had none at any step."""
+        """Parameters whose gradients the line has cleared, and that had none at any step."""
         return sum(not slot.had_gradient for slot in self._victims)
 
     def enter(self, frame: FrameType) -> bool:
@@ -114,17 +114,17 @@ class Clearing:
         self._taken.pop(ledger, None)
 
     def end(self, ledger: Ledger) -> None:
-        """The step is over: what was cleared since it began it has used."""
+        """The step has ended: it has used the gradients that were cleared since it began."""
         self._taken.pop(ledger, None)
         self._discards.pop(ledger, None)
 
     def feed(self, ledger: Ledger) -> None:
-        """A backward has given gradients."""
+        """A backward has computed gradients."""
         if not self._is_done:
             self._discards.setdefault(ledger, Discards()).feed(ledger)
 
     def use(self, ledger: Ledger, step: int) -> None:
-        """An update is about to begin: does it miss something?"""
+        """An update is about to begin: does it miss gradients?"""
         discards = self._discards.pop(ledger, None)
         if ledger.is_followed and ledger in self.clearings and not self._is_done:
             self.discards.append(0 if discards is None else discards.use(ledger))

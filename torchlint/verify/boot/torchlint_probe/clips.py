@@ -1,4 +1,4 @@
-"""clip-outside-step, clip-before-unscale: what a clipping leaves, and what the step then uses."""
+"""clip-outside-step, clip-before-unscale: the gradients after clipping, and the gradients that the step uses."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _SAME = 1e-2
 _SMALLER = 1.9
 """A loss scale is at least two, if it is not one."""
 _BOUND = 0.01
-"""Nobody clips to less; a bound that is no less when the scale is taken out may have been multiplied by it."""
+"""The smallest plausible bound. A bound that is not smaller after unscaling may have been multiplied by the scale."""
 _CALLS = 20
-"""So many calls are looked at, and then one in `_EVERY`."""
+"""The number of first calls that are measured; afterwards one in `_EVERY`."""
 _EVERY = 10
 
 Norms = dict[int, float]
-"""Of gradients, by the identity of their parameters."""
+"""Norms of gradients, by the identity of their parameters."""
 
 
 class _Clipping:
@@ -46,7 +46,7 @@ class _Clipping:
         self.after: Norms = {}
 
     def norms(self) -> Norms:
-        """As they are now; none of gradients that are sharded: the norm of one is a collective."""
+        """The current norms; none for sharded gradients, because their norm needs all ranks."""
         leaves = [leaf for item in self.parameters if (leaf := item()) is not None and leaf.grad is not None]
         leaves = [leaf for leaf in leaves if not hasattr(leaf.grad, "_local_tensor")]
         if not leaves:
@@ -70,8 +70,8 @@ def _values(gradient: torch.Tensor | None) -> torch.Tensor:
 class Clips(Observer):
     """Steps use `fresh` gradients if a backward came after the clipping, and they are beyond its bound.
 
-    They are `kept` if they are those that a clipping has changed, as it left them; `shrunk` if they are far smaller
-    than anybody wants, and `smaller` if that may be meant.
+    They are `kept` if a clipping has changed them and nothing else did, `shrunk` if they are much smaller than any
+    plausible bound, and `smaller` if that may be intended.
     """
 
     def __init__(self, claim: Claim, probe: Probe) -> None:
@@ -106,7 +106,7 @@ class Clips(Observer):
         for key, clipping in list(self._waiting.items()):
             if not held.isdisjoint(key):
                 del self._waiting[key]
-                if evaluates:  # what is there now is not what the step will use
+                if evaluates:  # the step will use other gradients than the current ones
                     self.counts["closures"] += 1
                     continue
                 used = clipping.whole(clipping.norms(), held) / _scale(optimizer)
@@ -133,13 +133,13 @@ class Clips(Observer):
 
 
 def _scale(optimizer: Any) -> float:
-    """What the gradients of this step are still to be divided by: a fused optimizer does that itself."""
+    """The scale that the step itself still divides its gradients by, as a fused optimizer does."""
     scale = getattr(optimizer, "grad_scale", None)
     return float(scale) if isinstance(scale, torch.Tensor) else 1.0
 
 
 class _Hook:
-    """Around a function that clips: tells those whose statement calls it."""
+    """Wraps a clipping function: calls the observers whose statement calls it."""
 
     def __init__(self, probe: Probe, is_norm: bool) -> None:
         self._probe = probe
@@ -154,7 +154,7 @@ class _Hook:
         if not asking:
             return original(parameters, *args, **kwargs)
         if not isinstance(parameters, torch.Tensor):
-            parameters = list(parameters) or iter(())  # PyTorch warns of a generator of nothing
+            parameters = list(parameters) or iter(())  # PyTorch warns about an empty generator
         begun = [(observer, self._begin(observer, parameters, args, kwargs)) for observer in asking]
         result = original(parameters, *args, **kwargs)
         for observer, clipping in begun:

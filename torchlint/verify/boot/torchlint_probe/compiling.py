@@ -1,4 +1,4 @@
-"""A program that dies while `torch.compile` works on its code: which lines were being compiled."""
+"""The lines that `torch.compile` was compiling when the program failed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LINES = 2_000
 
 
 def compiled_lines(traceback: TracebackType | None, sites: Sites) -> list[tuple[int, int]]:
-    """File and line of the user's operations in the graphs that the frames of a traceback work on."""
+    """File and line of the user's operations in the graphs that the frames of a traceback compile."""
     lines: dict[tuple[int, int], None] = {}
     for graph in _graphs(traceback):
         for node in graph.nodes:

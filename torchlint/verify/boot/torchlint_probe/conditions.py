@@ -1,4 +1,4 @@
-"""What makes runs comparable: a seed for programs that have none of their own, and other texts in place of files."""
+"""The conditions that make runs comparable: a seed for programs without one, and other texts in place of files."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torchlint_probe.texts import Texts
 
 
 def meet(path: str) -> list[tuple[str, Callable[[ModuleType], None]]]:
-    """Put the conditions of a file into effect; returns what is to be called when modules have been imported."""
+    """Apply the conditions in a file; returns the functions to call after imports of modules."""
     with open(path, encoding="utf-8") as file:
         conditions = json.load(file)
     seed: int = conditions["seed"]

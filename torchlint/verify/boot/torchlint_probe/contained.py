@@ -1,4 +1,4 @@
-"""A fault of the probe's own is noted, and is not the program's problem."""
+"""An error of the probe itself is recorded and does not affect the program."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class _Troubled(Protocol):
 
 
 class Observer(Protocol):
-    """Has a place where its faults are noted."""
+    """An object that records its internal errors."""
 
     @property
     def trouble_of(self) -> _Troubled: ...
@@ -22,7 +22,7 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 def contained(method: Method) -> Method:
-    """A method that returns None instead of raising, and notes the first fault."""
+    """Wraps a method: it returns None instead of raising, and records the first error."""
 
     @functools.wraps(method)
     def safe(self: Observer, *args: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The tensors in containers and objects of the program, found without running any code of theirs."""
+"""The tensors in containers and objects of the program, found without running their code."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import torch
 
 _TAIL = 3
 _HEAD = 2
-"""Of a list, so many of its last and first items are looked at."""
+"""The number of first and last items of a list that are examined."""
 
 _BREADTH = 40
 _ITEMS = 200
@@ -21,9 +21,9 @@ _OPAQUE = (torch.nn.Module, type, ModuleType, FunctionType, MethodType, CodeType
 
 
 class Contents:
-    """The tensors at the ends of a value, and how many of the items there are plain numbers and texts.
+    """The tensors at the ends of a value, and the number of plain numbers and texts there.
 
-    It looks through containers and objects, as deep as `depth`.
+    It searches containers and objects, down to `depth`.
     """
 
     def __init__(self, value: Any, depth: int) -> None:
@@ -34,7 +34,7 @@ class Contents:
 
     @property
     def count(self) -> int:
-        """How many items were seen."""
+        """The number of items."""
         return self.plain + len(self.tensors)
 
     def _look(self, value: Any, depth: int) -> None:
@@ -49,7 +49,7 @@ class Contents:
 
 
 def items(value: Any, *, ends: bool) -> Iterator[tuple[str, Any]]:
-    """What a container or an object holds, each with what leads to it; of a long one the `ends`, or the beginning."""
+    """The items of a container or an object, each with its path; of a long one only the `ends`, or the beginning."""
     if isinstance(value, dict):
         held = list(value.items())
         yield from ((f"[{key!r}]" if isinstance(key, (str, int)) else "[...]", item) for key, item in held[-_BREADTH:])

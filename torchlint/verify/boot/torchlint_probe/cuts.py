@@ -1,6 +1,6 @@
-"""Cuts: something made of values with a graph, while gradients are off, that a layer of the same loss then works on.
+"""Cuts: results that are computed without gradients from values with a graph, and then enter a layer of the same loss.
 
-The parameters behind these values may get gradients all the same, from other parts of the loss.
+The parameters behind these values may still get gradients, from other parts of the loss.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ if TYPE_CHECKING:
 
 _KEY = "torchlint-cut"
 _VISITS = 12
-"""So often each place is looked at."""
+"""The number of observations per place."""
 _PATIENCE = 2
-"""What does not go backward in so many backwards is forgotten."""
+"""A cut that does not go backward in so many backwards is forgotten."""
 _LAYERS = ("AddmmBackward", "MmBackward", "ConvolutionBackward", "LinearBackward", "MvBackward", "CudnnRnnBackward")
 
 
 class _Cut:
-    """One time that it happened: where, which values with a graph there were, and what was made of them."""
+    """One cut: its site, its values with a graph, and their results."""
 
     def __init__(self, site: int, sources: Iterable[str], results: dict[str, torch.Tensor]) -> None:
         self.key = site, ", ".join(sorted(sources)), ", ".join(sorted(results))
         self.memory = {tensor.untyped_storage().data_ptr() for tensor in results.values()}
         self.left = _PATIENCE
-        self._held = [tensor.detach() for tensor in results.values()]  # or others might get their memory
+        self._held = [tensor.detach() for tensor in results.values()]  # kept alive, or others might get their memory
 
 
 class _Local(threading.local):
@@ -53,7 +53,7 @@ class Cuts:
 
     def __init__(self, probe: Probe) -> None:
         self.met: Counter[tuple[int, str, str, int]] = Counter()
-        """How often the results of a cut were met in a backward: by its site, names, and the site of the backward."""
+        """How often a backward went through the results of a cut: by its site, names, and the site of the backward."""
         self._probe = probe
         self._pending: dict[int, _Cut] = {}
         self._visits: Counter[tuple[int, int]] = Counter()
@@ -94,7 +94,7 @@ class Cuts:
     # -- a function
 
     def decorated(self, function: Callable[..., Any], original: Callable[..., Any]) -> Callable[..., Any]:
-        """A function of the user's that runs without gradients, which also tells of what it gets and gives."""
+        """A user function that runs without gradients; its arguments and results are observed."""
         code = getattr(original, "__code__", None)
         if code is None or self._probe.sites.file(code) < 0:
             return function
@@ -111,7 +111,7 @@ class Cuts:
     @contained
     def _called(self, code: CodeType, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
         names = code.co_varnames[: code.co_argcount]
-        if not isinstance(result, (torch.Tensor, tuple, list, dict)):  # not a generator, which would run
+        if not isinstance(result, (torch.Tensor, tuple, list, dict)):  # not a generator, because iterating would run it
             return
         results = {f"{code.co_name}()": tensor for tensor in tensors_in(result)[:1]}
         self._add({**dict(zip(names, args, strict=False)), **kwargs}, results)
@@ -131,7 +131,7 @@ class Cuts:
             value.grad_fn.metadata.setdefault(_KEY, set()).add(self._number)
 
     def before_backward(self, roots: list[torch.Tensor], site: int) -> None:
-        """A backward is about to run: does it go through the values, and a layer that has what was made of them?"""
+        """A backward is about to run: does it go through the values, and a layer with their results?"""
         pending = dict(self._pending)
         if not pending:
             return
@@ -149,7 +149,7 @@ class Cuts:
 
 
 class BlockHook:
-    """Around `__enter__` and `__exit__` of `torch.no_grad`: the frame that called is the program's."""
+    """Wraps `__enter__` and `__exit__` of `torch.no_grad`, which the program's frame calls."""
 
     def __init__(self, probe: Probe, tell: Callable[[Cuts, FrameType], None]) -> None:
         self._probe = probe
@@ -161,7 +161,7 @@ class BlockHook:
 
 
 class DecoratorHook(Hook):
-    """Around `torch.no_grad` as a decorator."""
+    """Wraps `torch.no_grad` as a decorator."""
 
     def __call__(self, original: Any, context: Any, function: Any) -> Any:
         return self._probe.cuts.decorated(original(context, function), function)

@@ -1,9 +1,9 @@
 """Gradients that a line clears before a step has used them, and that later backwards replace.
 
-Several backwards from one place, each cleared before the next, and a step on the last: so does an accumulation that is
-cleared too often. Others do so on purpose: they collect the gradients and assign a sum (then the step uses others than
-the last backward gave), go back from changed weights (then these are others at the step), or leave out bad batches
-(then there are not as many before each step).
+Several backwards from one place, each cleared before the next, and a step on the last: this is an accumulation that is
+cleared too often. Some programs do it on purpose. They collect the gradients and assign a sum, so the step uses other
+gradients than the last backward. They go backward from changed weights, so the weights differ at the step. Or they
+skip bad batches, so the number before each step varies.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ if TYPE_CHECKING:
     from torchlint_probe.slots import Slot
 
 _ALIKE = 0.999
-"""The cosine of two gradients that are the same but for their size, as a clipped one is."""
+"""The minimum cosine of two gradients that only differ in size, such as a clipped one."""
 
 
 class Discards:
-    """What one line has thrown away of one optimizer's gradients since its last step."""
+    """The gradients of one optimizer that one line has discarded since the optimizer's last step."""
 
     def __init__(self) -> None:
         self._weights: list[torch.Tensor] = []
         """Samples of the weights at which the last backward was made."""
         self._thrown: dict[int, tuple[int, list[torch.Tensor]]] = {}
-        """The backwards that were for nothing, by their numbers: where they were, and at which weights."""
+        """The discarded backwards by number: their sites and weights."""
         self._given: list[tuple[Slot, torch.Tensor, torch.Tensor]] = []
-        """Gradients as the last backward has left them, with samples of their values."""
+        """Gradients after the last backward, with samples of their values."""
 
     def feed(self, ledger: Ledger) -> None:
-        """A backward has given gradients."""
+        """A backward has computed gradients."""
         self._weights = _weights(ledger)
         if self._thrown:
             self._given = [
@@ -44,11 +44,11 @@ class Discards:
             ]
 
     def throw(self, ledger: Ledger) -> None:
-        """The line has cleared what the last backward gave."""
+        """The line has cleared the gradients of the last backward."""
         self._thrown[ledger.round.backwards] = ledger.round.last, self._weights
 
     def use(self, ledger: Ledger) -> int:
-        """A step begins on what the last backward gave: how many earlier ones from the same place were thrown away."""
+        """The number of discarded backwards from the same place, if a step uses gradients of the last backward."""
         if not self._given or not self._is_as_given():
             return 0
         now = _weights(ledger)

@@ -1,4 +1,4 @@
-"""Calls of modules: how many there are, and which run with gradients off, and where."""
+"""Calls of modules: their number, those that run with gradients off, and their sites."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Forwards:
     """Outermost calls of modules, and outermost ones while gradients are off."""
 
     def __init__(self, probe: Probe, tell: Callable[..., object] | None = None) -> None:
-        """`tell` hears of each outermost call that has ended."""
+        """`tell` receives each outermost call that has ended."""
         self._probe = probe
         self._spans = probe.spans
         self._lines = probe.lines
@@ -47,26 +47,26 @@ class Forwards:
         """Whether a class is one of a library."""
         self._tell = tell
         self.calls: Counter[tuple[int, int]] = Counter()
-        """How often a module, by number, ran at a site."""
+        """The number of calls of a module, by its number, at a site."""
         self.modules: list[weakref.ref[torch.nn.Module]] = []
         self.names: list[str] = []
         self.trainable: list[int] = []
         self.slots: list[dict[str, Slot]] = []
-        """Of each module's parameters, by name, those that an optimizer has."""
+        """For each module, its parameters that an optimizer has, by name."""
         self.also_with: list[bool] = []
         """Whether the module was the outermost one of a call with gradients as well."""
         self._trained: weakref.WeakSet[torch.nn.Module] = weakref.WeakSet()
-        """Modules whose last call that was heard of was one in training mode, with gradients."""
+        """Modules whose last observed call was in training mode, with gradients."""
         self._with_gradients: weakref.WeakSet[torch.nn.Module] = weakref.WeakSet()
         self.entered = 0
-        """How many outermost calls of modules there were."""
+        """The number of outermost calls of modules."""
         self.inside = _Inside()
         self._graphs = probe.graphs
         self._numbers: weakref.WeakKeyDictionary[torch.nn.Module, int] = weakref.WeakKeyDictionary()
         self._sites = probe.sites
 
     def resolve(self, ledgers: list[Ledger]) -> None:
-        """Find out which parameters are those of an optimizer that steps, while the modules are alive."""
+        """Find the parameters of an optimizer that steps, while the modules still exist."""
         if not self.modules:
             return
         slots = (slot for ledger in ledgers if ledger.made for slot in ledger.slots)
@@ -116,11 +116,11 @@ class Forwards:
         return output
 
     def is_routine(self, module: torch.nn.Module) -> bool:
-        """Whether an outermost call is one that trains, as the one of the module that was heard of last."""
+        """Whether an outermost call trains the same module as the last observed call."""
         return module.training and self._tell is not None and module in self._trained and torch.is_grad_enabled()
 
     def pass_by(self, original: Any, module: torch.nn.Module, args: Any, kwargs: Any) -> Any:
-        """A routine call while steps are just counted: no check hears of it, and no line is followed."""
+        """A routine call while steps are only counted: no check observes it, and no line is followed."""
         inside = self.inside
         self.entered += 1
         inside.root, inside.module, inside.is_routine = module, True, True
@@ -134,7 +134,7 @@ class Forwards:
         return output
 
     def change_modes(self) -> None:
-        """The program has put a module into another mode: the next call of any is none of routine."""
+        """The program has switched the mode of a module: the next call is not routine."""
         self._trained.clear()
 
     def follow(self, module: torch.nn.Module) -> None:
@@ -175,7 +175,7 @@ class Forwards:
 
 
 def counted(original: Any, probe: Any) -> Callable[..., Any]:
-    """`nn.Module.__call__`, which also counts; Dynamo may trace it, and sees the original only."""
+    """`nn.Module.__call__` with a counter. Dynamo may trace it, and only sees the original."""
 
     switch = probe.lines.switch
 

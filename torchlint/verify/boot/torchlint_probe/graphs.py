@@ -1,4 +1,4 @@
-"""Which autograd graphs are alive: an object in a node's metadata dies exactly when the node does."""
+"""The live autograd graphs: an object in a node's metadata is freed exactly when the node is."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import torch
 KEY = "torchlint"
 _PASSED = "torchlint-passed"
 NODES = 5_000
-"""Walks through a graph end after so many nodes."""
+"""The maximum number of nodes in a traversal of a graph."""
 
 
 class LiveGraphs:
-    """How many graphs are alive: of what models gave, and of losses that no model had a part in."""
+    """The number of live graphs: of model outputs, and of losses without a model."""
 
     def __init__(self, wanted: bool) -> None:
         self.wanted = wanted
@@ -26,7 +26,7 @@ class LiveGraphs:
         self._has_output |= self._tag(tensors_in(output))
 
     def go_backward(self, roots: list[torch.Tensor], passed: int) -> None:
-        """These go backward, after so many others have."""
+        """These tensors go backward, after so many other backwards."""
         if not self._has_output:
             self._tag(roots)
         self._has_output = False
@@ -45,7 +45,7 @@ class LiveGraphs:
 
 
 class _Life:
-    """Lies in the node of a tensor; counts as long as the node is alive."""
+    """A marker in the node of a tensor; it counts while the node is alive."""
 
     __slots__ = ("_graphs",)
 
@@ -58,7 +58,7 @@ class _Life:
 
 
 def tensors_in(value: Any) -> list[torch.Tensor]:
-    """The tensors that `backward` or `grad` was handed, or that a module returned."""
+    """The tensors that `backward` or `grad` received, or that a module returned."""
     if isinstance(value, torch.Tensor):
         return [value]
     if isinstance(value, dict):
@@ -85,7 +85,7 @@ def nodes(roots: list[torch.Tensor], limit: int = NODES) -> list[Any]:
 
 
 def last_backward(node: Any) -> int:
-    """How many backwards there were before the one that began at a node, or at one that it rests on; or -1."""
+    """The number of backwards before the one that started at a node, or at one of its inputs; or -1."""
     near = [node, *(following for following, _ in node.next_functions if following is not None)]
     near += [following for item in near[1:] for following, _ in item.next_functions if following is not None]
     return max((item.metadata.get(_PASSED, -1) for item in near), default=-1)

@@ -1,4 +1,4 @@
-"""Who holds a tensor: a path from a variable of the program to it."""
+"""The holder of a tensor: a path from a variable of the program to it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Found = Callable[[torch.Tensor], bool]
 
 
 def variables(frame: FrameType, sites: Sites) -> Iterator[tuple[str, Any]]:
-    """The variables that code at a frame can get at: its own, its callers', and those of the program's modules."""
+    """The variables that code in a frame can reach: its own, its callers', and those of the program's modules."""
     current: FrameType | None = frame
     modules: dict[int, dict[str, Any]] = {}
     while current is not None:
@@ -40,7 +40,7 @@ def variables(frame: FrameType, sites: Sites) -> Iterator[tuple[str, Any]]:
 
 
 def path_to(starts: Iterator[tuple[str, Any]], found: Found) -> str:
-    """The shortest path to a tensor that is `found`; empty where there is none nearby."""
+    """The shortest path to a tensor that is `found`; empty if there is none nearby."""
     queue = deque((name, value, 0) for name, value in starts)
     seen: set[int] = set()
     while queue and len(seen) < _OBJECTS:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Hook:
-    """Around a function of torch; what it does says its `__call__`."""
+    """Wraps a function of torch; a subclass defines `__call__`."""
 
     def __init__(self, probe: Probe) -> None:
         self._probe = probe
@@ -32,7 +32,7 @@ class Hooks:
         self._around_steps: list[tuple[Any, Any]] = []
         self._handles: list[Any] = []
         self.before_compiling: Callable[[], None] = _nothing
-        """Called before anything is compiled for the first time."""
+        """Functions that run before the first compilation."""
 
     def replace(self, owner: Any, name: str, hook: Callable[..., Any]) -> None:
         """Let `owner.name` be a function that calls `hook`, with the original as its first argument."""
@@ -81,9 +81,9 @@ class Hooks:
         self._handles = [register(hook) for register, hook in self._around_steps]
 
     def hide_from_dynamo(self, dynamo: Any) -> None:
-        """Keep Dynamo from tracing into the hooks, from the first time on that something is to be compiled.
+        """Keep Dynamo from tracing into the hooks, from the first compilation on.
 
-        Importing any optimizer imports Dynamo, and a hook that is hidden costs more than what it does.
+        Importing any optimizer imports Dynamo, and hiding a hook costs more than the hook itself.
         """
         context = getattr(getattr(dynamo, "eval_frame", None), "OptimizeContext", None)
         if context is None:
@@ -100,7 +100,7 @@ class Hooks:
         context.__init__ = first
 
     def _hide(self, dynamo: Any) -> None:
-        """An attribute that says so is not enough."""
+        """Hide all wrappers from Dynamo. An attribute on them is not enough."""
         self.before_compiling()
         for owner, name, wrapper in self._replaced:
             if getattr(owner, name) is wrapper:  # the program may have replaced it again
@@ -111,4 +111,4 @@ class Hooks:
 
 
 def _nothing() -> None:
-    """Nothing is to be done."""
+    """Do nothing."""

@@ -1,4 +1,4 @@
-"""inplace-on-saved-tensor, inplace-on-leaf: what does the flagged line change, and does a backward mind?"""
+"""inplace-on-saved-tensor, inplace-on-leaf: does the flagged line change a tensor that a backward needs?"""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from torchlint_probe.spots import Spot, next_sequence
 _HITS = 30
 _MOST_HITS = 600
 _BACKWARDS = 8
-"""So many visits of a line are followed, or more if too few backwards have come after them."""
+"""The number of observed visits of a line; more if too few backwards followed them."""
 
 _COPIED = 3
-"""At so many visits the values themselves are compared before and after."""
+"""The number of visits at which the values are compared before and after."""
 
 _COPY_LIMIT = 4_000_000
 
@@ -39,7 +39,7 @@ class _Passage:
         self.is_watched = False
 
     def watch(self, tensor: torch.Tensor | None) -> None:
-        """Be told when a backward gets to the tensor's node, if it has one."""
+        """Register for backwards through the tensor's node, if it has one."""
         if tensor is not None and tensor.grad_fn is not None:
             tensor.grad_fn.register_prehook(self._passed)
             self.is_watched = True
@@ -65,7 +65,7 @@ class _Subject:
         self.is_leaf = tensor.is_leaf and tensor.requires_grad
 
     def settle(self) -> tuple[float, Spot | None]:
-        """See whether the line changed it; the share of elements that did, and how to find them in a backward."""
+        """Whether the line changed the tensor; the share of changed elements, and a way to find them in a backward."""
         self.bumped = self.alias._version > self.version
         before, self.copy = self.copy, None
         if before is None or not before.numel():
@@ -75,7 +75,7 @@ class _Subject:
 
 
 class Change:
-    """What is seen of one finding."""
+    """The observations about one finding."""
 
     def __init__(self, claim: Claim) -> None:
         self.claim = claim
@@ -93,7 +93,7 @@ class Change:
         self.silent: Counter[str] = Counter()
         """By the name of a node, how often it went backward with changed values, and with other gradients for it."""
         self.untried = 0
-        """Changes of tensors that hang on a custom Function whose backward cannot be tried."""
+        """Changes of tensors in a custom Function whose backward cannot be tested."""
         self._spots: list[Spot] = []
         self._subjects: list[_Subject] = []
         self._passages: list[_Passage] = []
@@ -126,9 +126,9 @@ class Change:
         return self.hits < _HITS or (self._backwards < _BACKWARDS and self.hits < _MOST_HITS)
 
     def _follow(self, changed: list[_Subject]) -> None:
-        """Hear of it when the graph that the changed tensor is part of goes backward.
+        """Observe backwards through the graph of the changed tensor.
 
-        That is the node it had before the change: what it has afterwards may lead nowhere.
+        This uses the node from before the change: the later node may lead nowhere.
         """
         if not torch.is_grad_enabled():
             return
@@ -180,7 +180,7 @@ class Change:
 
 
 def is_saved(tensor: torch.Tensor, roots: list[torch.Tensor]) -> bool:
-    """Whether a node of the graph complains of this tensor's storage: its words follow the version counter."""
+    """Whether a node of the graph reports this tensor's storage: its message follows the version counter."""
     version = tensor._version
     _set_version(tensor, _MARK)
     try:
@@ -190,7 +190,7 @@ def is_saved(tensor: torch.Tensor, roots: list[torch.Tensor]) -> bool:
 
 
 def _changeable(value: Any) -> list[torch.Tensor]:
-    """The tensors that a name stands for; an optimizer's are its parameters."""
+    """The tensors behind a name; for an optimizer its parameters."""
     if isinstance(value, torch.Tensor):
         return [] if value.is_sparse else [value]
     numpy = sys.modules.get("numpy")
@@ -210,7 +210,7 @@ def _as_tensor(array: Any) -> list[torch.Tensor]:
 
 
 def _complaints(node: Any) -> list[str]:
-    """What a node says of its saved tensors when they are asked for."""
+    """The errors of a node when its saved tensors are read."""
     found = []
     for name in dir(node):
         if name.startswith("_saved_") or name == "saved_tensors":

@@ -1,4 +1,4 @@
-"""What losses are given: probabilities where scores are wanted, or scores where probabilities are."""
+"""The inputs of losses: probabilities instead of logits, or logits instead of probabilities."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _CALLS = 40
 _ROUNDING = 1e-3
 _SUM = 1e-2
-"""Probabilities of half precision add up to one no more closely."""
+"""The tolerance for sums of half-precision probabilities."""
 
 
 class Inputs(Observer):
@@ -48,7 +48,7 @@ class Inputs(Observer):
         try:
             low, high, off, logarithms_off = _figures(given)
             lowest = float(target.detach().min()) if isinstance(target, torch.Tensor) and target.numel() else 0.0
-        except RuntimeError:  # in a transform of torch.func there is no number to be had
+        except RuntimeError:  # inside a transform of torch.func tensors have no readable value
             return
         if not off < float("inf"):
             return
@@ -61,25 +61,25 @@ class Inputs(Observer):
 
 
 class CrossEntropyInputs(Inputs):
-    """Of cross-entropy, in which class probabilities would add up to one."""
+    """Inputs of cross-entropy, in which class probabilities would add up to one."""
 
     functions = ("cross_entropy",)
 
 
 class LogitsInputs(Inputs):
-    """Of binary cross-entropy with logits."""
+    """Inputs of binary cross-entropy with logits."""
 
     functions = ("binary_cross_entropy_with_logits",)
 
 
 class ActivatedInputs(Inputs):
-    """Of losses that take probabilities, or logarithms of them."""
+    """Inputs of losses that expect probabilities or log-probabilities."""
 
     functions = ("nll_loss", "binary_cross_entropy")
 
 
 class DivergenceInputs(Inputs):
-    """Of the Kullback-Leibler divergence."""
+    """Inputs of the Kullback-Leibler divergence."""
 
     functions = ("kl_div",)
 
@@ -95,7 +95,7 @@ def _figures(given: torch.Tensor) -> tuple[float, ...]:
 
 
 class _Hook:
-    """Around a loss function: shows its input to those whose statement calls it."""
+    """Wraps a loss function: passes its input to the observers whose statement calls it."""
 
     def __init__(self, probe: Probe, kind: type[Inputs], name: str) -> None:
         self._probe = probe

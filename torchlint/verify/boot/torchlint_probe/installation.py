@@ -1,4 +1,4 @@
-"""What the probe puts in place: hooks of torch and of the process, and watched lines."""
+"""The installation of the probe: hooks of torch and of the process, and watched lines."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from torchlint_probe.probe import Probe
 
 _PATIENCE = 200
-"""So many lines of a function that trains without gradients are followed for the parameters that it names."""
+"""The maximum number of observed lines of a function without gradients, for the parameters that it names."""
 _FORWARDS = {"training-under-no-grad", "undetached-accumulation"}
 
 
@@ -65,7 +65,7 @@ def install(probe: Probe) -> None:
 
 
 def watches(probe: Probe) -> list[Watch]:
-    """The lines of the program that somebody wants to hear of."""
+    """The lines of the program that some observer needs."""
     found = []
     for claim in probe.plan.claims:
         found.append(Watch(claim.file, claim.reach, probe.reach[claim.index]))

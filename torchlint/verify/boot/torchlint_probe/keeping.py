@@ -21,27 +21,27 @@ if TYPE_CHECKING:
     from torchlint_probe.probe import Probe
 
 _TAGS = 600
-"""So many tensors are followed for one finding,"""
+"""The maximum number of followed tensors for one finding,"""
 _VISITS = 100
-"""in so many visits of its line."""
+"""and of visits of its line."""
 _WEIGHED = (6, 14)
-"""At these visits the bytes are counted that the graphs hold."""
+"""The visits at which the bytes of the graphs are counted."""
 _SEARCHED = (8, 20, 50)
-"""At these visits somebody who holds the graphs is searched for, if the container does not."""
+"""The visits at which other holders of the graphs are searched, if the container is not one."""
 _PILE = 4
 _SIZED = (list, tuple, dict, set, deque)
 _STEPS = 40
-"""From a tensor so many nodes are looked at to find one of an earlier visit,"""
+"""The number of nodes behind a tensor that are searched for one of an earlier visit,"""
 _ALL = 4_000
-"""and so many to be sure that there is none,"""
+"""the number that proves that there is none,"""
 _LOOKED_BACK = (6, 8, 20, 50)
-"""at these visits."""
+"""and the visits of these searches."""
 
 
 class Tag:
-    """Lies in the node of one tensor, and tells when it goes backward and dies.
+    """A marker in the node of one tensor that reports when it goes backward and when it is freed.
 
-    It is the node's hook as well, and nothing else keeps it alive.
+    It is also the node's hook, and nothing else keeps it alive.
     """
 
     __slots__ = ("_keep", "number")
@@ -58,39 +58,39 @@ class Tag:
 
 
 class Keep:
-    """What is seen of one finding, in one thread.
+    """The observations about one finding, in one thread.
 
-    Time is counted in visits of the line, in the code of a module in calls of the outermost module: what one forward
-    pass collects is one graph.
+    Time is counted in visits of the line. In the code of a module it is counted in calls of the outermost module,
+    because everything that one forward pass collects is one graph.
     """
 
     def __init__(self, claim: Claim, probe: Probe) -> None:
         self.claim = claim
         self.visits = 0
         self.backwards: list[int] = []
-        """How many backwards there had been at each visit,"""
+        """The number of backwards at each visit,"""
         self.steps: list[int] = []
-        """and how many steps."""
+        """and the number of steps."""
         self.lives: list[list[int]] = []
-        """The visit of its birth, the backward that used it last, the visit before which it died, or -1; whether it was
-        seen in the container, and the visit at which the container had let go of it, or -1."""
+        """Visit of its birth, the last backward that used it, and the visit before which it was freed or -1; whether
+        it was in the container, and the visit at which the container had released it, or -1."""
         self.tensors = 0
-        """Tensors with a graph that were seen on the line."""
+        """Observed tensors with a graph on the line."""
         self.clean = self.graphs = 0
-        """At how many visits the container held items without a graph only, and at how many some with one."""
+        """The number of visits at which the container only held items without a graph, and with some that have one."""
         self.container = ""
         self.bound: int | None = None
         self.holder = ""
-        """Who else holds graphs of earlier visits."""
+        """The path to another holder of graphs from earlier visits."""
         self.weights: list[int] = []
         self.chained = 0
-        """At how many visits the container was a tensor whose graph leads back to earlier visits."""
+        """The number of visits at which the container was a tensor whose graph leads back to earlier visits."""
         self._is_bound_anew = False
-        """Whether it was a tensor that has nothing to do with the one before: that one is held by others."""
+        """Whether it was a tensor unrelated to the one before: others hold that one."""
         self._before = -1
-        """The number of the tensor that it was at the visit before."""
+        """The number of the container's tensor at the visit before."""
         self._length = 0
-        """How many items it held at the visit before."""
+        """The number of items at the visit before."""
         self._key = (KEY, claim.index, threading.get_ident())
         self._probe = probe
         self._is_watched = bool(probe.plan.checks)
@@ -114,7 +114,7 @@ class Keep:
         return len(self.lives) < _TAGS and self.visits < _VISITS
 
     def _look_into_container(self, frame: FrameType) -> None:
-        """What was put there before: the items at its ends, or at those of what an object holds."""
+        """Follow the graphs of items that were added before: those at the ends of the container."""
         for value in values_of(self.claim.container, frame):
             self._note_emptying(value)
             self.container = type(value).__name__
@@ -135,9 +135,9 @@ class Keep:
                 self.weights.append(saved_bytes(held) // (1 if isinstance(value, torch.Tensor) else len(held)))
 
     def _note_emptying(self, value: Any) -> None:
-        """A sum that begins anew, or a container that holds less than before, has let go of what it held.
+        """A sum that starts again, or a container with fewer items than before, has released its graphs.
 
-        Whatever is alive of that is held by others.
+        Others hold the graphs of it that are still alive.
         """
         length = len(value) if isinstance(value, _SIZED) else 0
         is_fresh = (
@@ -150,7 +150,7 @@ class Keep:
         self._length = length
 
     def _look_back(self, total: torch.Tensor) -> None:
-        """Does a tensor that is bound at each visit grow from the one before, as a sum does?"""
+        """Check whether a tensor that is bound at each visit extends the one before, as a sum does."""
         if total.grad_fn is None:
             return
         if self._is_watched and self.visits in _SEARCHED:
@@ -161,7 +161,7 @@ class Keep:
                 life[3] = 0
 
     def _has_left(self, total: torch.Tensor) -> bool:
-        """Whether what it was before is alive, and no part of its graph."""
+        """Whether the tensor before is alive, but not part of its graph."""
         if self._before < 0 or self.lives[self._before][2] >= 0:
             return False
         graph = nodes([total], _ALL)
@@ -210,7 +210,7 @@ class Keep:
         return len(self._unexplained()) >= _PILE
 
     def _search(self, frame: FrameType) -> None:
-        """Deep in the container itself, then anywhere near: who holds the oldest ones is the one."""
+        """Search the holder of the oldest graphs: deep in the container itself, then anywhere near."""
         numbers = self._unexplained()
         oldest = {number for number in numbers if self.lives[number][0] <= self.lives[numbers[0]][0] + 1}
 
@@ -235,7 +235,7 @@ class Keep:
 
 
 class Keeps:
-    """All that is seen of one finding: what one thread keeps is no business of another."""
+    """All observations about one finding, separate for each thread."""
 
     def __init__(self, claim: Claim, probe: Probe) -> None:
         self.claim = claim

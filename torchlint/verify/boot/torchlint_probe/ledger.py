@@ -1,7 +1,7 @@
-"""What becomes of gradients between the steps of an optimizer: used, added to, cleared.
+"""The state of gradients between the steps of an optimizer: used, added to, cleared.
 
-State, not calls: a gradient that a step has used and that a backward then adds to is stale, whoever should have
-cleared it and however it is cleared elsewhere.
+The state decides, not the calls. If a step has used a gradient and a backward then adds to it, the gradient is stale,
+whatever code should have cleared it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from torchlint_probe.slots import CLEAN, STALE, Mark, Slot, choose_samples, mark
 from torchlint_probe.values import are_zero
 
 _LOOKS = 20
-"""So often an optimizer's gradients are looked at for having been wiped in place."""
+"""The number of checks for gradients that were cleared in place, per optimizer."""
 
 _Kept = list[tuple[Slot, torch.Tensor]]
 
@@ -28,8 +28,8 @@ _Kept = list[tuple[Slot, torch.Tensor]]
 class Ledger:
     """The gradients of one optimizer, or of the leaves that a program updates by hand.
 
-    A round is what happens from one step to the next. `made` counts all steps, all else is of rounds that were
-    followed from their beginning.
+    A round goes from one step to the next. `made` counts all steps. Everything else is about rounds that were followed
+    from their start.
     """
 
     def __init__(self, owner: Any, name: str) -> None:
@@ -39,7 +39,7 @@ class Ledger:
         self.made = 0
         self.steps: Counter[int] = Counter()
         self.evaluations: Counter[int] = Counter()
-        """How often closures of steps used gradients."""
+        """The number of closure evaluations that used gradients."""
         self.stale: Counter[int] = Counter()
         self.wiped: Counter[int] = Counter()
         self.hungry: Counter[int] = Counter()
@@ -48,16 +48,16 @@ class Ledger:
         self.added_stale: Counter[int] = Counter()
         self.first_stale: int | None = None
         self.summed = 0
-        """Steps that used the sum of what backwards from different places gave."""
+        """Steps that used the sum of backwards from different places."""
         self.lost = 0
-        """Steps that found some gradients, and others gone that a backward had given."""
+        """Steps that found some gradients, while others from a backward were gone."""
         self.clears = 0
         self.movement = Movement()
         self.norms = Norms()
         self.contested = False
-        """Whether threads get into each other's way: then nothing that was counted means anything."""
+        """Whether threads interfere with each other. Then the counts mean nothing."""
         self.users: set[int] = set()
-        """The threads that have added to the gradients, or stepped on them. No other may so much as look at them."""
+        """The threads that have added to the gradients, or stepped on them. No other thread may even read them."""
         self.round = Round()
         self.is_followed = True
         self._signature: tuple[int, ...] = ()
@@ -75,16 +75,16 @@ class Ledger:
 
     @property
     def samples(self) -> list[Slot]:
-        """The parameters whose values are looked at."""
+        """The parameters whose values are sampled."""
         return self._samples
 
     @property
     def looked_at(self) -> int:
-        """How many steps were."""
+        """The number of such steps."""
         return sum(self.steps.values())
 
     def watch(self, parameters: list[torch.Tensor]) -> bool:
-        """Take the optimizer's parameters as they are now; returns whether they are others than before."""
+        """Update the optimizer's parameters; returns whether they have changed."""
         signature = (len(parameters), *(id(parameter) for parameter in (*parameters[:1], *parameters[-1:])))
         if signature == self._signature:
             return False
@@ -97,7 +97,7 @@ class Ledger:
     # -- not looking
 
     def lose(self) -> None:
-        """The round can be followed no longer; the next one begins with the next step."""
+        """The round cannot be followed any more; the next one starts with the next step."""
         self.is_followed = False
         self._kept, self._given = [], []
         self.norms.forget()
@@ -107,12 +107,12 @@ class Ledger:
             slot.state = CLEAN
 
     def rest(self) -> None:
-        """Nothing is looked at for a while, but whether parameters without a gradient get one."""
+        """Stop observing for a while, except whether parameters without a gradient get one."""
         self.lose()
         self._unfed = [slot for slot in self.slots if not slot.had_gradient]
 
     def pass_by(self, look: bool) -> None:
-        """A step is made that is not followed; parameters without a gradient may be looked at."""
+        """Record a step that is not followed; parameters without a gradient may be checked."""
         self.made += 1
         if look and self._unfed:
             for slot in self._unfed:
@@ -122,7 +122,7 @@ class Ledger:
     # -- around a backward
 
     def before_backward(self, measure: bool) -> None:
-        """See what was cleared since the last step, and remember what was not."""
+        """Find the gradients that were cleared since the last step, and store the others."""
         kept: _Kept = []
         for slot in self.slots:
             if slot.state:
@@ -142,7 +142,7 @@ class Ledger:
         self._given = marks(self._samples)
 
     def after_backward(self, site: int, thread: int) -> bool:
-        """See which gradients grew, and whether any did; those that had been used are stale now."""
+        """Find the gradients that grew. Those that had been used are stale now."""
         stale = False
         for slot, gradient, version in self._kept:
             now = slot.current()
@@ -174,7 +174,7 @@ class Ledger:
     def before_step(self, site: int, step: int, measure: bool, evaluates: bool) -> None:
         """Count the step, and whether it uses stale gradients, or none at all.
 
-        One that `evaluates` a closure gets its gradients only then.
+        A step that `evaluates` a closure gets its gradients only then.
         """
         if not evaluates:
             self.consume(site, step)
@@ -185,14 +185,14 @@ class Ledger:
             self.norms.measure(self._samples)
 
     def evaluated(self, site: int, step: int) -> None:
-        """A closure has returned to the step that called it: the step uses what it gave."""
+        """A closure has returned to its step, which uses the closure's gradients."""
         if self.is_followed:
             self.evaluations[site] += 1
         self.consume(site, step)
         self.use()
 
     def consume(self, site: int, step: int) -> None:
-        """Gradients are about to be used, by a step or by a closure that one of its evaluations returns from."""
+        """A step is about to use gradients, or a closure evaluation has returned to it."""
         found, stale = self._find()
         if not self.is_followed:
             return
@@ -211,7 +211,7 @@ class Ledger:
         self._note_clearing()
 
     def _find(self) -> tuple[bool, _Kept]:
-        """Whether there are gradients, and those of them that are stale."""
+        """Whether there are gradients, and the stale ones."""
         found = False
         stale: _Kept = []
         for slot in self.slots:
@@ -253,7 +253,7 @@ class Ledger:
             self.first_stale = step
 
     def use(self) -> None:
-        """What gradients there are have been used; those that are gone have been cleared by the step itself."""
+        """Mark the current gradients as used; the step itself has cleared those that are gone."""
         for slot in self.slots:
             slot.use()
             self._cleared |= self.round.is_fed and slot.had_gradient and slot.state == CLEAN
@@ -261,12 +261,12 @@ class Ledger:
         self.round = Round()
 
     def after_step(self) -> None:
-        """The step has used what is there."""
+        """The step has used the current gradients."""
         self.made += 1
         self.use()
         self.movement.after_step()
 
-    # -- looking at values, where nothing else tells
+    # -- reading values, where nothing else decides
 
     def _clear(self, slot: Slot) -> None:
         slot.state = CLEAN
@@ -274,9 +274,9 @@ class Ledger:
         self._cleared = True
 
     def _settled(self, kept: _Kept) -> _Kept:
-        """Those of `kept` that hold something: what is zero now has been cleared in place.
+        """The gradients among `kept` that are nonzero: others have been cleared in place.
 
-        Of many, samples are looked at; where they do not agree, the others count as cleared.
+        If there are many, only samples are read. If the samples differ, the others count as cleared.
         """
         looked_at = [pair for pair in kept if pair[0].sampled] or kept[:4]
         zero = are_zero([gradient for _, gradient in looked_at])
@@ -292,7 +292,7 @@ class Ledger:
             self._clear(slot)
 
     def _wiped_in_place(self) -> bool:
-        """Whether nothing but zeros is left of what the last backward gave; only a changed gradient is looked at."""
+        """Whether only zeros are left of the last backward's gradients; only changed gradients are read."""
         touched = []
         for slot, identity, version in self._given:
             gradient = slot.current()

@@ -1,7 +1,7 @@
-"""The ledgers of all optimizers, and of the leaves that belong to none; and which thread may look at which when.
+"""The ledgers of all optimizers and of leaves without one, and the rules for which thread may read which ledger.
 
-The engine writes gradients without Python's lock, so nobody looks at gradients that another thread's backward may be
-writing. What a thread's backward writes is known from the leaves of its graph.
+The engine writes gradients without Python's lock, so no thread reads gradients that another thread's backward may be
+writing. The leaves of a graph show the gradients that a backward writes.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from torchlint_probe.manual import ManualUpdates
 from torchlint_probe.slots import Slot
 
 _WALKS = 3
-"""Where one thread trains, the graphs of its first so many backwards are searched for leaves; of several all."""
+"""The number of first backwards whose graphs are searched for leaves if one thread trains; all if several do."""
 _ENOUGH = 12
-"""So many steps of an optimizer should be looked at, at least."""
+"""The minimum number of observed steps per optimizer."""
 
 
 class Flight:
@@ -43,21 +43,21 @@ _UNSEEN = Flight(0, None, None)
 
 
 class Ledgers:
-    """Tells each ledger what happens to its gradients, and to those of the others."""
+    """Reports events of gradients to each ledger."""
 
     def __init__(self, wanted: bool) -> None:
         """Steps are counted even where nothing about gradients is `wanted`."""
         self._wanted = wanted
         self.of_optimizers: list[Ledger] = []
         self.clearings: list[Clearing] = []
-        """Who wants to know of updates that are about to begin."""
+        """The observers of updates that are about to start."""
         self._living: list[Ledger] = []
         self.looking = wanted
         self._lock = threading.RLock()
         self._manual: dict[int, ManualUpdates] = {}
         self._by_optimizer: dict[int, Ledger] = {}
         self._shared: dict[Ledger, list[Slot]] = {}
-        """By ledger, the slots of others that have the same parameters."""
+        """By ledger, the slots of others with the same parameters."""
         self._flights: dict[int, Flight] = {}
         self._threads: set[int] = set()
         self._steppers: set[int] = set()
@@ -65,7 +65,7 @@ class Ledgers:
 
     @property
     def all(self) -> list[Ledger]:
-        """Those of optimizers, and those of updates by hand, one a thread."""
+        """The ledgers of optimizers, and those of manual updates, one per thread."""
         return [*self.of_optimizers, *(manual.ledger for manual in list(self._manual.values()))]
 
     @property
@@ -84,7 +84,7 @@ class Ledgers:
         return (parameter for slot in slots if (parameter := slot.parameter()) is not None)
 
     def of(self, optimizer: Any) -> Ledger:
-        """The ledger of an optimizer, with the parameters that it has now."""
+        """The ledger of an optimizer, with its current parameters."""
         ledger = self._by_optimizer.get(id(optimizer))
         if ledger is None or ledger.owner is None or ledger.owner() is not optimizer:
             ledger = Ledger(optimizer, type(optimizer).__name__)
@@ -96,7 +96,7 @@ class Ledgers:
         return ledger
 
     def slots_of(self, optimizer: Any, leaves: Iterable[torch.Tensor]) -> list[Slot]:
-        """Of some parameters of an optimizer, what is known of their gradients, now and later."""
+        """The slots for some parameters of an optimizer, which record their gradients now and later."""
         wanted = {id(leaf) for leaf in leaves}
         with self._lock:
             return [slot for slot in self.of(optimizer).slots if id(slot.parameter()) in wanted]
@@ -111,7 +111,7 @@ class Ledgers:
     # -- threads
 
     def _thread(self) -> int:
-        """This thread; in a hook that the engine calls in a thread of its own, the one whose backward it is."""
+        """This thread; in a hook that the engine calls in its own thread, the thread of the backward."""
         thread = threading.get_ident()
         if thread not in self._threads and len(self._flights) == 1 and torch._C._current_graph_task_id() != -1:
             return next(iter(self._flights))
@@ -123,7 +123,7 @@ class Ledgers:
         return 0 if thread == threading.get_ident() else self._flights[thread].site
 
     def _enter(self, thread: int) -> None:
-        """A thread trains. When a second one does, no round that has begun can be told from those of the other."""
+        """A thread trains. If it is the second one, the current rounds cannot be separated from the other's."""
         if thread in self._threads:
             return
         self._threads.add(thread)
@@ -191,7 +191,7 @@ class Ledgers:
         manual.take([leaf for key, leaf in met.items() if key not in owned])
 
     def after_backward(self, passed: bool) -> None:
-        """The backward of this thread has ended, well if it `passed`."""
+        """The backward of this thread has ended, without an error if it `passed`."""
         thread = self._thread()
         with self._lock:
             flight = self._flights.pop(thread, None)
@@ -211,7 +211,7 @@ class Ledgers:
 
     @staticmethod
     def _end(ledger: Ledger, flight: Flight, others: list[Flight], thread: int, passed: bool) -> bool:
-        """Whether the backward has added to a ledger. The last of several that do so at once tells of all."""
+        """Whether the backward has added to a ledger. The last of several simultaneous ones reports for all."""
         writing = [other for other in others if other.may_write(ledger)]
         if any(other.ledgers is None for other in writing):
             ledger.lose()
@@ -240,7 +240,7 @@ class Ledgers:
             return ledger
 
     def _contest(self, ledger: Ledger, thread: int) -> None:
-        """See whether this thread steps on what others are adding to, or have added to for steps of their own."""
+        """Check whether this thread steps on gradients that other threads add to, or did for their own steps."""
         if len(self._threads) == 1:
             return
         inside = torch._C._current_graph_task_id() != -1  # a step in a hook of the backward itself
@@ -274,7 +274,7 @@ class Ledgers:
             return ledger
 
     def _share(self, ledger: Ledger) -> None:
-        """What an optimizer has used is used for all others that have the same parameters."""
+        """Mark gradients that an optimizer has used as used for all others with the same parameters."""
         if ledger not in self._shared:
             own = {id(slot.parameter()) for slot in ledger.slots}
             others = (slot for other in self._living if other is not ledger for slot in other.slots)
@@ -282,11 +282,11 @@ class Ledgers:
         for slot in self._shared[ledger]:
             slot.use()
 
-    # -- gradients that a flagged line takes away
+    # -- gradients that a flagged line clears
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[list[Ledger]]:
-        """The ledgers of optimizers that this thread alone trains with; none while nothing is looked at.
+        """The ledgers of optimizers that only this thread trains with; none while nothing is observed.
 
         To read a gradient while another thread clears it crashes the program, as it does while one is written.
         """
@@ -305,7 +305,7 @@ class Ledgers:
     # -- rests
 
     def look(self, looks: bool) -> None:
-        """Begin to look at what happens, or let it pass. Where several threads train, an end is an end."""
+        """Start or stop observing. If several threads train, a stop is final."""
         with self._lock:
             if self.looking and not looks:
                 for ledger in self.all:
@@ -315,16 +315,16 @@ class Ledgers:
             self.looking = looks and self._wanted and (self.looking or len(self._threads) < 2)
 
     def has_enough(self, ledger: Ledger) -> bool:
-        """Whether enough steps of an optimizer have been looked at."""
+        """Whether enough steps of an optimizer have been observed."""
         return not self._wanted or ledger.owner is None or ledger.looked_at >= _ENOUGH
 
     def fly(self) -> None:
-        """A backward of this thread is about to run, unseen: others must not look at what it may write."""
+        """A backward of this thread is about to run unobserved: other threads must not read its gradients."""
         if self._wanted:
             self._flights[threading.get_ident()] = _UNSEEN
 
     def pass_by(self, optimizer: Any) -> Ledger:
-        """An optimizer has made a step that was not looked at."""
+        """An optimizer has made an unobserved step."""
         ledger = self._by_optimizer.get(id(optimizer)) or self.of(optimizer)
         ledger.pass_by(look=self._wanted and len(self._threads) < 2)
         return ledger

@@ -12,23 +12,23 @@ from typing import Any, Protocol
 from torchlint_probe.sites import Sites
 
 _TOOLS = (4, 3)
-"""Tool identifiers of `sys.monitoring` that are nobody's by convention."""
+"""Tool identifiers of `sys.monitoring` that are free by convention."""
 
 _COMPREHENSIONS = ("<listcomp>", "<dictcomp>", "<setcomp>", "<genexpr>")
-"""Before Python 3.12 they are functions of their own, and still part of the statement around them."""
+"""Before Python 3.12 they are functions of their own, but still part of the statement around them."""
 
 
 class Watcher(Protocol):
-    """Wants to know of a statement; `enter` returns whether of the next time as well.
+    """An observer of a statement; `enter` returns whether it needs the next time too.
 
-    One that has `leave`, with the same arguments and the exception or None, wants to know of its end.
+    An observer with `leave`, which gets the same arguments and the exception or None, also needs its end.
     """
 
     def enter(self, frame: FrameType) -> bool: ...
 
 
 class Watch:
-    """A range of lines of one file, and who wants to know."""
+    """A range of lines of one file, and its observers."""
 
     def __init__(
         self,
@@ -169,7 +169,7 @@ class Lines:
         return self._codes.get(id(code))
 
     def line(self, frame: FrameType, number: int) -> _Watched:
-        """Tell the watches of a line; returns those of its code that want to know of more."""
+        """Report a line to its watches; returns the watches of its code that need more lines."""
         watched = self.of(frame.f_code)
         here = watched.by_line.get(number, ())
         for watch in watched.exact:
@@ -180,7 +180,7 @@ class Lines:
         if not all(watch.active for watch in (*here, *watched.exact)):
             watched.prune()
             if not any(watch.active for watch in self._all):
-                self._source.stop()  # from here on nothing in the program is slower
+                self._source.stop()  # after this, nothing in the program is slower
         return watched
 
     def leave(self, frame: FrameType, error: BaseException | None) -> None:
@@ -254,7 +254,7 @@ class _Monitoring:
         return self._monitoring.DISABLE
 
     def _line(self, code: CodeType, number: int) -> Any:
-        """A line that nobody waits for is disabled; the end of a statement is any line of its code."""
+        """A line without observers is disabled; the end of a statement is any line of its code."""
         watched = self._lines.line(sys._getframe(1), number)
         if not watched and self._tool >= 0:
             self._monitoring.set_local_events(self._tool, code, 0)

@@ -90,7 +90,7 @@ class Log:
                 _exit(1)
 
     def _count(self) -> None:
-        """Let the launcher know how many steps there were."""
+        """Write the number of steps for the launcher."""
         with contextlib.suppress(OSError), open(os.path.join(self._folder, f"steps-{os.getpid()}"), "w") as file:
             file.write(str(self._steps()))
 
@@ -116,7 +116,7 @@ class Log:
     def write(self) -> None:
         """Write what is known now.
 
-        A full disk, or a folder that is gone, is not the program's problem.
+        A full disk, or a missing folder, must not affect the program.
         """
         with self._lock, contextlib.suppress(OSError):
             body = self._taken()
@@ -129,7 +129,7 @@ class Log:
             os.replace(path + ".new", path)
 
     def _taken(self) -> str:
-        """What is known now, if anything is; what another thread changes while it is read is read again."""
+        """The current evidence, if there is any. If another thread changes it during the read, it is read again."""
         for _ in range(_TRIES):
             with contextlib.suppress(RuntimeError):
                 evidence = self._snapshot()
@@ -138,5 +138,5 @@ class Log:
 
 
 def _kind(value: object) -> str:
-    """What stands for an object that only a program could have put among the evidence: it must not fail for that."""
+    """A text for an object that only a program could have put into the evidence, so that writing does not fail."""
     return type(value).__name__

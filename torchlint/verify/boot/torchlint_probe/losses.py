@@ -1,4 +1,4 @@
-"""What went backward at each step: the sum of the losses, read without waiting for a GPU."""
+"""The sum of the losses that went backward at each step, read without waiting for a GPU."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ class Losses:
     def add(self, roots: list[torch.Tensor]) -> None:
         """These go backward."""
         for root in roots:
-            value = getattr(root, "_local_tensor", root).detach()  # of a sharded one what is here
+            value = getattr(root, "_local_tensor", root).detach()  # only the local part of a sharded loss
             if value.numel() == 1 and not value.is_complex():
                 self._running.append(value.clone())
 
     def end_step(self, record: dict[str, Any]) -> None:
-        """The step is over; its loss is put into `record` once it can be had."""
+        """The step has ended; its loss is put into `record` as soon as it is available."""
         if self._running:
             self._pending.append((record, self._running))
             self._running = []
 
     def drop(self) -> None:
-        """The step is over, and its loss is not wanted."""
+        """The step has ended, and its loss is not needed."""
         self._running = []
 
     def settle(self, wait: bool) -> None:

@@ -1,4 +1,4 @@
-"""module-created-in-forward: is something new made whenever the function runs, and does an optimizer have it?"""
+"""module-created-in-forward: does each run of the function create a new part, and does an optimizer hold it?"""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 _MADE = 200
 _SINCE = 100
-"""So many calls of the function without anything new are enough."""
+"""The number of calls of the function without a new part that is enough."""
 
 
 class Made(LineObserver):
-    """Of what the statement has made in forward passes, how much is `gone`, `alive` or an optimizer's, hence `owned`.
+    """Parts that the statement created in forward passes: freed (`gone`), `alive`, or held by an optimizer (`owned`).
 
     `since` is how often the function has run since the last time.
     """
@@ -95,7 +95,7 @@ class _Calls:
 
 
 class _Hook(Hook):
-    """Around the making of modules: tells those whose statement makes one."""
+    """Wraps the creation of modules: calls the observers whose statement creates one."""
 
     def __call__(self, original: Callable[..., Any], module: nn.Module, *args: Any, **kwargs: Any) -> None:
         original(module, *args, **kwargs)

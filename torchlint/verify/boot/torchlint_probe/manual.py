@@ -17,7 +17,7 @@ from torchlint_probe.slots import STALE, USED, Slot
 
 _LEAVES = 200
 _DECIDED = 3
-"""A leaf that was changed by an average so often in a row is one for good."""
+"""A leaf that an average has changed so often in a row is always one."""
 _NO_COPY = 0.9
 
 
@@ -32,7 +32,7 @@ class _Leaf:
         self.gradient_version = self.version = 0
         self.values: torch.Tensor | None = None
         self.averaged = 0
-        """How often in a row it was an average that changed it."""
+        """How often in a row an average changed it."""
 
     @property
     def is_average(self) -> bool:
@@ -70,7 +70,7 @@ class _Leaf:
 
 
 class _Source(NamedTuple):
-    """What a leaf may be an average of: whose sample it is, and whether an optimizer owns it."""
+    """A parameter that a leaf may average: its sample, and whether an optimizer owns it."""
 
     key: int
     is_owned: bool
@@ -78,7 +78,7 @@ class _Source(NamedTuple):
 
 
 class ManualUpdates:
-    """A ledger whose steps are seen one backward later."""
+    """A ledger whose steps are observed one backward later."""
 
     def __init__(self, parameters: Callable[[], Iterable[torch.Tensor]]) -> None:
         """`parameters` are those of optimizers, which a leaf may be an average of."""
@@ -97,14 +97,14 @@ class ManualUpdates:
             self._watch([*parameters, *new][:_LEAVES])
 
     def release(self, slots: list[Slot]) -> None:
-        """These belong to an optimizer after all."""
+        """These leaves belong to an optimizer after all."""
         owned = {id(slot.parameter()) for slot in slots}
         held = [leaf for kept in self._leaves if (leaf := kept.slot.parameter()) is not None]
         if self._leaves:
             self._watch([leaf for leaf in held if id(leaf) not in owned])
 
     def lose(self) -> None:
-        """Nothing is looked at for a while."""
+        """Stop observing for a while."""
         for leaf in self._leaves:
             leaf.gradient = None
 
@@ -114,7 +114,7 @@ class ManualUpdates:
         self._leaves = [known.get(id(slot)) or _Leaf(slot) for slot in self.ledger.slots]
 
     def before_backward(self, site: int, step: int) -> None:
-        """Count an update that has happened since the last backward, and see what was cleared after it."""
+        """Count an update since the last backward, and find the gradients that were cleared after it."""
         updated = self._steps([leaf for leaf in self._leaves if leaf.was_updated()])
         if updated:
             self.ledger.count(site, step, any(leaf.slot.state == STALE for leaf in updated))
@@ -126,7 +126,7 @@ class ManualUpdates:
         self.ledger.before_backward(False)
 
     def after_backward(self, site: int, thread: int) -> None:
-        """Remember how the backward leaves them."""
+        """Store the leaves after the backward."""
         self.ledger.after_backward(site, thread)
         for leaf in self._leaves:
             leaf.remember()
@@ -135,7 +135,7 @@ class ManualUpdates:
     # -- averages
 
     def _steps(self, updated: list[_Leaf]) -> list[_Leaf]:
-        """Those of the leaves that were changed by a step, and not by an average, noise or a bound."""
+        """The leaves that a step has changed, and not an average, noise or a bound."""
         now = self._samples() if updated else {}
         stepped = [leaf for leaf in updated if not self._was_averaged(leaf, now)]
         changes = [change for leaf in stepped if (change := leaf.change()) is not None]
@@ -151,7 +151,7 @@ class ManualUpdates:
         sources = [*self._sources.get(own.shape, ()), *now.get(own.shape, ())]
         others = [item for item in sources if item.key != id(own) and item.values.device == own.device]
         found = is_average(leaf.values, sample(own), [item.values for item in others if item.is_owned])
-        # Of two leaves that are always the same nobody knows which is the copy.
+        # If two leaves are always equal, either one may be the copy.
         found = found or is_average(leaf.values, sample(own), [item.values for item in others], _NO_COPY)
         leaf.averaged = leaf.averaged + 1 if found else 0
         return found

@@ -1,4 +1,4 @@
-"""What memory and time a step takes: on the GPU by its allocator and events, elsewhere by the process."""
+"""The memory and time of a step: on the GPU from its allocator and events, otherwise from the process."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Meter:
         self._statm = os.open(_STATM, os.O_RDONLY | os.O_CLOEXEC) if os.path.exists(_STATM) else -1
 
     def lap(self) -> float:
-        """A step has ended: the milliseconds since the one before it, by the clock of the process."""
+        """A step has ended: the milliseconds since the one before it, from the process clock."""
         now = time.perf_counter()
         last, self._last = self._last, now
         self._lap = self._event, None

@@ -1,4 +1,4 @@
-"""training-in-eval-mode, dropout-ignores-mode: what runs in which mode."""
+"""training-in-eval-mode, dropout-ignores-mode: the modes in which modules run."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 _GENERATORS = ("cpu", "cuda")
 """Devices whose random numbers are followed."""
 _BACKWARDS = 60
-"""So many backwards after the flagged line are looked at,"""
+"""The number of observed backwards after the flagged line,"""
 _CALLS = 60
-"""and so many calls of modules with gradients for the parts that are in training mode."""
+"""and the number of module calls with gradients, for parts in training mode."""
 
 
 class Modes(LineObserver):
     """In which mode are the modules of the line when a backward and then a step train them?
 
-    Steps in `eval` mode are those that trained a layer that behaves otherwise in it; in `harmless` ones there is none.
+    Steps in `eval` mode trained a layer that depends on the mode; in `harmless` ones there is no such layer.
     Of the former, `late` ones trained a layer that had been called in training mode before.
     """
 
@@ -94,12 +94,12 @@ def trains(optimizer: Any, module: nn.Module) -> bool:
 
 
 def _depending(module: nn.Module) -> Iterator[nn.Module]:
-    """The parts in eval mode that would do something else in training mode."""
+    """The parts in eval mode that would behave differently in training mode."""
     return (part for part in module.modules() if not part.training and depends_on_mode(part))
 
 
 def depends_on_mode(part: nn.Module) -> bool:
-    """Whether a layer does something else in training mode than in eval mode."""
+    """Whether a layer behaves differently in training mode and in eval mode."""
     if isinstance(part, nn.modules.batchnorm._NormBase):
         return bool(part.track_running_stats)
     if isinstance(part, (nn.modules.dropout._DropoutNd, nn.RNNBase, nn.MultiheadAttention)):
@@ -136,7 +136,7 @@ class Draws(LineObserver):
 
 
 def _random_states() -> list[Any]:
-    """Of all generators; those of GPUs without waiting for one."""
+    """The states of all generators, without waiting for a GPU."""
     states: list[Any] = [torch.get_rng_state()]
     if torch.cuda.is_initialized():
         states += [generator.get_offset() for generator in torch.cuda.default_generators]

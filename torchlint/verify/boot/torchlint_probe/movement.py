@@ -10,14 +10,14 @@ from torchlint_probe.slots import Slot
 from torchlint_probe.values import dense
 
 _STEPS = 3
-"""At so many steps it is looked at, and"""
+"""The number of observed steps,"""
 _PATIENCE = 10
-"""at so many as long as parameters stay where they are: the first steps of a schedule may be too small."""
+"""and the number while parameters do not move: the first steps of a schedule may be too small."""
 _ELEMENTS = 64
 
 
 class Movement:
-    """Steps at which something `moved`, or all stood `still`, of those that were looked at."""
+    """Observed steps at which something `moved`, or all stood `still`."""
 
     def __init__(self) -> None:
         self.moved = self.still = 0
@@ -32,7 +32,7 @@ class Movement:
 
     @property
     def looks(self) -> int:
-        """How many steps were looked at."""
+        """The number of observed steps."""
         return self.moved + self.still
 
     @property
@@ -41,7 +41,7 @@ class Movement:
         return list(self._unmoved)
 
     def before_step(self, samples: Sequence[Slot]) -> None:
-        """Remember how some elements are, and whether they have a gradient."""
+        """Store the values of some elements, and whether they have a gradient."""
         if self.looks >= (_PATIENCE if self._unmoved else _STEPS):
             return
         self._before = [
@@ -68,5 +68,5 @@ def _beginning(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _pulls(gradient: torch.Tensor) -> bool:
-    """Whether these elements have a gradient other than zero; of a sparse one that is not known."""
+    """Whether these elements have a nonzero gradient; unknown for a sparse one."""
     return not gradient.is_sparse and bool(_beginning(gradient).any())

@@ -1,4 +1,4 @@
-"""How large gradients are, and how large they would be without what earlier backwards left."""
+"""The size of gradients, and their size without leftovers of earlier backwards."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from torchlint_probe.slots import Slot
 from torchlint_probe.values import dense
 
 _LIMIT = 1_000_000
-"""Norms are taken of gradients with so many elements in all,"""
+"""The maximum number of elements for norms, for all gradients together"""
 _LIMIT_EACH = 60_000
-"""and so many each."""
+"""and for each one."""
 
 
 class Norms:
-    """Of the sampled gradients of one optimizer, where they are small enough."""
+    """Norms of the sampled gradients of one optimizer, if they are small enough."""
 
     def __init__(self) -> None:
         self.ratios: list[float] = []
-        """Accumulated to fresh."""
+        """The ratios of accumulated to fresh gradients."""
         self._last: tuple[float, float] | None = None
         self._before: list[tuple[torch.Tensor, torch.Tensor]] = []
 
@@ -30,7 +30,7 @@ class Norms:
         return last
 
     def remember(self, kept: Iterable[tuple[Slot, torch.Tensor]]) -> None:
-        """A backward is about to add to what is there already; a sparse gradient changes its shape."""
+        """A backward is about to add to existing gradients; a sparse gradient changes its shape."""
         room = _LIMIT
         for slot, gradient in kept:
             if slot.sampled and not gradient.is_sparse and gradient.numel() <= room:
@@ -41,7 +41,7 @@ class Norms:
         self._before = []
 
     def compare(self) -> None:
-        """The norm of the gradient as it is, against that of what the backward has added."""
+        """Compare the norm of the gradient with that of the backward's contribution."""
         if not self._before:
             return
         now = torch.stack([_values(gradient).norm() for gradient, _ in self._before]).norm()
@@ -51,7 +51,7 @@ class Norms:
             self.ratios.append(self._last[0] / self._last[1])
 
     def measure(self, samples: Sequence[Slot]) -> None:
-        """A step is about to use what is there, if no backward has been compared."""
+        """A step is about to use the gradients. Measure them if no backward was compared."""
         if self._last is not None:
             return
         gradients = [gradient for slot in samples if (gradient := slot.current()) is not None]

@@ -1,4 +1,4 @@
-"""What most findings need of the probe: counts of what was seen, and to hear of what happens."""
+"""The base of observers: counts of observations, and handlers of events."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from torchlint_probe.probe import Probe
 
 ERRORS = 10
-"""So many different errors of one finding are kept."""
+"""The maximum number of different errors per finding."""
 
 
 class Observer:
-    """What is seen of one finding. Those of a kind put hooks in place that no other finding needs."""
+    """The observations about one finding. A subclass installs hooks that only its findings need."""
 
     hears_calls = False
-    """Whether it needs to be known when a module runs."""
+    """Whether it needs to observe calls of modules."""
     is_direct = True
     """Whether the flagged statement itself makes the call that the finding is about, and no function that it calls."""
 
@@ -43,7 +43,7 @@ class Observer:
 
     @property
     def is_done(self) -> bool:
-        """Whether enough calls have been seen."""
+        """Whether enough calls have been observed."""
         return False
 
     @classmethod
@@ -57,26 +57,26 @@ class Observer:
         return any(file == self.claim.file and first <= line <= last for file, line in frames)
 
     def watches(self) -> Sequence[Watch]:
-        """The lines that it wants to know of."""
+        """The lines that it observes."""
         return ()
 
     def hear(self, module: torch.nn.Module) -> None:
-        """An outermost call of a module has ended; asked for by `hears_calls`."""
+        """An outermost call of a module has ended; called only if `hears_calls` is set."""
 
     def before_backward(self, roots: list[torch.Tensor]) -> None:
-        """A backward is about to run, and is looked at."""
+        """An observed backward is about to run."""
 
     def before_step(self, optimizer: Any, evaluates: bool) -> None:
-        """A step is about to begin, and is looked at; `evaluates` says that a closure computes its gradients."""
+        """An observed step is about to start; `evaluates` is whether a closure computes its gradients."""
 
     def after_step(self, optimizer: Any) -> None:
-        """A step has ended, whether it is looked at or not."""
+        """A step has ended, observed or not."""
 
     def settle(self) -> None:
         """The evidence is about to be written."""
 
     def fail(self, error: BaseException) -> None:
-        """Note an error."""
+        """Record an error."""
         message = f"{type(error).__name__}: {error}"[:300]
         if message in self.errors or len(self.errors) < ERRORS:
             self.errors[message] += 1
@@ -94,7 +94,7 @@ class Observer:
 
 
 class LineObserver(Observer):
-    """Looks at the flagged statement before and after it runs, for so many `visits`."""
+    """Observes the flagged statement before and after it runs, for at most `visits` visits."""
 
     visits = 40
 

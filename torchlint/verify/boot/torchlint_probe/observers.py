@@ -1,4 +1,4 @@
-"""Which findings are observed how. Whatever is not asked for is neither hooked nor watched."""
+"""The observers of findings. Without a finding nothing is hooked or watched."""
 
 from __future__ import annotations
 
@@ -45,5 +45,5 @@ KINDS: Mapping[str, type[Observer]] = {
 
 
 def observers(probe: Probe) -> list[Observer]:
-    """One for each finding that needs one."""
+    """An observer for each finding that needs one."""
     return [KINDS[claim.rule](claim, probe) for claim in probe.plan.claims if claim.rule in KINDS]

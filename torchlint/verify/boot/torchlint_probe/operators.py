@@ -1,4 +1,4 @@
-"""Operators that the program's Python code calls: checks are told of some, and graphs remember where all were made."""
+"""Operators that the program's Python code calls: checks receive some of them, and graphs store the lines of all."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ def weak(module: torch.nn.Module | None) -> weakref.ref[torch.nn.Module] | None:
 
 
 class Operators(TorchFunctionMode):  # type: ignore[misc]  # mypy does not look into torch
-    """A mode that is on while a step is looked at, in the thread that imported torch, and never in compiled code.
+    """A mode that is on during observed steps, in the thread that imported torch, and never in compiled code.
 
-    It is off while gradients are: there some modules take a quicker path only if no mode is on, and round otherwise.
+    It is off without gradients: some modules then take a faster path, which rounds differently, if no mode is on.
     """
 
     def __init__(self, probe: Probe, told: Mapping[Any, Sequence[Operated]], always: Sequence[Operated]) -> None:
@@ -53,7 +53,7 @@ class Operators(TorchFunctionMode):  # type: ignore[misc]  # mypy does not look 
         self._switch = probe.lines.switch
         self.is_on = False
         self.is_searching = False
-        """Whether it stays on in steps that are not looked at, and where gradients are off."""
+        """Whether it stays on in unobserved steps, and where gradients are off."""
         self.is_over = False
         """Whether it must not be switched on again."""
 
@@ -85,13 +85,13 @@ class Operators(TorchFunctionMode):  # type: ignore[misc]  # mypy does not look 
     def _note_origin(self, result: torch.Tensor) -> None:
         try:
             node = result.grad_fn
-        except RuntimeError:  # a view that is no longer allowed to be asked, which is the program's business
+        except RuntimeError:  # a view that may no longer be read; the program handles that
             return
         if node is not None and _KEY not in node.metadata:
             node.metadata[_KEY] = Origin(self._probe.sites.here(), weak(self._probe.forwards.inside.part))
 
     def listen(self, operated: Operated, on: bool) -> None:
-        """Tell somebody of all calls from now on, or no more."""
+        """Start or stop reporting all calls to a listener."""
         if on and operated not in self._always:
             self._always.append(operated)
         elif not on and operated in self._always:
@@ -116,12 +116,12 @@ class Operators(TorchFunctionMode):  # type: ignore[misc]  # mypy does not look 
 
 
 def note(node: Any, made: Origin) -> None:
-    """Remember where a node of a graph was made."""
+    """Store the site that made a graph node."""
     node.metadata.setdefault(_KEY, made)
 
 
 def origin(node: Any) -> Origin:
-    """Where a node of a graph was made; nowhere if that was not seen."""
+    """The site that made a graph node; empty if it was not observed."""
     found: Origin = node.metadata.get(_KEY, _UNSEEN)
     return found
 

@@ -1,4 +1,4 @@
-"""What calls of modules at a flagged statement give and get: graphs that nobody uses, and graphs that go too far."""
+"""Inputs and results of module calls at a flagged statement: graphs that are unused, and graphs that go too far."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 _CALLS = 40
 _WEIGHED = 3
-"""The bytes of so many graphs are counted."""
+"""The number of graphs whose bytes are counted."""
 _KEY = "torchlint-output"
 
 
 class Followed:
-    """How many backwards have gone through a graph. All that the hooks of its nodes keep alive."""
+    """The number of backwards through a graph. The hooks of its nodes keep nothing else alive."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -35,7 +35,7 @@ class Followed:
 
     @staticmethod
     def tensors(output: Any) -> list[torch.Tensor]:
-        """What a module has returned that has a graph."""
+        """The results of a module that have a graph."""
         return [tensor for tensor in _flat(output) if tensor.grad_fn is not None]
 
     @classmethod
@@ -54,7 +54,7 @@ class Followed:
 
 
 class _Life:
-    """Lies in the nodes of what a call has returned, and dies with the last of them."""
+    """A marker in the nodes of a call's results that is freed with the last of them."""
 
     def __init__(self, visits: Followed) -> None:
         self._visits = visits
@@ -64,7 +64,7 @@ class _Life:
 
 
 class CallObserver(Observer):
-    """Hears of calls of modules with parameters at the flagged statement, if no other module has a part in them."""
+    """Observes calls of modules with parameters at the flagged statement, if no other module takes part in them."""
 
     hears_calls = True
     is_direct = False
@@ -74,13 +74,13 @@ class CallObserver(Observer):
         return self.counts["calls"] >= _CALLS
 
     def call(self, module: torch.nn.Module, args: Sequence[Any], output: Any) -> None:
-        """A call has come to its end; some of them are looked at."""
+        """A call has ended; some calls are examined."""
         if not self.is_done and next(module.parameters(), None) is not None:
             self.counts["calls"] += 1
             self.called(module, args, output)
 
     def called(self, module: torch.nn.Module, args: Sequence[Any], output: Any) -> None:
-        """Look at one."""
+        """Examine one call."""
 
 
 class Outputs(CallObserver):
@@ -122,7 +122,7 @@ def _flat(value: Any, depth: int = 3) -> list[torch.Tensor]:
 
 
 class _Fake:
-    """A graph that the flagged statement was given: has a backward gone through it, and who used the gradients?"""
+    """A graph from the flagged statement's inputs: did a backward go through it, and did a step use its gradients?"""
 
     def __init__(self, sample: torch.Tensor) -> None:
         self.visits = Followed()
@@ -131,9 +131,9 @@ class _Fake:
 
 
 class Fakes(CallObserver):
-    """generator-graph-in-discriminator-step: are gradients computed through an input, and then thrown away?
+    """generator-graph-in-discriminator-step: are gradients computed through an input and then discarded?
 
-    Inputs are `detached`, or lead to parameters whose gradients, once a backward has given them, are `wasted` or
+    Inputs are `detached`, or lead to parameters whose gradients, after a backward, are `wasted` or
     `kept`. Some of the wasted ones go backward again and are `reused`.
     """
 
@@ -163,7 +163,7 @@ class Fakes(CallObserver):
         self._resolve({id(leaf) for group in optimizer.param_groups for leaf in group["params"]})
 
     def _resolve(self, held: set[int] | None) -> None:
-        """What became of the gradients: they are gone, or an optimizer steps that holds their parameter."""
+        """Find out whether the gradients are gone, or an optimizer with their parameter steps."""
         waiting = []
         for fake in self._fakes:
             leaf = fake.leaf()

@@ -20,7 +20,7 @@ _ITEMS = 200
 
 
 class Plain(LineObserver):
-    """Of the `parameters` in containers: those that the module has `known`, an optimizer `held`, a backward `fed`.
+    """The `parameters` in containers: `known` to the module, `held` by an optimizer, `fed` by a backward.
 
     The `steps` are those since there were any.
     """
@@ -60,7 +60,7 @@ class Plain(LineObserver):
 
 
 def _parameters(kept: Any) -> Iterator[torch.Tensor]:
-    """Those of the modules in a container, and those that are in it themselves."""
+    """The parameters in a container, and those of the modules in it."""
     items = list(kept.values()) if isinstance(kept, dict) else list(kept)
     for item in items[:_ITEMS]:
         if isinstance(item, nn.Module):

@@ -1,4 +1,4 @@
-"""What the launcher asks of the probe, as it wrote it into the folder of the verification."""
+"""The plan of the probe, which the launcher wrote into the folder of the verification."""
 
 from __future__ import annotations
 

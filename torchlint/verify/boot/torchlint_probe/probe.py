@@ -1,4 +1,4 @@
-"""One process under observation: which observers hear of what."""
+"""One observed process, and the events for its observers."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ from torchlint_probe.timeline import Timeline
 from torchlint_probe.upkeep import Anomaly, Caches
 
 _MEASURED = 10
-"""Gradient norms are taken at the first so many steps, then at one in `_MEASURED_EVERY`."""
+"""The number of first steps with gradient norms; afterwards one in `_MEASURED_EVERY`."""
 _MEASURED_EVERY = 10
 _ALTERNATING = 10
-"""On the last so many steps before the stop, anomaly detection alternates."""
+"""The number of last steps before the stop with alternating anomaly detection."""
 
 _GRADIENTS = {"missing-zero-grad", "cleared-before-step", "step-without-backward", "training-under-no-grad"}
 _GRAPHS = {"undetached-accumulation", "retain-graph-in-loop"}
@@ -60,7 +60,7 @@ Asking = TypeVar("Asking", bound=Observer)
 
 
 class _Local(threading.local):
-    """What one thread is doing."""
+    """The current activity of one thread."""
 
     def __init__(self) -> None:
         self.in_backward = False
@@ -71,7 +71,7 @@ class _Local(threading.local):
 
 
 class Probe:
-    """What is seen belongs to this process; a forked child begins anew."""
+    """The observations of this process; a forked child starts again without any."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
@@ -87,14 +87,14 @@ class Probe:
         return cls(Plan.read(folder))
 
     def _reset(self) -> None:
-        """Nothing has been seen yet."""
+        """Reset all observations."""
         plan = self.plan
         self.pid = os.getpid()
         self.steps = 0
         self.local = _Local()
         self.looking = True
         self.passed = 0
-        """Backwards that have ended well."""
+        """Backwards that have ended without an error."""
         self._sampling = Sampling()
         self._lock = threading.RLock()
         self.meter = Meter()
@@ -108,7 +108,7 @@ class Probe:
         self._made: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self._order: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self.optimizers = 0
-        """How many optimizers have been made."""
+        """The number of optimizers that were made."""
         told = self.checks.operators()
         self.operators = None if told is None else Operators(self, told, self.checks.every_call)
         self.hears_calls = bool(self.checks) or any(observer.hears_calls for observer in self.observers)
@@ -129,12 +129,12 @@ class Probe:
         self.changes = [Change(claim) for claim in plan.claims if claim.rule.startswith("inplace-")]
         self._follows_anomaly = "anomaly-detection-left-on" in self.rules or plan.compared
         self.saved_hooks = False
-        """Whether saved tensors may be packed: to ask a graph for them would then run code of the program."""
+        """Whether saved tensors may be packed: then reading them from a graph would run code of the program."""
         self.error = self.trouble = ""
         self.error_site = 0
         self.standstill = Standstill(plan.deadline, self.sites)
         self.compiling: list[tuple[int, int]] = []
-        """The lines that `torch.compile` was at work on when the program died."""
+        """The lines that `torch.compile` was compiling when the program failed."""
         self.finished = False
         self.budget = Budget(plan, self.log.write)
 
@@ -152,17 +152,17 @@ class Probe:
             self.wait()
 
     def observe_operators(self, on: bool) -> None:
-        """Look at the operators that are called from now on, if a check wants to know of any, or let them pass."""
+        """Start or stop observing operators, if a check needs any."""
         if self.operators is not None:
             self.operators.switch((on and self.looking) or self.operators.is_searching)
 
     def end_operators(self) -> None:
-        """Never look at operators again."""
+        """Stop observing operators permanently."""
         if self.operators is not None:
             self.operators.end()
 
     def in_child(self) -> None:
-        """This process is a fork: nothing has been seen in it."""
+        """This process is a fork: it has no observations."""
         self.end_operators()
         self.log.forked()
         self._reset()
@@ -174,7 +174,7 @@ class Probe:
         original(status)
 
     def run_hook(self, original: Any, process: Any) -> None:
-        """A process of `multiprocessing` runs, and does not end with the error that it dies of."""
+        """A process of `multiprocessing` runs. Its end does not pass on the error."""
         self._noting(original, process)
 
     def spawn_hook(self, original: Any, function: Any, *args: Any, **kwargs: Any) -> None:
@@ -190,7 +190,7 @@ class Probe:
             raise
 
     def finish(self) -> None:
-        """The process ends: what is still to be had is written down."""
+        """The process ends: write the remaining evidence."""
         if os.getpid() != self.pid:
             return
         error = getattr(sys, "last_value", None)
@@ -210,7 +210,7 @@ class Probe:
             self.compiling = compiled_lines(error.__traceback__, self.sites)
 
     def asking(self, kind: type[Asking]) -> list[Asking]:
-        """The observers of a kind whose flagged statement is what the program is at, and that have not seen enough."""
+        """The observers of a class whose flagged statement is running, and that need more observations."""
         alike = self._alike.get(kind)
         if alike is None:
             alike = self._alike[kind] = [item for item in self.observers if isinstance(item, kind)]
@@ -224,20 +224,20 @@ class Probe:
         return known
 
     def wait(self) -> None:
-        """Nothing is trained yet. A watched run tells at its deadline what it waits for."""
+        """Nothing is trained yet. At its deadline a watched run reports where it waits."""
         if self.plan.checks and self.plan.deadline < float("inf"):
             self.log.wait()
 
-    # -- what the hooks tell
+    # -- events from the hooks
 
     def begin(self) -> None:
-        """Something happens: from now on evidence is written, and the clock runs."""
+        """The first event: from now on evidence is written, and the clock runs."""
         self.log.start()
         self.budget.start()
 
     @contained
     def _reached(self) -> None:
-        """Flagged code runs. Where nothing is trained that is written at once: workers are killed without a word."""
+        """Flagged code runs. Without training this is written immediately, because workers are killed silently."""
         if not self.log.is_running:
             self.log.write()
 
@@ -248,16 +248,16 @@ class Probe:
 
     @property
     def is_quiet(self) -> bool:
-        """Whether steps are just counted for a while."""
+        """Whether steps are only counted for a while."""
         return not self.looking
 
     @property
     def passes_routine(self) -> bool:
-        """Whether nothing hears of a call of a module that trains as it did before."""
+        """Whether routine training calls of a module are not observed."""
         return not self.looking and not self.observers and not self.spans.wanted
 
     def before_any_backward(self, tensors: Any) -> None:
-        """A backward of these is about to run, whether it is looked at or not."""
+        """A backward of these is about to run, observed or not."""
         if self._follows_anomaly:
             self.anomaly.before_backward()
         if self.graphs.wanted:
@@ -280,7 +280,7 @@ class Probe:
                 change.before_backward(roots)
 
     def after_backward(self, site: int) -> None:
-        """A backward has ended well."""
+        """A backward has ended without an error."""
         self.passed += 1
         self.ledgers.after_backward(True)
         if self.looking:
@@ -327,7 +327,7 @@ class Probe:
         self.retention.rest()
 
     def _resolve(self) -> None:
-        """Find out whose parameters the modules and names hold that ran without gradients."""
+        """Find the owners of parameters in modules and names that ran without gradients."""
         self.forwards.resolve(self.ledgers.of_optimizers)
         for read in self.reads.values():
             read.resolve(self.ledgers)
@@ -355,7 +355,7 @@ class Probe:
     # -- switches
 
     def group_hook(self, original: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
-        """An optimizer is given parameters."""
+        """An optimizer receives parameters."""
         result = original(optimizer, *args, **kwargs)
         self._add(optimizer)
         return result
@@ -375,11 +375,11 @@ class Probe:
         return list(self._made)
 
     def order_of(self, optimizer: Any) -> int:
-        """The number of an optimizer, in the order in which they were made; -1 if that was not seen."""
+        """The number of an optimizer, in the order of their creation; -1 if that was not observed."""
         return self._order.get(optimizer, -1)
 
     def made_at(self, optimizer: Any) -> int:
-        """The site at which an optimizer was given its first parameters; 0 if that was not seen."""
+        """The site at which an optimizer received its first parameters; 0 if that was not observed."""
         return self._made.get(optimizer, 0)
 
     def anomaly_hook(self, original: Any, mode: bool, *args: Any, **kwargs: Any) -> None:
@@ -415,7 +415,7 @@ class Probe:
         return evidence(self)
 
     def environment(self) -> dict[str, Any]:
-        """What this process is."""
+        """The properties of this process, such as its device."""
         return {
             "pid": self.pid,
             "rank": os.environ.get("RANK", ""),
@@ -427,7 +427,7 @@ class Probe:
 
 
 def _compiled_graphs() -> int:
-    """How many graphs `torch.compile` has made; their lines do not run any more."""
+    """The number of graphs that `torch.compile` has made; their lines do not run any more."""
     utils = sys.modules.get("torch._dynamo.utils")
     counters = getattr(utils, "counters", {})
     return int(counters["stats"]["unique_graphs"]) if "stats" in counters else 0

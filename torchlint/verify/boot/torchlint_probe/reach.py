@@ -7,7 +7,7 @@ from types import FrameType
 
 
 class Reach:
-    """Set by the first line that runs, which it may `tell` of; the watch then costs nothing any more."""
+    """Set by the first line that runs, which it may report to `tell`. After that the watch costs nothing."""
 
     def __init__(self, tell: Callable[[], object] = bool) -> None:
         self.reached = False

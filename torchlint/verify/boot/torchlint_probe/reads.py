@@ -1,4 +1,4 @@
-"""training-under-no-grad: parameters that flagged code reads by name, beside those of the modules that it calls."""
+"""training-under-no-grad: parameters that flagged code reads by name, in addition to those of the modules it calls."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Reads:
         return self._visits < _VISITS
 
     def resolve(self, ledgers: Ledgers) -> None:
-        """A step has ended: find out whose the leaves are, and hold them no longer."""
+        """A step has ended: find the owners of the leaves, and release the leaves."""
         while self._leaves:
             name, leaf = self._leaves.popitem()
             for ledger in ledgers.of_optimizers:

@@ -1,4 +1,4 @@
-"""Lines of graphs in steps that are not looked at: from a graph of the same form that was."""
+"""Lines of graphs in unobserved steps, taken from an observed graph of the same form."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torchlint_probe.operators import Origin, note, origin
 _GRAPHS = 8
 _NODES = 2_000
 _RUN = 4
-"""So many nodes in a row of the same kinds are taken for the same, where graphs differ."""
+"""The number of nodes in a row of equal kinds that count as the same, where graphs differ."""
 _PATHS = 8
 _LENGTH = 200
 
@@ -24,7 +24,7 @@ class Remembered:
         """By the kind of the last node, ways to nodes of interest."""
 
     def remember(self, graph: list[Any], is_of_interest: Any) -> None:
-        """A graph was looked at, breadth first from its root."""
+        """A graph was observed, breadth first from its root."""
         ordered = in_order(graph)
         names = [node.name() for node in ordered]
         if not names or len(names) > _NODES or any(names == known for known, _ in self._graphs):
@@ -35,7 +35,7 @@ class Remembered:
         del ways[:-_PATHS]
 
     def recall(self, graph: list[Any]) -> None:
-        """Note the origins in a graph that was not looked at, as far as it is like one that was."""
+        """Set the origins in an unobserved graph, as far as it equals an observed one."""
         ordered = in_order(graph)
         names = [node.name() for node in ordered]
         if len(names) > _NODES:

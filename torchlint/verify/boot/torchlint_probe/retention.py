@@ -1,4 +1,4 @@
-"""retain-graph-in-loop: does a later backward meet the graph that was retained, and does the graph grow?"""
+"""retain-graph-in-loop: does a later backward use the retained graph, and does the graph grow?"""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from torchlint_probe.graphs import NODES, nodes
 
 _KEY = "torchlint-retained"
 _FIRST = 12
-"""Of each line so many retained graphs are looked at in a row."""
+"""The number of retained graphs of each line that are examined in a row."""
 _LOOKS = 8
-"""A retained graph is looked for in so many of the following backwards, at most."""
+"""The maximum number of later backwards that are searched for a retained graph."""
 
 
 class Retained:
-    """What became of the graphs that one line retained, as far as they were looked at."""
+    """The fates of the graphs that one line retained, as far as they were examined."""
 
     def __init__(self) -> None:
         self.calls = self.in_a_row = 0
@@ -56,19 +56,19 @@ class Retention:
         return self._number
 
     def _at(self, site: int) -> Retained | None:
-        """The record of a line, if what it retains is to be looked at."""
+        """The record of a line, if its retained graphs are examined."""
         retained = self.sites.setdefault(site, Retained())
         retained.calls += 1
         retained.in_a_row += 1
         return retained if retained.in_a_row <= _FIRST else None
 
     def extend(self, number: int, results: list[torch.Tensor]) -> None:
-        """What hangs on these belongs to a retained graph as well."""
+        """Add the graphs behind these tensors to a retained graph."""
         if number in self._open:
             self._tag(nodes(results), number)
 
     def rest(self) -> None:
-        """Nothing is looked at for a while: what became of the last graphs will not be known."""
+        """Observation stops for a while: the fate of the last graphs stays unknown."""
         self._open.clear()
         self._looks.clear()
         for retained in self.sites.values():

@@ -1,4 +1,4 @@
-"""What backwards have added to the gradients of an optimizer since its last step."""
+"""The contributions of backwards to the gradients of an optimizer since its last step."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ class Round:
     def __init__(self) -> None:
         self.is_fed = self.has_leftover = False
         self.backwards = 0
-        """How many have added something;"""
+        """The number of backwards that added something,"""
         self.last = 0
-        """and where the last one was."""
+        """and the site of the last one."""
         self.sites: set[int] = set()
-        """Where what has not been cleared came from."""
+        """Sites of backwards whose gradients have not been cleared."""
         self.stale_sites: set[int] = set()
-        """Those that added to what an earlier step had used."""
+        """Sites of backwards that added to gradients which an earlier step had used."""
         self.feeders: set[int] = set()
-        """The threads whose backwards they were."""
+        """The threads of these backwards."""
         self._spent: set[int] = set()
 
     @property
@@ -36,15 +36,15 @@ class Round:
             self.stale_sites.add(site)
 
     def clear(self) -> None:
-        """The gradients have been cleared: nothing is left of what backwards have added."""
+        """The gradients have been cleared: nothing is left from backwards."""
         self.sites.clear()
         self._spent.clear()
         self.has_leftover = False
 
     def fed_alone(self) -> None:
-        """The last backward was for this optimizer only. What others had stepped on by then is a leftover."""
+        """The last backward was for this optimizer only. Earlier backwards that others stepped on are leftovers."""
         self.has_leftover |= self.is_partly_spent
 
     def spend(self, other: Round) -> None:
-        """Another optimizer has stepped: the backwards that fed it have done what they were for."""
+        """Another optimizer has stepped: the backwards that fed it have served their purpose."""
         self._spent |= self.sites & other.sites

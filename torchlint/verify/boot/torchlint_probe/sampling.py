@@ -1,11 +1,11 @@
-"""Which steps are looked at: all of the first ones, then short runs of steps, at random and ever greater distances."""
+"""The selection of observed steps: all of the first ones, then short runs at random, growing distances."""
 
 from __future__ import annotations
 
 import random
 
 FIRST = 40
-"""The first so many steps are all looked at: as many as the default budget has."""
+"""The number of first steps that are all observed, equal to the default budget."""
 _RUN = 8
 _GAP = 60
 _GROWTH = 1.5
@@ -21,7 +21,7 @@ class Sampling:
         self._gap: float = _GAP
 
     def covers(self, step: int) -> bool:
-        """Whether a step is looked at. Steps are asked for in their order."""
+        """Whether a step is observed. Calls must be in the order of steps."""
         if step >= self._end:
             self._start = step + self._random.randrange(int(self._gap) // 2, int(self._gap) * 3 // 2)
             self._end = self._start + _RUN
@@ -29,7 +29,7 @@ class Sampling:
         return step >= self._start
 
     def extend(self, step: int) -> None:
-        """Look at the steps that follow: too little has been seen of something."""
+        """Observe the following steps, because there is too little evidence about something."""
         if step < self._start:
             self._start = self._end = step
         self._end = max(self._end, step + _RUN)

@@ -1,4 +1,4 @@
-"""What autograd graphs hold on to: the tensors that their nodes have saved for a backward."""
+"""The memory of autograd graphs: the tensors that their nodes have saved for a backward."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""scheduler-never-stepped, scheduler-before-optimizer: where a schedule is, and what its optimizer has done by then."""
+"""scheduler-never-stepped, scheduler-before-optimizer: the positions of schedules and the steps of their optimizers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def schedules(value: Any) -> Iterator[Any]:
 
 
 def position(schedule: Any) -> tuple[Any, ...]:
-    """Where it is: what `step` changes, in it and in those that it is made of."""
+    """The position of a schedule: the attributes that `step` changes, in it and in its parts."""
     held = vars(schedule)
     parts = held.get("_schedulers", ())
     return held.get("last_epoch"), held.get("_step_count"), *(position(part) for part in parts)
@@ -47,7 +47,7 @@ class _Made:
         self._position = position(schedule)
 
     def has_moved(self) -> bool:
-        """Whether it is elsewhere than when it was last looked at."""
+        """Whether it has moved since the last read."""
         schedule = self.schedule()
         before = self._position
         if schedule is not None:
@@ -56,7 +56,7 @@ class _Made:
 
 
 class NeverStepped(LineObserver):
-    """How many steps do its optimizers make, and how often does a schedule move meanwhile?"""
+    """The number of the optimizers' steps, and the number of moves of the schedule meanwhile."""
 
     def __init__(self, claim: Claim, probe: Probe) -> None:
         super().__init__(claim, probe)
@@ -75,7 +75,7 @@ class NeverStepped(LineObserver):
                 made.steps += 1
 
     def _look(self, made: _Made) -> None:
-        """What a checkpoint has set before the first step is no step of the schedule."""
+        """Read the schedule's position. A change by a checkpoint before the first step is not a move."""
         self.counts["moves"] += made.has_moved() and made.steps > 0
 
     def settle(self) -> None:

@@ -1,4 +1,4 @@
-"""Where in the user's program something happened: stacks of its frames, each stack with a number."""
+"""Sites in the user's program: stacks of its frames, each with a number."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import torch
 from torchlint_probe.claim import variables_of
 
 _DEPTH = 8
-"""How many of the user's frames make up a site, the innermost first."""
+"""The number of user frames in a site, the innermost first."""
 
 _FOREIGN = (os.sep + "site-packages" + os.sep, os.sep + "dist-packages" + os.sep)
 

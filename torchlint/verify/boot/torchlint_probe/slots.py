@@ -11,7 +11,7 @@ import torch
 CLEAN, USED, STALE = range(3)
 
 _SAMPLES = 16
-"""So many parameters of an optimizer have their values looked at, where identity and version do not tell."""
+"""The number of parameters per optimizer whose values are read, where identity and version do not decide."""
 
 Mark = tuple["Slot", int, int]
 """Identity and version of a gradient: they change when something is added. Both are 0 where there is none."""
@@ -60,7 +60,7 @@ class Slot:
 
 
 def choose_samples(slots: Sequence[Slot]) -> list[Slot]:
-    """In equal stretches of the list, the smallest parameter: all parts of a model are looked at, cheaply."""
+    """The smallest parameter in each of several equal stretches of the list: a cheap sample of all parts of a model."""
     for slot in slots:
         slot.sampled = False
     count = len(slots)
@@ -75,7 +75,7 @@ def choose_samples(slots: Sequence[Slot]) -> list[Slot]:
 
 
 def marks(slots: Sequence[Slot]) -> list[Mark]:
-    """Those of the slots' gradients as they are."""
+    """The marks of the slots' current gradients."""
     found = []
     for slot in slots:
         parameter = slot.parameter()

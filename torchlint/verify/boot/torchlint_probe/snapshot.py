@@ -1,4 +1,4 @@
-"""What the probe has seen, as JSON values: the format that `torchlint/verify/evidence.py` reads."""
+"""The probe's observations as JSON values: the format that `torchlint/verify/evidence.py` reads."""
 
 from __future__ import annotations
 
@@ -207,7 +207,7 @@ def _change(change: Change) -> dict[str, Any]:
 
 
 def _finite(record: dict[str, Any]) -> dict[str, Any]:
-    """JSON knows no NaN: what is none is left out."""
+    """JSON has no NaN, so NaN values are left out."""
     return {
         key: value for key, value in record.items() if value == value and value not in (float("inf"), -float("inf"))
     }

@@ -16,7 +16,7 @@ _MOST = 50_000
 
 
 class Spans:
-    """Noted only if a trace is wanted; on a GPU they are those of the process, which does not wait for it."""
+    """Recorded only for a trace. On a GPU they are times of the process, which does not wait for the GPU."""
 
     def __init__(self, probe: Probe, wanted: bool) -> None:
         self.all: list[dict[str, Any]] = []
@@ -31,7 +31,7 @@ class Spans:
             hooks.replace(torch.utils.data.dataloader._BaseDataLoaderIter, "__next__", _Around(self._probe, "data"))
 
     def now(self) -> int:
-        """The time in microseconds, by a clock that all processes share; 0 if nobody wants to know."""
+        """The time in microseconds, by a clock that all processes share; 0 if no trace is needed."""
         return time.time_ns() // 1000 if self.wanted else 0
 
     def add(self, kind: str, name: str, start: int) -> None:
@@ -50,7 +50,7 @@ class Spans:
 
 
 class _Around:
-    """Around a function that takes its time."""
+    """Wraps a function whose time is measured."""
 
     def __init__(self, probe: Probe, kind: str) -> None:
         self._probe = probe

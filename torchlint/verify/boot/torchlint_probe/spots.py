@@ -18,7 +18,7 @@ from torchlint_probe.graphs import nodes
 from torchlint_probe.saved import saved
 
 _TRIED = 3
-"""A change is looked for in so many backwards."""
+"""The number of backwards in which a change is searched."""
 _RISKY = {"backward", "grad", "checkpoint", "distributed", "dist", "all_reduce", "all_gather", "open", "print"}
 """A custom backward that names one of these is not tried: it may change more than it returns."""
 
@@ -67,7 +67,7 @@ class Spot:
                 then = _gradients(node)
             finally:
                 self._alias.copy_(after)
-        except Exception:  # a backward that wants more than a gradient
+        except Exception:  # a backward that needs more than a gradient
             self.untried = True
             return
         if not all(map(_are_close, now, then)):
@@ -115,7 +115,7 @@ def _names(code: Any) -> Iterator[str]:
 
 
 def _gradients(node: Any) -> list[torch.Tensor]:
-    """What the node makes of a gradient that is not the same everywhere."""
+    """The node's results for a gradient that is not the same everywhere."""
     incoming = [
         torch.linspace(0.5, 1.5, math.prod(item.shape), device=item.device).reshape(item.shape).to(item.dtype)
         for item in node._input_metadata

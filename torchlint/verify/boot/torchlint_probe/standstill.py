@@ -1,4 +1,4 @@
-"""Where the threads stand when the time is up, and for how long no step had ended by then."""
+"""The lines of the threads when the time is up, and the time since the last step."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _OWN = "torchlint"
 
 
 class Standstill:
-    """Looks once, at the deadline: soon after it the program is ended, and its threads are elsewhere."""
+    """Reads once, at the deadline: soon after it the program ends, and its threads are elsewhere."""
 
     def __init__(self, deadline: float, sites: Sites) -> None:
         self._deadline = deadline
@@ -29,7 +29,7 @@ class Standstill:
         self._last = time.monotonic()
 
     def look(self) -> None:
-        """Evidence is about to be written: if the time is up, this is how things stand."""
+        """Evidence is about to be written: read the threads if the time is up."""
         now = time.monotonic()
         if self.idle or now < self._deadline:
             return

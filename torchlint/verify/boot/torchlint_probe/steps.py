@@ -22,7 +22,7 @@ _STEP = next((item for item in Optimizer.profile_hook_step.__code__.co_consts if
 
 
 def _running_steps() -> int:
-    """How many steps of optimizers this thread is in; 0 if that cannot be told."""
+    """The number of nested optimizer steps in this thread; 0 if it is unknown."""
     frame: FrameType | None = sys._getframe(1)
     count = 0
     while frame is not None:
@@ -36,7 +36,7 @@ def _closure(args: Any, kwargs: Any) -> Any:
 
 
 class StepHooks:
-    """An optimizer whose `step` calls the one of its base class is heard of twice, so depth is counted.
+    """An optimizer whose `step` calls the one of its base class is reported twice, so depth is counted.
 
     Hooks for all optimizers run before those that the program has given to one. These may clear gradients, so where
     there are some, the update begins after the last of them.
@@ -65,7 +65,7 @@ class StepHooks:
         probe = self._probe
         stepping = probe.local.stepping
         if stepping and (running := _running_steps()):
-            del stepping[running - 1 :]  # of one that raised no hook told the end
+            del stepping[running - 1 :]  # a step that raised calls no hook at its end
         stepping.append(optimizer)
         if len(stepping) == 1:
             probe.spans.begin_step()
@@ -107,7 +107,7 @@ class StepHooks:
         return self._with_closure(ledger, site, closure, args, kwargs) if evaluates else None
 
     def _with_closure(self, ledger: Ledger, site: int, closure: Any, args: Any, kwargs: Any) -> Any:
-        """Arguments in which the closure also tells of each evaluation."""
+        """Arguments with a closure that reports each evaluation."""
 
         @functools.wraps(closure)
         def evaluated(*inner: Any, **keywords: Any) -> Any:

@@ -19,7 +19,7 @@ _installed: list[Texts] = []
 
 
 class Texts:
-    """What runs in place of files: by real path, the name of a file in the folder of the verification."""
+    """Texts that run in place of files: by real path, the name of a file in the folder of the verification."""
 
     def __init__(self, folder: str, files: Mapping[str, str]) -> None:
         self._folder = folder
@@ -27,7 +27,7 @@ class Texts:
         self._names = {os.path.basename(path) for path in files}
 
     def is_replaced(self, path: str) -> bool:
-        """Whether another text runs for a path. Asked for each module that is imported, so it is quick to say no."""
+        """Whether another text runs for a path. It is called for each import, so a no is fast."""
         if os.path.basename(path) not in self._names and not os.path.islink(path):
             return False
         return os.path.realpath(path) in self._files
@@ -99,7 +99,7 @@ def run(namespace: dict[str, Any]) -> None:
 
 
 def _set_path(script: str, is_main: bool) -> None:
-    """Of an archive the path itself is where modules are looked for; of a main script it is its folder."""
+    """Set the path for module imports: for an archive the path itself, for a main script its folder."""
     if script not in sys.path:
         return
     place = sys.path.index(script)

@@ -25,7 +25,7 @@ class Caches:
         self.seconds = 0.0
 
     def call(self, original: Any, site: int) -> None:
-        """Empty the cache as the program wants it, and see what that gave and cost."""
+        """Empty the cache for the program, and measure the released bytes and the time."""
         emptied = self.sites.setdefault(site, Emptied())
         on_gpu = torch.cuda.is_initialized()
         before = torch.cuda.memory_reserved() if on_gpu else 0
@@ -49,7 +49,7 @@ class Anomaly:
         self.sites: dict[int, int] = {}
         self.off_sites: set[int] = set()
         self.library_sites: set[int] = set()
-        """Where the program called a library that switched it on."""
+        """Sites at which the program called a library that switched it on."""
         self.site = 0
         self.steps_on = 0
         self.steps_off = 0

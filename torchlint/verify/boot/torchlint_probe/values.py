@@ -1,4 +1,4 @@
-"""Looking at the values of gradients, where identity and version do not tell."""
+"""Reads the values of gradients, where identity and version do not decide."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import ctypes
 import torch
 
 _ZEROS = b"\x00\x80"
-"""What zeros of either sign consist of."""
+"""The bytes of zeros of either sign."""
 
 
 def dense(tensor: torch.Tensor) -> torch.Tensor:
-    """The values themselves: of a sparse tensor those that are there, of a sharded one those of this rank."""
+    """The values themselves: the stored ones of a sparse tensor, this rank's part of a sharded one."""
     local = getattr(tensor, "_local_tensor", None)
     if local is not None:
         tensor = local
@@ -19,7 +19,7 @@ def dense(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def are_zero(gradients: list[torch.Tensor]) -> list[bool]:
-    """Which gradients hold nothing but zeros."""
+    """For each gradient, whether it has only zeros."""
     if all(_begins_with_a_number(gradient) for gradient in gradients):
         return [False] * len(gradients)
     flags = [dense(gradient).detach().any() for gradient in gradients]
@@ -29,7 +29,7 @@ def are_zero(gradients: list[torch.Tensor]) -> list[bool]:
 
 
 def _begins_with_a_number(gradient: torch.Tensor) -> bool:
-    """Whether the first element in memory is something else than zero: quicker than any operator, and often enough."""
+    """Whether the first element in memory is nonzero: faster than any operator, and often enough."""
     if type(gradient) is not torch.Tensor or gradient.layout is not torch.strided or not gradient.is_cpu:
         return False
     if not gradient.numel():

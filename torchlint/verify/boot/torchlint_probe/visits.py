@@ -1,4 +1,4 @@
-"""Statements that raise, or do nothing: how often they ran, and what they left as it was."""
+"""Statements that raise, or do nothing: the number of their runs, and the objects that they did not change."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Discarded(LineObserver):
 
 
 class Moved(LineObserver):
-    """parameter-lost-by-move: is what the statement binds a leaf, and a parameter?"""
+    """parameter-lost-by-move: does the statement bind a leaf and a parameter?"""
 
     def after(self, frame: FrameType) -> None:
         for value in values_of(self.claim.names, frame):

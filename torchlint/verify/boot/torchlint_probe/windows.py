@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from torchlint_probe.probe import Probe
 
 _WINDOWS = 5
-"""So many steps of each optimizer are counted, among so many"""
+"""The number of counted steps per optimizer, and"""
 _BACKWARDS = 400
 _LEAVES = 50
 
 
 class _Steps:
-    """Of one optimizer: its number, how many it has made, and how many backwards there had been."""
+    """The steps of one optimizer: its number, its count, and the number of backwards at the last step."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -30,7 +30,7 @@ class _Steps:
 
 
 class Windows(LineObserver):
-    """The numbers of backwards that the first steps use, of optimizers that step where the finding says.
+    """The numbers of backwards that the first steps use, for optimizers that step at the finding's lines.
 
     They are counted under the optimizer's number and that of the step.
     """
@@ -42,7 +42,7 @@ class Windows(LineObserver):
         """Optimizers whose first step was at another line: they are not what the finding is about."""
         self._optimizers = 0
         self._backwards: list[list[weakref.ref[torch.Tensor]]] = []
-        """Of each backward, leaves that it has given gradients."""
+        """For each backward, the leaves that received gradients."""
 
     def before_backward(self, roots: list[torch.Tensor]) -> None:
         if len(self._backwards) < _BACKWARDS and self._is_counting:
@@ -76,7 +76,7 @@ class Windows(LineObserver):
             steps.backwards = len(self._backwards)
 
     def _is_about(self) -> bool:
-        """Whether an optimizer steps where the finding says."""
+        """Whether an optimizer steps at the finding's lines."""
         stack = self.probe.sites.stacks[self.probe.sites.here()]
         return any(
             file == self.claim.file and any(first <= line <= last for first, last in self.claim.blocks)

@@ -1,5 +1,5 @@
 class Session:
-    """What is known about the run; `reset` is called before each batch."""
+    """The state of the run; `reset` is called before each batch."""
 
     def __init__(self, net, optimizer):
         self.net, self.optimizer = net, optimizer

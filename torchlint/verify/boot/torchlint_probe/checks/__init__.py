@@ -1,4 +1,4 @@
-"""The checks of a watched run, one module each: what it asks, when it answers yes, and where that is from."""
+"""The checks of a watched run, one module each. Each docstring states the question, when it is yes, and the source."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 
 class Checks:
-    """The checks that a run is asked for; a fault in one ends that one only."""
+    """The checks that run. An internal error in one check ends that check only."""
 
     def __init__(self, probe: Probe, names: Sequence[str]) -> None:
         self._probe = probe
         self.models = Models()
         self.all = [_class(name)(probe) for name in names]
         self._hearing: dict[str, list[Check]] = {}
-        """Who does something at an event, of those that have happened."""
+        """By event that has occurred, the checks that handle it."""
         self._gradients: Gradients | None = None
         self._graph: list[Any] | None = None
         self._held: dict[int, weakref.ref[torch.Tensor]] = {}
@@ -60,7 +60,7 @@ class Checks:
         self._hearing = {}
 
     def tell(self, event: str, *details: Any) -> None:
-        """Tell each of something that has happened."""
+        """Report an event to each check."""
         hearing = self._hearing.get(event)
         if hearing is None:
             nothing = getattr(Check, event)
@@ -81,11 +81,11 @@ class Checks:
         self._graph = None
 
     def before_unseen_backward(self, roots: list[torch.Tensor]) -> None:
-        """A backward is about to run, in a step that is just counted."""
+        """A backward is about to run, in a step that is only counted."""
         self.tell("before_unseen_backward", roots)
 
     def graph_of(self, roots: list[torch.Tensor]) -> list[Any]:
-        """The nodes behind what is about to go backward; asked for while checks are told of it."""
+        """The graph nodes of the losses that are about to go backward; for use while checks handle this event."""
         if self._graph is None:
             self._graph = nodes(roots)
         return self._graph
@@ -106,7 +106,7 @@ class Checks:
         return held is not None and held() is leaf
 
     def gradients_of(self, optimizer: Any) -> Gradients:
-        """The gradients that a step is about to use; asked for while checks are told of it."""
+        """The gradients that a step is about to use; for use while checks handle this event."""
         if self._gradients is None or self._gradients.optimizer is not optimizer:
             self._gradients = Gradients(optimizer)
         return self._gradients
@@ -120,13 +120,13 @@ class Checks:
             raise
 
     def tell_one(self, kind: type[Check], event: str, *details: Any) -> None:
-        """Tell the check of a kind, if it is asked for."""
+        """Call the check of a class, if it runs."""
         for check in list(self.all):
             if isinstance(check, kind):
                 self._tell(check, event, details)
 
     def operators(self) -> dict[Any, list[Operated]] | None:
-        """Who wants to be told of which function; None if nobody needs to know of any, or of lines."""
+        """By function, the checks that observe its calls; None if no check observes calls or lines."""
         told: dict[Any, list[Operated]] = {}
         for check in self.all:
             for function, operated in check.operators().items():
@@ -135,7 +135,7 @@ class Checks:
 
     @property
     def every_call(self) -> list[Operated]:
-        """Who wants to be told of each operator, whatever it is."""
+        """The checks that observe every operator."""
         return [check.operated for check in self.all if hasattr(check, "operated")]
 
     @property
@@ -149,11 +149,11 @@ class Checks:
         return [replica for check in self.all for replica in list(getattr(check, "replicas", ()))]
 
     def sightings(self) -> list[dict[str, Any]]:
-        """All that was seen, as JSON values."""
+        """All sightings, as JSON values."""
         return [_as_json(check, seen) for check in list(self.all) for seen in check.sightings()]
 
     def acquittals(self) -> list[dict[str, Any]]:
-        """Where the opposite was seen, as JSON values."""
+        """The lines that the run has shown to be correct, as JSON values."""
         return [_as_json(check, seen) for check in list(self.all) for seen in check.acquittals()]
 
 
@@ -169,7 +169,7 @@ def _as_json(check: Check, seen: Sighting) -> dict[str, Any]:
 
 
 def _class(name: str) -> type[Check]:
-    """The check of this name: its module has the same, and its class too, in another spelling."""
+    """The check of this name. Its module and its class have the same name, in their own spelling."""
     module = import_module(f"torchlint_probe.checks.{name.replace('-', '_')}")
     found: type[Check] = getattr(module, "".join(word.capitalize() for word in name.split("-")))
     return found

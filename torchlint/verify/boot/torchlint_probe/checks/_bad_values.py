@@ -1,4 +1,4 @@
-"""The node of a graph that made the first value which is not finite, as far as saved values show it."""
+"""The node of a graph that made the first value that is not finite, as far as saved values show it."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _TRANSPARENT = (
     "Sum Mean Add Sub Neg View UnsafeView Reshape Squeeze Unsqueeze Expand Transpose Permute T Slice Select Index "
     "Clone Alias MseLoss NllLoss ToCopy"
 ).split()
-"""Operators that give finite values for finite ones, and that may have saved none; by the beginnings of their names."""
+"""Prefixes of operators that return finite values for finite inputs, and that may have saved none."""
 _MASKING = ("MaskedFill", "Where", "Add", "Sub", "Cat", "Expand", "View", "Unsqueeze")
-"""Operators that give minus infinity to what a softmax shall leave out."""
+"""Operators that mask entries of a softmax with minus infinity."""
 _RESULTS = ("_saved_result", "_saved_output", "_saved_out")
 _POSITIONS = {"_saved_self": 0, "_saved_other": 1, "_saved_mat1": 1, "_saved_mat2": 2, "_saved_input": 0}
-"""Which argument of an operator it has saved under a name."""
+"""By saved name, the argument of the operator."""
 
 
 def is_finite(tensor: Any) -> bool:
@@ -29,9 +29,9 @@ def is_finite(tensor: Any) -> bool:
 
 
 class Bad:
-    """What made a value that is not finite. A node, or a leaf that was not finite itself."""
+    """The origin of a value that is not finite: a node, or a leaf that was not finite itself."""
 
-    def __init__(self, node: Any = None, text: str = "its origin was not seen", leaf: torch.Tensor | None = None):
+    def __init__(self, node: Any = None, text: str = "its origin was not observed", leaf: torch.Tensor | None = None):
         self.node = node
         self.text = text
         self.leaf = leaf
@@ -55,14 +55,14 @@ def first_bad(root: torch.Tensor) -> Bad:
 
 
 def _maker(node: Any, name: str, value: torch.Tensor) -> Bad | None:
-    """Of a value that a node has saved: the node itself if it is a result, else the node that it came from."""
+    """The node that computed a value which `node` has saved: the node itself if the value is its result."""
     count = f"{int((~torch.isfinite(dense(value))).sum()):,} of {value.numel():,} values"
     masks = bool((torch.isfinite(dense(value)) | (value == -torch.inf)).all())
     before = [item for item, _ in node.next_functions]
     if name in _RESULTS:
         text = f"`{node.name()}` made the first value that is not finite ({count}){inputs_of(node)}"
         is_row = node.name().startswith(("Softmax", "LogSoftmax")) and bool(torch.isnan(value).any())
-        return Bad(node, f"{text}: a row whose inputs are all minus infinity has no softmax" if is_row else text)
+        return Bad(node, f"{text}: the softmax of a row of minus infinities is undefined" if is_row else text)
     position = _POSITIONS.get(name)
     if position is not None and position < len(before):
         maker = before[position]
@@ -89,9 +89,9 @@ def _through(node: Any) -> Any:
 
 
 def _unsaved(graph: list[Any]) -> Bad:
-    """Nobody has saved a value that is not finite: compute anew what nodes gave, in the order in which they were made.
+    """No node has saved a value that is not finite: recompute the results of nodes, in the order of their creation.
 
-    A node is to blame if it gave such a value of finite ones; or if it is the only one whose results are not known
+    A node is reported if it made such a value from finite ones, or if it is the only one with unknown results
     although its inputs are finite.
     """
     fine: dict[Any, bool | None] = {}
@@ -121,7 +121,7 @@ def _is_transparent(node: Any) -> bool:
 
 
 def _is_last(node: Any, root: Any) -> bool:
-    """Whether nothing that may have made the value comes between a node and the loss."""
+    """Whether no other node between this one and the loss may have made the value."""
     open_nodes, seen = [root], set()
     while open_nodes:
         item = open_nodes.pop()
@@ -134,7 +134,7 @@ def _is_last(node: Any, root: Any) -> bool:
 
 
 def _result(node: Any) -> torch.Tensor | None:
-    """What a node gave, computed anew from what it has saved; None if that cannot be done."""
+    """The result of a node, recomputed from its saved tensors; None if that is not possible."""
     saved = dict(saved_by_name(node))
     for name in _RESULTS:
         if name in saved:
@@ -157,7 +157,7 @@ def _result(node: Any) -> torch.Tensor | None:
 
 
 def inputs_of(node: Any) -> str:
-    """The ranges of what a node was given, as the end of a sentence."""
+    """The ranges of a node's inputs, as the end of a sentence."""
     saved = dict(saved_by_name(node))
     ranges = []
     for position, (before, _) in enumerate(node.next_functions):

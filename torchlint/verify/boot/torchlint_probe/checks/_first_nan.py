@@ -1,4 +1,4 @@
-"""The first operator that makes a value that is not a number of values that are: also of values without a graph."""
+"""The first operator that makes NaN from numbers, also for values without a graph."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class FirstNan:
-    """Looks only while it is told to: it reads all that operators get and give."""
+    """Observes only while it is switched on, because it reads all inputs and results of operators."""
 
     def __init__(self, probe: Probe) -> None:
         self._probe = probe
@@ -22,11 +22,11 @@ class FirstNan:
 
     @property
     def is_on(self) -> bool:
-        """Whether it looks."""
+        """Whether it observes."""
         return self._probe.operators is not None and self._probe.operators.is_searching
 
     def look(self, on: bool) -> None:
-        """Begin to look, or end."""
+        """Start or stop observing."""
         self.found = None
         operators = self._probe.operators
         if operators is not None and operators.is_searching is not on:

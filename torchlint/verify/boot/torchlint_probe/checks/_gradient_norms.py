@@ -1,4 +1,4 @@
-"""Norms of the gradients that steps use, of all parameters at once: what checks of their sizes share."""
+"""Norms of the gradients that a step uses, for all parameters. Checks of gradient sizes share them."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from torchlint_probe.values import dense
 
 
 class Gradients:
-    """Those that a step is about to use: worked out once for all checks that ask for them."""
+    """The gradients that a step is about to use. They are computed once for all checks."""
 
     def __init__(self, optimizer: Any) -> None:
         self.optimizer = optimizer
 
     @cached_property
     def leaves(self) -> list[torch.Tensor]:
-        """The parameters that have one."""
+        """The parameters that have a gradient."""
         return [leaf for leaf in leaves_of(self.optimizer) if leaf.grad is not None]
 
     @cached_property
     def norms(self) -> list[float]:
-        """The norm of each; none where they have different types or devices."""
+        """The norm of each gradient; none if they have different types or devices."""
         gradients = [dense(leaf.grad).detach() for leaf in self.leaves]
         if len({(item.device, item.dtype) for item in gradients}) != 1:
             return []
@@ -34,7 +34,7 @@ class Gradients:
 
 
 class GradientNorms(Check):
-    """Reads the norms at each step on a CPU, and on a GPU at those at which more is measured anyway."""
+    """Reads the norms at each step on a CPU, and on a GPU only at steps that are measured in detail anyway."""
 
     def before_step(self, optimizer: Any) -> None:
         if self.probe.meter.device != "cpu" and not self.probe.is_measured:

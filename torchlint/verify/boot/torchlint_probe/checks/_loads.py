@@ -1,4 +1,4 @@
-"""Loading of weights: what checks of `load_state_dict` share."""
+"""Loading of weights: the part that checks of `load_state_dict` share."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Loads(Check):
-    """Hears of each `load_state_dict` of a module, before and after."""
+    """Observes each `load_state_dict` of a module, before and after."""
 
     @classmethod
     def tap(cls, hooks: Hooks, probe: Probe) -> None:
@@ -52,7 +52,7 @@ class _Hook:
 
 
 def own_state(module: torch.nn.Module) -> dict[str, torch.Tensor]:
-    """The parameters and buffers of a module by name; of shared ones all names."""
+    """The parameters and buffers of a module by name; shared ones with all their names."""
     named = module.named_parameters(remove_duplicate=False), module.named_buffers(remove_duplicate=False)
     return {name: tensor for pairs in named for name, tensor in pairs}
 
@@ -63,7 +63,7 @@ def versions(module: torch.nn.Module) -> int:
 
 
 def memory(tensor: torch.Tensor) -> int:
-    """The place of a tensor's values; 0 where it has none of its own."""
+    """The address of a tensor's values; 0 if it has no memory of its own."""
     try:
         return int(tensor.data_ptr())
     except (RuntimeError, NotImplementedError):
@@ -71,7 +71,7 @@ def memory(tensor: torch.Tensor) -> int:
 
 
 def loads_itself(module: torch.nn.Module, state: Mapping[str, Any]) -> bool:
-    """Whether all that a state would give a module is already the module's own memory."""
+    """Whether all tensors of a state already share the module's memory."""
     own = own_state(module)
     pairs = [(own[name], state[name]) for name in own if isinstance(state.get(name), torch.Tensor)]
     pairs = [(mine, its) for mine, its in pairs if mine.numel()]

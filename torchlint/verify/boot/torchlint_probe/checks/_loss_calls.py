@@ -1,4 +1,4 @@
-"""Calls of loss functions, line by line: what checks of their inputs share; values are read with the evidence."""
+"""Calls of loss functions, by line, which checks of their inputs share. Values are read when evidence is written."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from torchlint_probe.probe import Probe
 
 CALLS = 3
-"""Calls of a line that it takes."""
+"""The minimum number of calls of a line."""
 _MOST_CALLS = 6
 _PASSING = {
     f"{name}Backward{number}"
@@ -21,12 +21,12 @@ _PASSING = {
     ).split()
     for number in range(4)
 }
-"""Nodes whose results hold values of their input only, or bounds of a clamp."""
+"""Nodes whose results only hold values of their input, or bounds of a clamp."""
 _DEPTH = 12
 
 
 class LossLine:
-    """The calls of one line: how many, how many were wrong for certain, and answers that a device still holds."""
+    """The calls of one line: all, those that are certainly wrong, and answers still on a device."""
 
     def __init__(self) -> None:
         self.calls = 0
@@ -42,29 +42,29 @@ class LossLine:
 
     @property
     def wants_more(self) -> bool:
-        """Whether further calls are looked at."""
+        """Whether the check examines further calls."""
         return self.calls < _MOST_CALLS
 
     @property
     def is_wrong(self) -> bool:
-        """Whether all calls were, and there were enough; this waits for the device."""
+        """Whether all calls were wrong, and there were enough. This waits for the device."""
         if self.calls < CALLS or self.calls > self._wrong + len(self._answers):
             return False
         try:
             return all(bool(answer) for answer in list(self._answers))
-        except RuntimeError:  # in a transform of torch.func there is no number to be had
+        except RuntimeError:  # inside a transform of torch.func tensors have no readable value
             return False
 
 
 class LossLines:
-    """The lines that call a loss; what is wrong with a call says the check."""
+    """The lines that call a loss; the check defines when a call is wrong."""
 
     def __init__(self, probe: Probe) -> None:
         self._probe = probe
         self._lines: dict[int, LossLine] = {}
 
     def look(self, judge: Callable[[], bool | torch.Tensor]) -> int:
-        """A line calls a loss: ask about it unless enough calls are known; returns the site."""
+        """A line calls a loss: examine the call unless there were enough; returns the site."""
         site = self._probe.sites.here()
         line = self._lines.setdefault(site, LossLine())
         if line.wants_more:
@@ -84,7 +84,7 @@ def given_to(args: Any, kwargs: Any) -> tuple[Any, Any]:
 
 
 def maker(tensor: torch.Tensor) -> Any:
-    """The node of a graph that has computed a tensor's values, behind those that pass them on; None without a graph."""
+    """The graph node that computed a tensor's values, behind nodes that pass them on; None without a graph."""
     node = tensor.grad_fn
     for _ in range(_DEPTH):
         if node is None or node.name() not in _PASSING:
@@ -94,7 +94,7 @@ def maker(tensor: torch.Tensor) -> Any:
 
 
 def adds_up_to_one(values: torch.Tensor, dimension: int) -> torch.Tensor:
-    """Whether values are nowhere below zero, and their sums over a dimension are one; asks nothing of the host."""
+    """Whether no value is below zero and the sums over a dimension are one; does not wait for the device."""
     with torch.no_grad():
         values = values.detach()
         tolerance = 1e-2 if values.element_size() < 4 else 1e-3
@@ -103,5 +103,5 @@ def adds_up_to_one(values: torch.Tensor, dimension: int) -> torch.Tensor:
 
 
 def is_real(value: Any) -> bool:
-    """Whether it is a tensor of real numbers that is not empty."""
+    """Whether `value` is a tensor of real numbers that is not empty."""
     return isinstance(value, torch.Tensor) and value.is_floating_point() and value.numel() > 0

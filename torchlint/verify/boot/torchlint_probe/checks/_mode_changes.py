@@ -1,4 +1,4 @@
-"""Changes of modes by the program: what checks of `train()` and `eval()` share."""
+"""Changes of modes by the program: the part that checks of `train()` and `eval()` share."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class ModeChanges(Check):
-    """Hears of each call of `train` or `eval` that is not part of another."""
+    """Observes each call of `train` or `eval` that is not part of another."""
 
     @classmethod
     def tap(cls, hooks: Hooks, probe: Probe) -> None:
@@ -27,7 +27,7 @@ class ModeChanges(Check):
 
 
 class _Hook(threading.local):
-    """Around `Module.train`, which `eval` calls, and which calls itself for the parts of a module."""
+    """Wraps `Module.train`, which `eval` calls, and which calls itself for the parts of a module."""
 
     def __init__(self, probe: Probe, kind: type[ModeChanges]) -> None:
         self._probe = probe

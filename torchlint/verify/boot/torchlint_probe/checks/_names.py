@@ -1,4 +1,4 @@
-"""Names of parameters, as the models that ran have them; and where optimizers were given theirs."""
+"""Names of parameters in the models that ran, and the places where optimizers received them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Models:
         return iter(list(self._all))
 
     def named(self, parameters: Iterable[torch.Tensor]) -> str:
-        """How many parameters, and the names of some: ``5 parameters: `head.weight`, `head.bias` and 3 more``."""
+        """The number of parameters, and the names of some: ``5 parameters: `head.weight`, `head.bias` and 3 more``."""
         wanted = {id(parameter) for parameter in parameters}
         names = {id(leaf): name for model in self for name, leaf in model.named_parameters() if id(leaf) in wanted}
         shown = ", ".join(f"`{name}`" for name in list(names.values())[:_SHOWN])
@@ -33,12 +33,12 @@ class Models:
         return f"{count}: {shown}{more}" if shown else count
 
     def names(self, parameters: list[torch.Tensor]) -> list[str]:
-        """The name of each of these; its number where no model has it."""
+        """The name of each of these; its number if no model has it."""
         names = {id(leaf): name for model in self for name, leaf in model.named_parameters()}
         return [names.get(id(leaf), str(number)) for number, leaf in enumerate(parameters)]
 
     def name(self, module: torch.nn.Module) -> str:
-        """The place of a module in one that ran, with its class: "`encoder.norm` (`LayerNorm`)"."""
+        """The path of a module in a model that ran, with its class: "`encoder.norm` (`LayerNorm`)"."""
         kind = type(module).__name__
         names = (name for model in self for name, part in model.named_modules() if part is module)
         name = next(names, "")

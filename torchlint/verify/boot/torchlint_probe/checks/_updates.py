@@ -1,4 +1,4 @@
-"""How much steps change weights, beside how large these are: a few elements of a few matrices."""
+"""How much steps change weights, relative to their size. A few elements of a few matrices are measured."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Updates:
         self._before = [(leaf, _elements(leaf).clone()) for leaf in matrices[:_MATRICES]]
 
     def after_step(self) -> list[tuple[torch.Tensor, list[float]]]:
-        """Each matrix that was looked at, with its ratios so far."""
+        """Each measured matrix, with its ratios so far."""
         before, self._before = self._before, []
         for leaf, old in before:
             size = float(old.norm())

@@ -1,8 +1,9 @@
-"""Two networks of the program are one: loading the weights of one into the other does nothing.
+"""Two networks of the program share their memory: loading the weights of one into the other does nothing.
 
-Asks of each `a.load_state_dict(b.state_dict())` of the program, `a` and `b` written differently, whether all that is
-loaded is the memory of `a` itself. Yes if it is: a target or teacher that is the trained network moves with each step.
-The line is that which makes `a`, if it is an assignment of the same file, else the call.
+Asks for each `a.load_state_dict(b.state_dict())` of the program, with `a` and `b` written differently, whether the
+loaded tensors are the memory of `a` itself. Yes if all of them are. A target or teacher network that shares memory with
+the trained network moves with each step. The line is the assignment of `a` if it is in the same file, otherwise the
+call.
 
 Source: Mnih et al., "Human-level control through deep reinforcement learning" (2015): a separate target network.
 """
@@ -21,7 +22,7 @@ from torchlint_probe.checks.check import Sighting
 
 
 class AliasedNetwork(Loads):
-    """Compares memory, and what the line says."""
+    """Compares memory, and the source text of the line."""
 
     name = "aliased-network"
     code = "TL320"
@@ -38,14 +39,14 @@ class AliasedNetwork(Loads):
             return
         self._asked.add(site)
         if not loads_itself(module, state):
-            self._right.append(Sighting(site, "what is loaded has memory of its own: there are two networks"))
+            self._right.append(Sighting(site, "the loaded state has its own memory: there are two networks"))
             return
         file, line = self.probe.sites.stacks[site][0]
         named = _names(self.probe.sites.files[file], line)
         if named is not None:
             target, source, at = named
             place = self.probe.sites.place(file, at) if at else site
-            message = f"`{target}` has the memory of `{source}`: they are one network, and loading does nothing"
+            message = f"`{target}` shares the memory of `{source}`: they are one network, and loading does nothing"
             self._seen.append(Sighting(place, message, {}, self.probe.steps))
 
     def acquittals(self) -> Iterator[Sighting]:
@@ -56,7 +57,7 @@ class AliasedNetwork(Loads):
 
 
 def _names(path: str, line: int) -> tuple[str, str, int] | None:
-    """Both networks as they are written on a line, and the line at which the first one is assigned, or 0."""
+    """Both networks as the line spells them, and the line that assigns the first one, or 0."""
     try:
         tree = ast.parse("".join(linecache.getlines(path)))
     except (SyntaxError, ValueError, RecursionError):

@@ -1,9 +1,9 @@
-"""The parameters of a model follow those of another one, and its buffers stay: it normalizes by old statistics.
+"""A model follows the parameters of another one but not its buffers, so it normalizes with old statistics.
 
-Asks of each model that is called without gradients and that no optimizer trains whether its weights change, and the
-statistics of its batch normalization. Yes if the weights did between its calls, and the statistics never, while those
-of a trained model with parameters of the same names and shapes did, and it normalizes by them, in eval mode. The line
-is the one that changes the weights. Copy the buffers too.
+Asks for each model that is called without gradients and that no optimizer trains whether its weights and its batch
+normalization statistics change. Yes if the weights change between its calls and the statistics never do, although the
+statistics of a trained model with the same parameter names and shapes change. The model must use these statistics, in
+eval mode. The line is the one that changes the weights. Copy the buffers too.
 
 Source: `torch.optim.swa_utils.AveragedModel` in PyTorch's documentation, on `use_buffers` and `update_bn`.
 """
@@ -89,7 +89,7 @@ class AverageWithoutBuffers(Check):
             return
         mean: Any = layer.running_mean
         if not torch.equal(mean, follower.mean):
-            message = f"the statistics of its `{type(layer).__name__}` change as its weights do"
+            message = f"the statistics of its `{type(layer).__name__}` change together with its weights"
             self._right[site] = Sighting(site, message, {"calls": follower.calls})
             return
         shapes = {name: leaf.shape for name, leaf in leaves.items()}
@@ -100,7 +100,7 @@ class AverageWithoutBuffers(Check):
         if moved:
             kind = type(layer).__name__
             message = (
-                f"the weights of a `{type(module).__name__}` change here, and the statistics of its `{kind}` never do"
+                f"the weights of a `{type(module).__name__}` change here, but the statistics of its `{kind}` never do"
             )
             self._seen[site] = Sighting(site, message, {"calls": follower.calls})
 

@@ -1,7 +1,7 @@
-"""Batch normalization is given one sample at a time: it takes away what tells samples apart.
+"""Batch normalization gets one sample at a time, so it removes the differences between samples.
 
-Asks of each line that calls `batch_norm` in training mode for the number of samples. Yes if there was one at all of ten
-calls or more. Some models are meant to be trained so (pix2pix), hence it is asked only if it is told to.
+Asks for each line that calls `batch_norm` in training mode how many samples it gets. Yes if it got one sample at every
+call, in ten calls or more. Some models are meant to be trained this way (pix2pix), so the check is off by default.
 
 Source: Ioffe and Szegedy, "Batch Normalization" (2015); Wu and He, "Group Normalization" (2018), on small batches.
 """
@@ -43,4 +43,5 @@ class BatchNormOfOne(Check):
     def sightings(self) -> Iterator[Sighting]:
         for site, calls in list(self._calls.items()):
             if calls >= _CALLS and self._single[site] == calls:
-                yield Sighting(site, f"batch normalization got one sample at all of {calls:,} calls", {"calls": calls})
+                message = f"batch normalization got a single sample in all of {calls:,} calls"
+                yield Sighting(site, message, {"calls": calls})

@@ -1,10 +1,10 @@
-"""A loss compares each prediction with each target: their shapes differ, and are broadcast.
+"""A loss compares each prediction with every target, because their different shapes are broadcast.
 
-Asks of each call of `mse_loss`, `l1_loss`, `smooth_l1_loss` and `huber_loss`, and of each difference, for the shapes of
-what is compared. Yes if one is `(N, 1)` and the other `(N,)` with N above one, so that the result is `(N, N)`, and only
-one of them has a graph: the other is a target. Of losses also if both begin with the same batch size, one has a
-dimension more, and the result has more elements than each: `(N, 1, H, W)` and `(N, H, W)`. The mean over all pairs is
-least where every prediction is the mean of the targets.
+Asks for the shapes that each call of `mse_loss`, `l1_loss`, `smooth_l1_loss` and `huber_loss`, and each difference,
+compares. Yes if one is `(N, 1)` and the other `(N,)` with N above one, so that the result is `(N, N)`, and only one of
+them has a graph: the other is a target. For losses, also yes if both start with the same batch size, one has an extra
+dimension, and the result has more elements than each of them, such as `(N, 1, H, W)` and `(N, H, W)`. The mean over all
+pairs is smallest if every prediction is the mean of the targets.
 
 Source: the warning of `torch.nn.functional.mse_loss`, "Using a target size that is different to the input size".
 """
@@ -22,7 +22,7 @@ from torchlint_probe.checks.check import Check, Operated, Sighting
 _LOSSES = (functional.mse_loss, functional.l1_loss, functional.smooth_l1_loss, functional.huber_loss)
 _DIFFERENCES = (torch.sub, torch.Tensor.sub, torch.Tensor.__sub__, torch.Tensor.__rsub__, torch.subtract)
 _CALLS = 2
-"""Calls of a line that it takes: the last batch of an epoch alone may be odd."""
+"""The minimum number of calls of a line: the last batch of an epoch alone may have another size."""
 
 
 class BroadcastLoss(Check):
@@ -35,7 +35,7 @@ class BroadcastLoss(Check):
         super().__init__(probe)
         self._calls: dict[int, list[Any]] = {}
         self._right: dict[int, int] = {}
-        """Calls of a line whose shapes are equal; counted where somebody asks."""
+        """Calls of a line whose shapes are equal; counted only if a finding is about the line."""
         self._counts = self.is_asked("target-shape-broadcast")
 
     def operators(self) -> Mapping[Any, Operated]:
@@ -58,17 +58,17 @@ class BroadcastLoss(Check):
         for site, shapes in list(self._calls.items()):
             if len(shapes) >= _CALLS:
                 one, other = shapes[0]
-                message = f"shapes {one} and {other} are broadcast: each prediction is compared with each target"
+                message = f"shapes {one} and {other} are broadcast: each prediction is compared with every target"
                 yield Sighting(site, message, {"calls": len(shapes)}, 0)
 
     def acquittals(self) -> Iterator[Sighting]:
         for site, calls in list(self._right.items()):
             if calls > _CALLS and site not in self._calls:
-                yield Sighting(site, f"both had the same shape at all of {calls:,} calls", {"calls": calls})
+                yield Sighting(site, f"both had the same shape in all of {calls:,} calls", {"calls": calls})
 
 
 def is_pairwise(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """Whether a loss of both compares each prediction with each target."""
+    """Whether a loss of both compares each prediction with every target."""
     return _is_wrong(one, other, True) or _is_wrong(other, one, True)
 
 

@@ -1,4 +1,4 @@
-"""What a check is: hears of a run, and tells what it has seen at which lines, without a finding to begin with."""
+"""The base class of a check. It observes a run and reports problems with their lines. It needs no finding."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 @dataclass
 class Sighting:
-    """Something that went wrong: the number of a site, a sentence, numbers, and the step at which it began.
+    """A problem: the number of its site, a sentence, numbers, and the step at which it began.
 
-    With `advice`, which says what to do next, it is a suspicion that this run could not decide.
+    With `advice`, the user's next action, it is a suspicion that this run could not decide.
     """
 
     site: int
@@ -30,20 +30,20 @@ class Sighting:
 
 
 Operated = Callable[[Any, Any, Any, Any], None]
-"""Told of a call of an operator: the function, its arguments and keywords, and its result."""
+"""Receives a call of an operator: the function, its arguments and keywords, and its result."""
 
 
 class Check:
-    """One question to a run. What it asks, when it answers yes, and where that is from says its module's docstring."""
+    """One question to a run. The module's docstring states the question, when the answer is yes, and the source."""
 
     name: ClassVar[str]
     code: ClassVar[str]
-    """`TW` and three digits; that of the rule where a rule asks the same."""
+    """`TW` and three digits; the rule's code if a rule reports the same."""
     is_on: ClassVar[bool] = True
-    """Whether it asks without being told to: only if no program that is right has been accused."""
+    """Whether the check is on by default: only if it has reported no correct program."""
 
     uses_lines: ClassVar[bool] = False
-    """Whether it asks for the lines at which the nodes of graphs were made."""
+    """Whether the check needs the lines at which graph nodes were made."""
 
     def __init__(self, probe: Probe) -> None:
         self.probe = probe
@@ -58,23 +58,23 @@ class Check:
         """Put the hooks in place that the check needs."""
 
     def operators(self) -> Mapping[Any, Operated]:
-        """The functions of torch whose calls, by the program's Python code, the check wants to know of."""
+        """The functions of torch whose calls by the program's Python code the check observes."""
         return {}
 
     def called(self, module: torch.nn.Module, args: Any, output: Any) -> None:
         """An outermost call of a module has ended."""
 
     def passed_by(self, args: Any) -> None:
-        """A routine call of a module has ended, in a step that is just counted."""
+        """A routine call of a module has ended, in a step that is only counted."""
 
     def before_backward(self, roots: list[torch.Tensor], site: int) -> None:
         """A backward is about to run."""
 
     def before_unseen_backward(self, roots: list[torch.Tensor]) -> None:
-        """A backward is about to run, in a step that is just counted."""
+        """A backward is about to run, in a step that is only counted."""
 
     def after_backward(self, site: int) -> None:
-        """A backward has ended well."""
+        """A backward has ended without an error."""
 
     def backward_failed(self, roots: list[torch.Tensor], error: Exception, site: int) -> None:
         """A backward has raised."""
@@ -89,20 +89,20 @@ class Check:
         """The program ends with an error."""
 
     def is_asked(self, rule: str) -> bool:
-        """Whether there are findings of a rule: then it is worth time to see that one is wrong."""
+        """Whether there are findings of a rule. If so, it is worth the time to refute them."""
         return any(claim.rule == rule for claim in self.probe.plan.claims)
 
     def acquittals(self) -> Iterator[Sighting]:
-        """Lines at which the opposite has been seen."""
+        """Lines that the run has shown to be correct."""
         return iter(())
 
     def sightings(self) -> Iterator[Sighting]:
-        """What has been seen; asked whenever evidence is written."""
+        """The problems so far; called whenever evidence is written."""
         return iter(())
 
 
 class Telling:
-    """Around a method: the check is told of its object once the method is done."""
+    """Wraps a method: the check receives its object after the call."""
 
     def __init__(self, probe: Probe, check: type[Check], event: str) -> None:
         self._probe = probe

@@ -1,9 +1,8 @@
-"""The loss is the same to the last bit, step after step, although something is trained.
+"""The loss is exactly the same at every step, although an optimizer steps.
 
-Asks of each backward line for the value that goes backward there. Yes if it was the same at ten steps in a row or
-more, and at all of them, is not zero, and the optimizer made these steps with a learning rate above zero: the loss does
-not depend on the data and the weights, as after an `argmax`, a clamp that cuts off everything, or a model whose
-units are all dead.
+Asks for the value that goes backward at each line. Yes if the value was the same at all steps, ten or more in a row, is
+not zero, and the optimizer made these steps with a learning rate above zero. Such a loss does not depend on the data
+and the weights. Causes are an `argmax`, a clamp that cuts off everything, or a model whose units are all dead.
 
 Source: "A Recipe for Training Neural Networks" (Karpathy, 2019): a loss that does not move is a bug in the program.
 """
@@ -21,7 +20,7 @@ _STEPS = 10
 
 
 class _Line:
-    """What goes backward at one line: the values that there were, and at which steps."""
+    """The values that go backward at one line, and their steps."""
 
     def __init__(self) -> None:
         self.values: list[torch.Tensor] = []
@@ -58,5 +57,5 @@ class ConstantLoss(Check):
         for site, line in self._lines.items():
             if line.is_constant and float(line.values[0]):
                 value = float(line.values[0])
-                message = f"the loss was {value:.6g} at all of {len(line.values):,} steps, to the last bit"
+                message = f"the loss was exactly {value:.6g} at all of {len(line.values):,} steps"
                 yield Sighting(site, message, {"steps": len(line.values), "loss": value}, 0)

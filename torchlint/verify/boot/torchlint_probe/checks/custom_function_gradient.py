@@ -1,11 +1,15 @@
-"""The backward of a custom `torch.autograd.Function` does not give the gradient of its forward.
+"""The backward of a custom `torch.autograd.Function` does not return the gradient of its forward.
 
-Asks of each such function that the program calls, at its first two calls, for the derivative in three random
-directions: of 64-bit copies of the inputs by differences of its forward, and by its backward. Yes if the two differ by
-more than a hundredth of the larger in one of them, at both calls. Nothing is said of a forward that gives its input
-(gradient reversal, clipping), that is constant around the input (rounding, with the gradient passed straight through),
-that draws random numbers, that does not take 64-bit numbers, or that does more than compute, as far as its code names
-that.
+Asks for the derivative of each such function in three random directions, at its first two calls. Finite differences of
+the forward are compared with the backward, on 64-bit copies of the inputs. Yes if the two differ by more than a
+hundredth of the larger one in at least one direction, at both calls.
+
+Not reported if the forward:
+- returns its input (gradient reversal, clipping)
+- is constant around the input (rounding with a straight-through gradient)
+- draws random numbers
+- does not accept 64-bit numbers
+- does more than compute, as far as its code shows that
 
 Source: "Gradient check mechanics" in PyTorch's notes, the fast mode: random directions.
 """
@@ -26,7 +30,7 @@ if TYPE_CHECKING:
 
 _CALLS = 2
 _DIRECTIONS = 3
-"""In one direction a wrong derivative may come out right by chance."""
+"""In a single direction a wrong derivative may be correct by chance."""
 _STEP = 1e-6
 _TOLERANCE = 0.01
 _FLAT = 1e-9
@@ -71,14 +75,14 @@ class CustomFunctionGradient(Check):
             if len(wrong) == _CALLS:
                 numeric, analytic = wrong[0]
                 message = (
-                    f"the backward of `{function.__name__}` gives a derivative of {analytic:.4g} in a direction in "
-                    f"which that of its forward is {numeric:.4g}"
+                    f"the backward of `{function.__name__}` returns a derivative of {analytic:.4g} in a direction, but "
+                    f"the derivative of its forward is {numeric:.4g}"
                 )
                 yield Sighting(self._sites[function], message, {"backward": analytic, "forward": numeric}, 0)
 
 
 class _Hook:
-    """Around `Function.apply`: the trial comes after the call of the program."""
+    """Wraps `Function.apply`: the trial comes after the program's call."""
 
     def __init__(self, probe: Probe) -> None:
         self._probe = probe
@@ -96,7 +100,7 @@ class _Hook:
 
 
 def _derivatives(function: Any, args: Any, seed: int) -> tuple[float, float] | None:
-    """In a random direction, of a random sum of the results: by differences, and by the backward."""
+    """The derivative of a random sum of the results in a random direction: by differences, and by the backward."""
     varied = [index for index, item in enumerate(args) if _is_varied(item)]
     total = sum(args[index].numel() for index in varied)
     if not varied or total > _ELEMENTS:
@@ -106,7 +110,7 @@ def _derivatives(function: Any, args: Any, seed: int) -> tuple[float, float] | N
     try:
         with torch.enable_grad():
             return _compared(function, list(args), varied, generator)
-    except Exception:  # it takes no 64-bit numbers, or gives none
+    except Exception:  # it accepts or returns no 64-bit numbers
         return None
     finally:
         torch.set_rng_state(state)

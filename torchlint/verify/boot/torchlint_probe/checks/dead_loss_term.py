@@ -1,9 +1,9 @@
-"""A term of the loss has no graph: it is added to terms that have one, and no parameter learns from it.
+"""A term of the loss has no graph, so no parameter learns from it. It is added to terms that have one.
 
-Asks of operators without a gradient (`argmax`, comparisons, conversions to integers) for results that are computed from
-values with a graph, and follows these. Yes if such a value was added to one with a graph, as a number, and the sum, or
-a multiple of it, went backward at three steps or more. What is detached on purpose, data and constants are left alone.
-The line is that of the operator that ended the graph.
+Asks for the results of operators without a gradient (`argmax`, comparisons, conversions to integers) whose inputs have
+a graph, and follows these results. Yes if such a result was added to a value with a graph, as a number, and the sum or
+a multiple of it went backward at three steps or more. Values that are detached on purpose, data and constants are not
+reported. The line is the operator that ended the graph.
 
 Source: "Autograd mechanics" in PyTorch's notes: only floating-point results of differentiable operators have a graph.
 """
@@ -41,12 +41,12 @@ class DeadLossTerm(Check):
     def __init__(self, probe: Any) -> None:
         super().__init__(probe)
         self._dead: dict[int, tuple[weakref.ref[torch.Tensor], str, int]] = {}
-        """By identity: values that come of an operator without a gradient, its name and its site."""
+        """By identity: results of an operator without a gradient, its name and its site."""
         self._steps: dict[tuple[str, int], set[int]] = {}
         self._sums: dict[tuple[str, int], int] = {}
-        """By the same name and site, where the value was added to one with a graph."""
+        """By the same name and site, the steps at which the value was added to one with a graph."""
         self._right: dict[int, int] = {}
-        """How often a line added two values with graphs; counted where somebody asks."""
+        """How often a line added two values with graphs; counted only if a finding is about the line."""
         self._counts = self.is_asked(self.name)
 
     def operated(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
@@ -62,7 +62,7 @@ class DeadLossTerm(Check):
             self._go_on(func, args, kwargs, result)
 
     def _go_on(self, func: Any, args: Any, kwargs: Any, result: torch.Tensor) -> None:
-        """An operator may have been given a dead value."""
+        """An operator may have received a dead value."""
         known = [dead for item in (*args, *kwargs.values()) if (dead := self._dead.get(id(item))) is not None]
         if not known or all(dead[0]() is None for dead in known):
             return
@@ -96,7 +96,7 @@ class DeadLossTerm(Check):
         for (name, site), steps in list(self._steps.items()):
             if len(steps) >= _STEPS:
                 message = (
-                    f"`{name}` ends the graph of a term of the loss: at {len(steps):,} steps it was added, and no "
+                    f"`{name}` ends the graph of a term of the loss: it was added at {len(steps):,} steps, and no "
                     "parameter learned from it"
                 )
                 place = self._sums.get((name, site), site)
@@ -105,7 +105,7 @@ class DeadLossTerm(Check):
     def acquittals(self) -> Iterator[Sighting]:
         for site, sums in list(self._right.items()):
             if sums >= _STEPS and site not in self._sums.values():
-                yield Sighting(site, f"both terms had a graph at all of {sums:,} sums", {"sums": sums})
+                yield Sighting(site, f"both terms had a graph in all of {sums:,} sums", {"sums": sums})
 
     def _is_claimed(self, site: int) -> bool:
         """Whether a finding is about a line."""
@@ -118,7 +118,7 @@ class DeadLossTerm(Check):
 
 
 def _near(roots: list[torch.Tensor]) -> Iterator[Any]:
-    """The nodes from which the loss is made by sums, multiples and means."""
+    """The nodes that make up the loss through sums, multiples and means."""
     waiting, seen = [root.grad_fn for root in roots if root.grad_fn is not None], 0
     while waiting and seen < _NEAR:
         node = waiting.pop()

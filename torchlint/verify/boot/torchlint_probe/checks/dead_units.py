@@ -1,8 +1,8 @@
-"""Units of a layer give zero for every sample, batch after batch: no gradient reaches them any more.
+"""Units of a layer return zero for every sample in all batches, so they get no gradient any more.
 
-Asks of each line that calls `relu` in a training pass which units, by the last dimension or the channels, gave nothing
-but zeros. Yes if at least nine in ten units of that line did so at all of ten calls or more, all with gradients on. A
-unit that is zero for one batch only is sparse, and right.
+Asks for each line that calls `relu` in a training pass which units returned only zeros. Units are the entries of the
+last dimension, or the channels. Yes if at least nine in ten units did so at every call, in ten calls or more, all
+with gradients on. A unit that is zero for one batch only is sparse, which is fine.
 
 Source: Lu, Shin, Su and Karniadakis, "Dying ReLU and Initialization" (2019).
 """
@@ -24,13 +24,13 @@ _SAMPLES = 4
 
 
 class _Line:
-    """The units that have been zero at all calls of a line; None where shapes differ, which is another matter."""
+    """The units that were zero in all calls of a line; None if shapes differ."""
 
     def __init__(self) -> None:
         self.calls = 0
         self.dead: torch.Tensor | None = None
         self.is_alive = False
-        """Whether too many units have been seen to live: that can only become more."""
+        """Whether too many units have been nonzero: their number can only grow."""
 
     def add(self, output: torch.Tensor) -> None:
         self.calls += 1
@@ -45,7 +45,7 @@ class _Line:
 
 
 class DeadUnits(Check):
-    """Looks at what `relu` gives, at its first calls from each line."""
+    """Reads the results of `relu`, in its first calls from each line."""
 
     name = "dead-units"
     code = "TW106"
@@ -72,5 +72,5 @@ class DeadUnits(Check):
                 continue
             dead, units = int(line.dead.sum()), line.dead.numel()
             if dead >= _SHARE * units:
-                message = f"{dead:,} of {units:,} units gave zero for every sample of {line.calls:,} batches"
+                message = f"{dead:,} of {units:,} units were zero for every sample of {line.calls:,} batches"
                 yield Sighting(site, message, {"dead": dead, "units": units, "batches": line.calls})

@@ -1,9 +1,9 @@
-"""Ranks that should have the same parameters do not: each trains a model of its own.
+"""Ranks that should have the same parameters do not, so each rank trains a model of its own.
 
-Asks each rank of a process group for checksums of its parameters after a few of its first forty steps; they are
-compared when the run is over. Yes if some differ at one of these steps and at all later ones, two or more, and either
-`DistributedDataParallel`, which promises that they are the same, was given them, or they had moved and been the same at
-three of these steps before. Sharded parameters are left out.
+Asks each rank of a process group for checksums of its parameters after a few of its first forty steps. The checksums
+are compared after the run. Yes if some differ at one of these steps and at all later ones, two or more. In addition,
+either `DistributedDataParallel` wraps the parameters and so promises that they are equal, or they had moved and been
+equal at three of these steps before. Sharded parameters are left out.
 
 Source: "DistributedDataParallel, internal design" in PyTorch's documentation; "TrainCheck" (OSDI 2025), weights that
 silently diverge.
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from torchlint_probe.probe import Probe
 
 _LOOKS = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 40}
-"""Steps of an optimizer after which its parameters are looked at."""
+"""Steps of an optimizer after which its parameters get a checksum."""
 _ELEMENTS = 1_024
 _PARAMETERS = 200
 
@@ -51,7 +51,7 @@ class DifferingRanks(Check):
         hooks.replace(torch.nn.parallel.DistributedDataParallel, "__init__", Telling(probe, cls, "wrapped"))
 
     def wrapped(self, wrapper: torch.nn.Module) -> None:
-        """A `DistributedDataParallel` is there."""
+        """The program has made a `DistributedDataParallel`."""
         self._wrappers.add(wrapper)
 
     def after_step(self, optimizer: Any) -> None:

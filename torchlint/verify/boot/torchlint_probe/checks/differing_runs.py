@@ -1,9 +1,9 @@
-"""Two runs of the program with the same seed do not compute the same.
+"""Two runs of the program with the same seed compute different values.
 
-Asks each operator that the program's Python code calls, in both runs, for checksums of what it gets and gives, and
-compares them in their order. Yes at the first that differs: the operator itself, if it got the same, or what made its
-input, if that was other data. Sets of texts are in another order in the second run, as they are from one run to the
-next without `PYTHONHASHSEED`. Up to twenty thousand calls are compared. It is asked with `--twice` only.
+Asks each operator that the program's Python code calls, in both runs, for checksums of its inputs and results, and
+compares them in order. Yes at the first difference. The cause is the operator itself if its inputs are equal, otherwise
+whatever made its input. Sets of strings have another order in the second run, as they do in any two runs without
+`PYTHONHASHSEED`. At most twenty thousand calls are compared. The check runs with `--twice` only.
 
 Source: "Reproducibility" in PyTorch's documentation.
 """
@@ -21,7 +21,7 @@ _CALLS = 20_000
 
 
 class DifferingRuns(Check):
-    """Notes checksums; they are compared once both runs are over."""
+    """Records checksums. They are compared after both runs."""
 
     name = "differing-runs"
     code = "TW402"
@@ -36,13 +36,13 @@ class DifferingRuns(Check):
         if len(self.calls) < _CALLS and isinstance(result, torch.Tensor) and not _is_plain(func):
             given = [item for item in (*args, *kwargs.values()) if isinstance(item, torch.Tensor)]
             name = str(getattr(func, "__name__", "?"))
-            # What is changed in place has its new value by now, in both runs.
+            # A tensor that was changed in place already has its new value, in both runs.
             sums = {"given": zlib.crc32(b"".join(map(_sum, given))), "result": zlib.crc32(_sum(result))}
             self.calls.append({"site": self.probe.sites.here(), "step": self.probe.steps, "name": name, **sums})
 
 
 def _is_plain(func: Any) -> bool:
-    """Whether nothing is computed: an attribute is read, or memory taken that holds whatever it held before."""
+    """Whether nothing is computed: an attribute read, or an allocation of uninitialized memory."""
     name = getattr(func, "__name__", "")
     return name in ("__get__", "__set__", "detach", "size", "dim") or name.startswith(("empty", "new_empty"))
 

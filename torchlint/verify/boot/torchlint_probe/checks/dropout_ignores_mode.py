@@ -1,9 +1,9 @@
 """Dropout is on although the module that calls it is in eval mode.
 
-Asks each call of `dropout` and of `scaled_dot_product_attention` that drops for the mode of the innermost module that
-runs. Yes if that was eval mode at three calls of a line or more. `F.dropout(x)` without `training=self.training` looks
-like this. Where dropout layers are put into training mode on purpose, as for Monte-Carlo dropout, the layer is the
-innermost module, and in training mode.
+Asks for the mode of the innermost running module at each call of `dropout` and of a `scaled_dot_product_attention` that
+drops. Yes if the module was in eval mode at three calls of a line or more. `F.dropout(x)` without
+`training=self.training` looks like this. If dropout layers are in training mode on purpose, as in Monte-Carlo dropout,
+the innermost module is the layer, so nothing is reported.
 
 Source: `torch.nn.functional.dropout` and `scaled_dot_product_attention` in PyTorch's documentation: the argument says
 whether to drop, not the mode.
@@ -28,7 +28,7 @@ _CALLS = 3
 
 
 class DropoutIgnoresMode(Check):
-    """Compares modes with arguments; also of calls without gradients, which modes of operators do not see."""
+    """Compares modes with arguments. It includes calls without gradients, which operator modes do not observe."""
 
     name = "dropout-ignores-mode"
     code = "TL310"
@@ -47,7 +47,7 @@ class DropoutIgnoresMode(Check):
         )
 
     def called_to_drop(self, is_on: Callable[[Any, Any], bool], args: Any, kwargs: Any) -> None:
-        """A function that may drop was called."""
+        """The program has called a function that may drop."""
         part = self.probe.forwards.inside.part
         if part is not None and not part.training and is_on(args, kwargs):
             self._calls[self.probe.sites.here()] += 1
@@ -55,7 +55,7 @@ class DropoutIgnoresMode(Check):
     def sightings(self) -> Iterator[Sighting]:
         for site, calls in list(self._calls.items()):
             if calls >= _CALLS:
-                yield Sighting(site, f"dropout is on at {calls:,} calls in eval mode", {"calls": calls})
+                yield Sighting(site, f"dropout is on in {calls:,} calls in eval mode", {"calls": calls})
 
 
 def _drops(args: Any, kwargs: Any) -> bool:
@@ -68,7 +68,7 @@ def _drops_attention(args: Any, kwargs: Any) -> bool:
 
 
 class _Hook:
-    """Around a function that may drop."""
+    """Wraps a function that may drop."""
 
     def __init__(self, probe: Probe, drops: Callable[[Any, Any], bool]) -> None:
         self._probe = probe

@@ -1,10 +1,11 @@
-"""A loader that shuffles gives its samples in the same order, epoch after epoch.
+"""A shuffling loader returns its samples in the same order in every epoch.
 
-Asks of each loop over a `DataLoader` with a `RandomSampler`, or a `DistributedSampler` that shuffles, for the numbers
-of the first samples. Yes if they were the same, in the same order, in three loops in a row of one dataset while one
-optimizer stepped in all of them; of a `DistributedSampler` in two, since nobody has called `set_epoch` in between. The
-line is that of the sampler, or of the call that seeds the generator anew in each epoch, or of the loop. Two loops of a
-`RandomSampler` alone are a suspicion. Evaluations, and trainings that begin anew with the same seed, are left alone.
+Asks for the indices of the first samples in each loop over a `DataLoader` with a `RandomSampler`, or with a
+`DistributedSampler` that shuffles. Yes if they were the same, in the same order, in three loops in a row over one
+dataset while one optimizer stepped in all of them. For a `DistributedSampler` two loops are enough, because nothing
+called `set_epoch` in between. The line is the sampler, the call that seeds the generator again in each epoch, or the
+loop. Two loops of a `RandomSampler` alone are a suspicion. Evaluations, and training runs that restart with the same
+seed, are not reported.
 
 Source: `torch.utils.data.distributed.DistributedSampler` in PyTorch's documentation, on `set_epoch`.
 """
@@ -27,9 +28,9 @@ if TYPE_CHECKING:
     from torchlint_probe.probe import Probe
 
 _SAMPLES = 64
-"""So many samples of a loop are compared at most,"""
+"""Maximum number of samples per loop that are compared,"""
 _FEWEST = 12
-"""and at least: by chance they come in the same order once in 479 million times."""
+"""and the minimum: the same order by chance has a probability of 1 in 479 million."""
 _IN_A_ROW = 3
 _LOOPS = 200
 _MORE = "run it for three epochs or more"
@@ -37,7 +38,7 @@ _BASE: Any = dataloader._BaseDataLoaderIter
 
 
 class _Loop:
-    """One loop over a loader: the samples it began with, and who stepped meanwhile."""
+    """One loop over a loader: its first samples, and the optimizers that stepped meanwhile."""
 
     def __init__(self, seeded: int) -> None:
         self.seeded = seeded
@@ -47,14 +48,14 @@ class _Loop:
         """The numbers of the optimizers that have stepped."""
 
     def follows(self, other: _Loop) -> bool:
-        """Whether it trains the same by the same samples."""
+        """Whether both loops train the same optimizer with the same samples."""
         size = min(len(self.samples), len(other.samples))
         is_alike = size >= _FEWEST and self.samples[:size] == other.samples[:size]
         return is_alike and bool(self.steppers & other.steppers)
 
 
 class EpochsAlike(Check):
-    """Compares the numbers of samples."""
+    """Compares the indices of samples."""
 
     name = "epochs-alike"
     code = "TW602"
@@ -62,11 +63,11 @@ class EpochsAlike(Check):
     def __init__(self, probe: Any) -> None:
         super().__init__(probe)
         self._loops: weakref.WeakKeyDictionary[Any, tuple[Any, _Loop | None]] = weakref.WeakKeyDictionary()
-        """By iterator, what it draws from, and the loop; None if its order is not meant to change."""
+        """By iterator, its sampler and its loop; None if the order should not change."""
         self._lines: dict[tuple[int, int], list[_Loop]] = {}
         self._made: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self._places: dict[tuple[int, int], int] = {}
-        """By line and dataset, where the distributed sampler was made; 0 of another sampler."""
+        """By line and dataset, the site that made the distributed sampler; 0 for another sampler."""
         self._current: _Loop | None = None
         self._seeded = 0
         self._count = 0
@@ -87,7 +88,7 @@ class EpochsAlike(Check):
         self._seeded = self.probe.sites.here()
 
     def drawn(self, loader: Any, samples: Any) -> None:
-        """An iterator has asked for the numbers of its next batch, or sample."""
+        """An iterator has requested the indices of its next batch or sample."""
         drawing, loop = self._loops.get(loader, (None, None))
         if drawing is not loader._sampler_iter:
             loop = self._begin(loader)
@@ -99,7 +100,7 @@ class EpochsAlike(Check):
             loop.samples += samples[:_SAMPLES] if isinstance(samples, list) else [samples]
 
     def _begin(self, loader: Any) -> _Loop | None:
-        """A loop begins; None if its order is not meant to change."""
+        """A loop begins; None if its order should not change."""
         sampler = getattr(loader._index_sampler, "sampler", loader._index_sampler)
         is_random = isinstance(sampler, RandomSampler) and not sampler.replacement
         is_distributed = isinstance(sampler, DistributedSampler) and sampler.shuffle
@@ -122,7 +123,7 @@ class EpochsAlike(Check):
             sampler = self._places[key]
             trained = [loop for loop in list(loops) if loop.steppers and len(loop.samples) >= _FEWEST]
             if sampler and len(trained) > 1 and _longest(trained)[0] == 1:
-                message = f"{len(trained):,} epochs each had another order of their samples"
+                message = f"the samples were in a new order in each of {len(trained):,} epochs"
                 yield Sighting(sampler, message, {"epochs": len(trained)})
 
     def sightings(self) -> Iterator[Sighting]:
@@ -136,7 +137,7 @@ class EpochsAlike(Check):
             if sampler:
                 yield Sighting(sampler, f"{order}: nothing calls `set_epoch` of this sampler", numbers)
             elif last.seeded:
-                message = f"{order}: the generator is seeded anew before each"
+                message = f"{order}: the generator is seeded again before each"
                 yield Sighting(last.seeded, message, numbers, -1, "" if length >= _IN_A_ROW else _MORE)
             else:
                 message = f"{order}, although the loader shuffles"
@@ -144,7 +145,7 @@ class EpochsAlike(Check):
 
 
 def _longest(loops: list[_Loop]) -> tuple[int, _Loop]:
-    """How many loops in a row were alike at most, and the last of them."""
+    """The largest number of equal loops in a row, and the last of them."""
     best, length = (1, loops[0]), 1
     for before, loop in pairwise(loops):
         length = length + 1 if loop.follows(before) else 1
@@ -153,7 +154,7 @@ def _longest(loops: list[_Loop]) -> tuple[int, _Loop]:
 
 
 class _Drawn(Hook):
-    """Around the method by which iterators of loaders ask for the next numbers."""
+    """Wraps the method with which loader iterators request the next indices."""
 
     def __call__(self, original: Callable[..., Any], loader: Any) -> Any:
         samples = original(loader)
@@ -162,7 +163,7 @@ class _Drawn(Hook):
 
 
 class _Sampler(Hook):
-    """Around the making of distributed samplers."""
+    """Wraps the creation of distributed samplers."""
 
     def __call__(self, original: Callable[..., Any], sampler: Any, *args: Any, **kwargs: Any) -> None:
         original(sampler, *args, **kwargs)

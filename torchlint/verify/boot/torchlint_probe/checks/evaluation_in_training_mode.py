@@ -1,9 +1,9 @@
-"""A model that is trained is evaluated in training mode: dropout and batch normalization do there what they should not.
+"""A trained model is evaluated in training mode, so dropout and batch normalization distort its results.
 
-Asks of each line that calls a model without gradients whether it is in training mode and has a layer that behaves
-otherwise in eval mode. Yes if that was so at three calls or more, never otherwise at that line, and the same model is
-called with gradients elsewhere. Some do this on purpose (Monte-Carlo dropout, samples of a generator), hence it is
-asked only if it is told to.
+Asks for each line that calls a model without gradients whether the model is in training mode and has a layer that
+behaves differently in eval mode. Yes if that was so at every call of the line, in three calls or more, and the same
+model is called with gradients elsewhere. Some programs do this on purpose (Monte-Carlo dropout, samples of a
+generator), so the check is off by default.
 
 Source: "Evaluation Mode" in PyTorch's notes on autograd mechanics.
 """
@@ -24,7 +24,7 @@ _CALLS = 3
 
 
 class EvaluationInTrainingMode(Check):
-    """Looks at the modes of models that are called without gradients."""
+    """Reads the modes of models that are called without gradients."""
 
     name = "evaluation-in-training-mode"
     code = "TW206"
@@ -50,6 +50,6 @@ class EvaluationInTrainingMode(Check):
         for site, calls in list(self._wrong.items()):
             if calls >= _CALLS and site not in self._right:
                 message = (
-                    f"{calls:,} calls without gradients of a model in training mode, in which it drops or normalizes"
+                    f"{calls:,} calls without gradients ran a model in training mode, with dropout or batch statistics"
                 )
                 yield Sighting(site, message, {"calls": calls})

@@ -1,9 +1,9 @@
 """Evaluation builds graphs that no backward uses.
 
-Asks of each line that calls a model in eval mode, with gradients on, what becomes of the graphs of its results. Yes if
-three or more were made there, and all of them are gone without a backward through any; at the end of a run that came
-to its end, those that are still held count as well. One backward through one of them, as in an attack on the inputs,
-and the line is right.
+Asks for each line that calls a model in eval mode, with gradients on, whether a backward uses the graphs of its
+results. Yes if the line made three graphs or more and all of them were freed without a backward. If the program ran to
+its end, graphs that still exist count too. One backward through one of them, as in an attack on the inputs, makes the
+line correct.
 
 Source: "Evaluation Mode" and "No-grad Mode" in PyTorch's notes on autograd mechanics: `eval()` does not switch
 gradients off.
@@ -43,7 +43,7 @@ class _Line:
 
 
 class EvaluationWithGrad(Check):
-    """Follows the graphs of what models return in eval mode."""
+    """Follows the graphs of model outputs in eval mode."""
 
     name = "evaluation-with-grad"
     code = "TL204"
@@ -72,5 +72,5 @@ class EvaluationWithGrad(Check):
             unused = line.unused(ended)
             if line.trained or line.is_used or unused < _ENOUGH:
                 continue
-            message = f"{unused:,} graphs that calls of a model in eval mode made here went without a backward"
+            message = f"a model in eval mode built {unused:,} graphs here that no backward used"
             yield Sighting(site, message, {"graphs": unused, "calls": line.calls, "bytes": line.bytes})

@@ -1,8 +1,8 @@
-"""A frozen part was put into eval mode by itself, and `train()` of the whole has put it back into training mode.
+"""`train()` of the whole model puts a frozen part back into training mode, so its statistics or dropout change.
 
-Asks at each `train()` of a model which of its parts the program had put into eval mode on their own. Yes if one of them
-was in training mode at three steps after that, none of its parameters had a gradient, and the statistics of its batch
-normalization moved, or its dropout drew. Call `eval()` of the part after each `train()` of the whole.
+Asks at each `train()` of a model which of its parts the program had put into eval mode separately. Yes if such a part
+was in training mode at three steps after that, none of its parameters had a gradient, and its batch normalization
+statistics moved or its dropout drew random numbers. Call `eval()` on the part after each `train()` of the whole model.
 
 Source: `torch.nn.Module.train` in PyTorch's documentation: it sets the mode of all parts.
 """
@@ -25,7 +25,7 @@ _DROPPING = (functional.dropout, functional.dropout1d, functional.dropout2d, fun
 
 
 class _Part:
-    """A part that was to rest: where `train()` woke it, its statistics then, and at how many steps they moved."""
+    """A frozen part: the `train()` that switched it, its statistics then, and the steps at which they moved."""
 
     def __init__(self) -> None:
         self.site = 0
@@ -33,13 +33,13 @@ class _Part:
         self.steps = 0
         self.has_dropped = False
         self.rested = 0
-        """Where `train()` woke it before it was put into eval mode again,"""
+        """The `train()` that switched it before the program put it into eval mode again,"""
         self.rests = 0
-        """and at how many steps it has been in eval mode since."""
+        """and the number of steps in eval mode since then."""
 
 
 class FrozenPartInTrainingMode(ModeChanges):
-    """Follows parts that are to rest."""
+    """Follows frozen parts."""
 
     name = "frozen-part-in-training-mode"
     code = "TL118"
@@ -88,8 +88,8 @@ class FrozenPartInTrainingMode(ModeChanges):
             moved = now != state.statistics
             state.statistics, state.has_dropped = now, False
             if state.steps >= _STEPS:
-                how = "its statistics moved" if moved else "its dropout drew"
-                message = f"`train()` undid `eval()` of {self.models.name(part)}, which is not trained: {how}"
+                how = "its statistics moved" if moved else "its dropout was active"
+                message = f"`train()` undid `eval()` of the frozen part {self.models.name(part)}: {how}"
                 self._seen[state.site] = Sighting(state.site, message, {"steps": state.steps})
 
     def acquittals(self) -> Iterator[Sighting]:

@@ -1,8 +1,8 @@
-"""Gradients that have a graph are never let go of: the gradient, its graph and the tensor hold each other for ever.
+"""Gradients with a graph are never freed, because the gradient, its graph and the tensor refer to each other.
 
 Asks after each `backward(create_graph=True)` for the first tensor whose `grad` has a graph, and later whether that
-graph lives. Yes if there were ten or more of one line, and all of them are alive. `torch.autograd.grad` returns
-gradients that are freed as others are; after `backward`, set `grad` to None.
+graph still exists. Yes if one line made ten or more, and all of them still exist. `torch.autograd.grad` returns
+gradients that are freed normally. After `backward`, set `grad` to None.
 
 Source: the warning of PyTorch, "Using backward() with create_graph=True will create a reference cycle".
 """
@@ -28,7 +28,7 @@ _KEY = "torchlint-gradient"
 
 
 class _Count:
-    """The graphs of gradients that one line made, and those that are alive."""
+    """The graphs of gradients that one line made, and those that still exist."""
 
     def __init__(self) -> None:
         self.made = self.alive = 0
@@ -36,7 +36,7 @@ class _Count:
 
 
 class _Life:
-    """Lies in a node, and dies with it."""
+    """A marker in a node that is freed together with it."""
 
     def __init__(self, count: _Count) -> None:
         self._count = count
@@ -61,8 +61,8 @@ class GradientHoldsGraph(Check):
         hooks.replace(torch.autograd, "backward", _Hook(probe))
 
     def gave(self, found: list[torch.Tensor]) -> None:
-        """A backward has given these tensors gradients with a graph."""
-        found = sorted(found, key=lambda leaf: isinstance(leaf, torch.nn.Parameter))  # those that are cleared come last
+        """A backward has computed gradients with a graph for these tensors."""
+        found = sorted(found, key=lambda leaf: isinstance(leaf, torch.nn.Parameter))  # parameters last
         held = next((leaf for leaf in found if leaf.grad is not None and leaf.grad.grad_fn is not None), None)
         if held is None or _KEY in held.grad.grad_fn.metadata:
             return
@@ -76,7 +76,7 @@ class GradientHoldsGraph(Check):
         for site, count in list(self._counts.items()):
             if count.most >= _GRAPHS:
                 message = (
-                    f"{count.most:,} graphs of gradients, one of each backward with `create_graph=True`, were all "
+                    f"{count.most:,} graphs of gradients, one per backward with `create_graph=True`, were all "
                     "alive: they are never freed"
                 )
                 yield Sighting(site, message, {"graphs": count.most}, 0)

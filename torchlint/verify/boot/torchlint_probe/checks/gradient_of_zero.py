@@ -1,11 +1,13 @@
 """The gradients of an optimizer, or of one of its groups, are exactly zero at every step: its parameters do not learn.
 
-Asks at each step which parameters had gradients of zeros only so far, and looks no further at one that had another.
-Yes if all parameters of a group that have gradients had nothing else at ten steps or more, and the rate of the group is
-above zero; if steps were not looked at, the parameters must be what they were, too. Parameters that require no
-gradient, or get none, are left out. An operator without a derivative (`argmax`, `round`, `sign`), a softmax over one
-value, and a mask without an element look like this. If the program was stopped, or another group learns, that is a
-suspicion: a weight of the loss may be zero on purpose.
+Asks at each step which parameters have had only zero gradients so far. A parameter that had another one is not examined
+again. Yes if all parameters of a group that have gradients had only zeros at ten steps or more, and the learning rate
+of the group is above zero. If some steps were not measured, the parameters must also be unchanged. Parameters that
+require no gradient, or get none, are left out.
+
+Causes are an operator without a derivative (`argmax`, `round`, `sign`), a softmax over one value, or a mask without
+elements. If the program was stopped, or another group learns, the result is a suspicion: a weight of the loss may be
+zero on purpose.
 
 Source: "Autograd mechanics" in PyTorch's notes, "Gradients for non-differentiable functions".
 """
@@ -25,13 +27,13 @@ _STEPS = 10
 _SAMPLED = 8
 _VALUES = 64
 _WAITING = 40
-"""Steps until a group that got no gradient is no longer looked at."""
+"""Steps after which the check ignores a group without gradients."""
 _TO_ITS_END = "run it to its end, with --max-steps 0"
-_LEARNS = "see whether the term of the loss that trains this group is meant to be zero"
+_LEARNS = "check whether the loss term that trains this group should be zero"
 
 
 class _Group:
-    """Of a group of parameters: those that only had zeros so far, the steps with gradients, and all steps."""
+    """A group of parameters: those with only zero gradients so far, steps with gradients, and all steps."""
 
     def __init__(self) -> None:
         self.zero: dict[int, weakref.ref[torch.Tensor]] = {}
@@ -54,7 +56,7 @@ class _Group:
 
 
 class GradientOfZero(Check):
-    """Looks at the gradients of groups that have had none but zeros."""
+    """Reads the gradients of groups that have had only zeros."""
 
     name = "gradient-of-zero"
     code = "TW212"
@@ -64,9 +66,9 @@ class GradientOfZero(Check):
         self._groups: weakref.WeakKeyDictionary[Any, list[_Group]] = weakref.WeakKeyDictionary()
         self._seen: dict[int, Sighting] = {}
         self._samples: dict[int, list[tuple[weakref.ref[torch.Tensor], torch.Tensor]]] = {}
-        """By site, a few values of each parameter, as they were when it was seen first,"""
+        """By site, a few initial values of each parameter,"""
         self._steps: dict[int, tuple[Ledger, int]] = {}
-        """and of the optimizer, what counts its steps, and how many were looked at."""
+        """and the optimizer's step counter, with the number of measured steps."""
         self._looks: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
 
     def before_step(self, optimizer: Any) -> None:
@@ -101,7 +103,7 @@ class GradientOfZero(Check):
         for site, seen in list(self._seen.items()):
             made, looks = self._steps[site]
             if made.made > looks and not all(map(_stays, self._samples[site])):
-                continue  # a step that was not looked at has moved it
+                continue  # an unmeasured step has moved it
             is_open = self.probe.budget.reason or not self.probe.finished
             yield Sighting(site, seen.message, seen.numbers, 0, _TO_ITS_END) if is_open and not seen.advice else seen
 
@@ -111,7 +113,7 @@ def _sample(leaf: torch.Tensor) -> torch.Tensor:
 
 
 def _stays(sample: tuple[weakref.ref[torch.Tensor], torch.Tensor]) -> bool:
-    """Whether a parameter is there, and has the values that it had."""
+    """Whether a parameter still exists and has its old values."""
     leaf = sample[0]()
     return leaf is not None and torch.equal(_sample(leaf), sample[1])
 
@@ -121,6 +123,6 @@ def _rate(group: Any) -> float:
 
 
 def _has_values(gradient: torch.Tensor) -> bool:
-    """Whether it has a value that is not zero; one that is no number is."""
+    """Whether `gradient` has a nonzero value; NaN counts as one."""
     values = gradient.coalesce().values() if gradient.is_sparse else gradient
     return bool(values.count_nonzero())

@@ -1,9 +1,8 @@
-"""Parameters learn nothing, since each path from the loss to them goes through an operator whose gradient is zero.
+"""Parameters learn nothing, because every path from the loss to them goes through an operator with a zero gradient.
 
-Asks at every fifth backward for nodes of `round`, `floor`, `ceil`, `trunc` and `sign`, and which parameters the loss
-reaches behind them only. Yes if there were such parameters at three of these backwards, and they are an optimizer's.
-With the gradient passed straight through (`x + (x.round() - x).detach()`) there is no such node. The line is that of
-the operator.
+Asks at every fifth backward for nodes of `round`, `floor`, `ceil`, `trunc` and `sign`, and for the parameters that the
+loss reaches only through them. Yes if there were such parameters at three of these backwards, and an optimizer holds
+them. A straight-through gradient (`x + (x.round() - x).detach()`) has no such node. The line is the operator.
 
 Source: Bengio, Léonard and Courville, "Estimating or Propagating Gradients Through Stochastic Neurons" (2013).
 """
@@ -25,7 +24,7 @@ _FLAT = ("RoundBackward", "FloorBackward", "CeilBackward", "TruncBackward", "Sig
 
 
 class GradientThroughRounding(Check):
-    """Walks through a few graphs."""
+    """Traverses a few graphs."""
 
     name = "gradient-through-rounding"
     code = "TW110"
@@ -35,7 +34,7 @@ class GradientThroughRounding(Check):
         super().__init__(probe)
         self._backwards = 0
         self._found: dict[int, tuple[str, int, str]] = {}
-        """By site: the operator, at how many looks, and the names of what is behind it only."""
+        """By site: the operator, the number of graphs, and the names of parameters that are only behind it."""
 
     def before_backward(self, roots: list[torch.Tensor], site: int) -> None:
         self._backwards += 1
@@ -56,12 +55,12 @@ class GradientThroughRounding(Check):
     def sightings(self) -> Iterator[Sighting]:
         for site, (name, looks, named) in list(self._found.items()):
             if site and looks >= _LOOKS:
-                message = f"the gradient of `{name}` is zero, and the loss reaches {named} through it only"
+                message = f"the gradient of `{name}` is zero, and the loss reaches {named} only through it"
                 yield Sighting(site, message, {"looks": looks}, 0)
 
 
 def _before(roots: list[torch.Tensor]) -> Iterator[Any]:
-    """The nodes that a gradient reaches which is not zero."""
+    """The nodes that a nonzero gradient reaches."""
     waiting = [root.grad_fn for root in roots if root.grad_fn is not None]
     seen = set(waiting)
     while waiting:

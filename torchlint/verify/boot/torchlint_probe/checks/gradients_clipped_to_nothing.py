@@ -1,10 +1,9 @@
-"""Gradients are clipped to next to nothing: what is left of them does not move the weights.
+"""Clipping leaves almost nothing of the gradients, so steps do not move the weights.
 
-Asks each call of `clip_grad_norm_` and `clip_grad_value_` for the norm of the gradients before and after it, and the
-steps that follow for how much they change the first elements of weight matrices. Yes if at all of ten calls of a line
-or more less than a thousandth of the norm was left, and the steps changed the matrices by less than a millionth of
-their size, by the median. A bound that is far below usual norms and a step that makes up for it, as Adam's does, are
-right.
+Asks each call of `clip_grad_norm_` and `clip_grad_value_` for the norm of the gradients before and after it. Asks the
+following steps how much they change the first elements of weight matrices. Yes if every call of a line, in ten calls or
+more, left less than a thousandth of the norm, and the steps changed the matrices by less than a millionth of their
+size, as a median. A bound far below the usual norm is fine if the step compensates for it, as Adam's does.
 
 Source: Pascanu, Mikolov and Bengio, "On the difficulty of training recurrent neural networks" (2013): bounds from half
 to ten times the usual norm; Karpathy, "CS231n, Babysitting the learning process": updates of a thousandth are usual.
@@ -36,7 +35,7 @@ _MOVED = 1e-6
 
 
 class _Line:
-    """The clippings of one line: what share of the norm each left, and how much the steps after them changed."""
+    """The clippings of one line: the share of the norm that each left, and the size of the updates after them."""
 
     def __init__(self) -> None:
         self.shares: list[float] = []
@@ -68,7 +67,7 @@ class GradientsClippedToNothing(Check):
                 hooks.listen(module, name, _Hook(probe))
 
     def wants(self) -> bool:
-        """Whether the line that clips is to be looked at."""
+        """Whether the check measures the line that clips."""
         line = self._lines.get(self.probe.sites.here())
         return line is None or len(line.shares) < _MOST_CALLS
 
@@ -96,7 +95,7 @@ class GradientsClippedToNothing(Check):
             if line.clips_to_nothing:
                 share, update = max(line.shares), median(line.updates)
                 message = (
-                    f"of the norm of gradients at most {share:.2g} is left, and steps change the weights by "
+                    f"clipping leaves at most {share:.2g} of the gradient norm, and steps change the weights by "
                     f"{update:.2g} of their size"
                 )
                 yield Sighting(site, message, {"left": share, "update": update, "calls": len(line.shares)}, 0)
@@ -110,11 +109,11 @@ def _norm(leaves: Collection[torch.Tensor]) -> float:
 
 
 class _Hook(Hook):
-    """Around a function that clips."""
+    """Wraps a function that clips."""
 
     def __call__(self, original: Callable[..., Any], parameters: Any, *args: Any, **kwargs: Any) -> Any:
         if not isinstance(parameters, torch.Tensor):
-            parameters = list(parameters) or iter(())  # PyTorch warns of a generator of nothing
+            parameters = list(parameters) or iter(())  # PyTorch warns about an empty generator
         leaves = [parameters] if isinstance(parameters, torch.Tensor) else parameters
         before = self._measure(leaves) if self._probe.looking else None
         result = original(parameters, *args, **kwargs)
@@ -124,6 +123,6 @@ class _Hook(Hook):
 
     @contained
     def _measure(self, leaves: Collection[torch.Tensor]) -> float | None:
-        """The norm of the gradients, if the line that clips is to be looked at."""
+        """The norm of the gradients, if the check measures the line that clips."""
         checks = (check for check in self._probe.checks.all if isinstance(check, GradientsClippedToNothing))
         return _norm(leaves) if any(check.wants() for check in checks) else None

@@ -1,10 +1,10 @@
-"""Gradients become larger from layer to layer on their way back, so that the first layers get a thousand times more.
+"""Gradients grow from layer to layer on their way back, so the first layers get a thousand times more.
 
 Asks at the first twenty backwards for the root mean square of the gradient that each layer with a weight matrix gets.
-Yes if there is a way back through six layers or more on which it grows by half or more at each of them, and a
-thousandfold in all, at ten backwards in a row. That is a factor for each layer, which depth makes an explosion: weights
-whose variance is too large for their width, and nothing that normalizes. A layer that runs more than once in a pass, as
-in a recurrence, is passed by, and layers that are compiled or checkpointed are not seen.
+Yes if on some path back through six layers or more it grows by half or more at each layer, and a thousandfold in all,
+at ten backwards in a row. Each layer multiplies the gradient, so depth makes it explode. The variance of the weights is
+too large for their width, and nothing normalizes. Layers that run more than once in a pass, as in a recurrence, are
+skipped. Layers that are compiled or checkpointed are not observed.
 
 Source: Glorot and Bengio, "Understanding the difficulty of training deep feedforward neural networks" (2010), and He,
 Zhang, Ren and Sun, "Delving Deep into Rectifiers" (2015), section 2.2.
@@ -29,13 +29,13 @@ _LAYERS = 6
 _GROWTH = 1.5
 _TOTAL = 1000.0
 _WEIGHTED = ("Addmm", "Mm", "Linear", "Convolution", "MkldnnConvolution")
-"""Operators that a weight matrix goes into,"""
+"""Operators that take a weight matrix,"""
 _TURNED = ("TBackward", "TransposeBackward", "PermuteBackward")
-"""and those that may stand between it and its parameter."""
+"""and operators that may come between it and its parameter."""
 
 
 class _Way(NamedTuple):
-    """A way back on which gradients grow at each layer: how many layers, its first and last gradient, and its end."""
+    """A path back on which gradients grow at each layer: its length, its first and last gradient, and its end."""
 
     layers: int = 0
     start: float = 0.0
@@ -47,14 +47,14 @@ class _Way(NamedTuple):
         return self.layers >= _LAYERS and self.end >= _TOTAL * self.start
 
     def through(self, size: float, made: Origin) -> _Way:
-        """On through a layer that is given a gradient of this size; a way begins where it does not grow."""
+        """The path extended by a layer with a gradient of this size; a new path where the gradient does not grow."""
         if self.layers and _GROWTH * self.end <= size < float("inf"):
             return _Way(self.layers + 1, self.start, size, made)
         return _Way(int(0 < size < float("inf")), size, size, made)
 
 
 class GradientsGrowByLayer(Check):
-    """Looks at the gradients that nodes of graphs are given."""
+    """Reads the gradients that graph nodes receive."""
 
     name = "gradients-grow-by-layer"
     code = "TW109"
@@ -78,7 +78,7 @@ class GradientsGrowByLayer(Check):
                 self._graph, self._given = graph, [_Given(self.probe, node) for node in layers]
 
     def after_backward(self, site: int) -> None:
-        if not self._given:  # a loss without that many layers says nothing of another
+        if not self._given:  # a loss with fewer layers tells nothing about another loss
             return
         self._left -= 1
         way = _steepest(self._graph, _sizes(self._given))
@@ -99,7 +99,7 @@ class GradientsGrowByLayer(Check):
     def _sighting(self, way: _Way, site: int) -> Sighting:
         growth = way.end / way.start
         last = "the first of them" if way.made.module is None else self.models.name(way.made.module)
-        message = f"gradients grow {growth:,.0f} times on their way back through {way.layers} layers, up to {last}"
+        message = f"gradients grow {growth:,.0f}-fold on their way back through {way.layers} layers, up to {last}"
         numbers = {"growth": growth, "layers": way.layers}
         return Sighting(way.made.site or site, message, numbers, self._first_step)
 
@@ -109,7 +109,7 @@ class GradientsGrowByLayer(Check):
 
 
 class _Given:
-    """The size of the gradient that a node is given, once a backward has come to it."""
+    """The size of the gradient that a node receives in a backward."""
 
     def __init__(self, probe: Any, node: Any) -> None:
         self._probe = probe
@@ -131,14 +131,14 @@ class _Given:
 
 
 def _layers(graph: Sequence[Any]) -> list[Any]:
-    """The nodes that a weight matrix goes into which goes into no other."""
+    """The nodes that take a weight matrix which no other node takes."""
     weights = [(node, _weight(node)) for node in graph if node.name().startswith(_WEIGHTED)]
     uses = Counter(id(weight) for _, weight in weights)
     return [node for node, weight in weights if weight is not None and uses[id(weight)] == 1]
 
 
 def _weight(node: Any) -> torch.Tensor | None:
-    """The parameter with two dimensions or more that goes into a node."""
+    """The parameter with two dimensions or more that a node takes."""
     for before, _ in node.next_functions:
         if before is not None and before.name().startswith(_TURNED):
             before = before.next_functions[0][0]
@@ -149,7 +149,7 @@ def _weight(node: Any) -> torch.Tensor | None:
 
 
 def _sizes(given: Sequence[_Given]) -> dict[Any, float]:
-    """By node; one wait for the device for all of them."""
+    """The gradient sizes by node; all of them cost one wait for the device."""
     seen = [(item.node, item.size) for item in given if item.size is not None]
     if len({size.device for _, size in seen}) != 1:
         return {}
@@ -157,7 +157,7 @@ def _sizes(given: Sequence[_Given]) -> dict[Any, float]:
 
 
 def _steepest(graph: Sequence[Any], sizes: Mapping[Any, float]) -> _Way:
-    """The way back through most layers on which gradients grow so much; results come before what they are made of."""
+    """The longest path on which gradients grow by the required factor; results come before their inputs."""
     found = _Way()
     ways: dict[Any, _Way] = {}
     for node in sorted(graph, key=lambda node: -int(node._sequence_nr())):

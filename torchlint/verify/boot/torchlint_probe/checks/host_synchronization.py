@@ -1,12 +1,12 @@
 """A line makes the host wait for the device again and again within one pass of the model.
 
-Asks which lines take values of the model out of their tensors, by `item()`, `tolist()`, `cpu()`, `float()`, `int()`,
-`bool()`, a condition, or as text that is printed, after the model has computed something new. Yes if a line does so
-twice or more between two calls of the model, or steps, and that around ten steps or more: each time the device has to
-be done with all that it was given, and is idle until the host has caught up. Values that are taken out one after the
-other, such as losses for a log, are one wait. On a CPU a value is the model's if it has a graph or was detached from
-one; nothing waits there, so what is told is how often a GPU would. Some programs need each of these values, so it has
-to be asked for.
+Asks which lines read values of the model from their tensors after the model has computed something new. Such reads are
+`item()`, `tolist()`, `cpu()`, `float()`, `int()`, `bool()`, a condition, and printing. Yes if a line does so twice or
+more between two calls of the model, or steps, around ten steps or more. Each time the device finishes all its work and
+then idles until the host has caught up. Consecutive reads, such as losses for a log, count as one wait.
+
+On a CPU a value belongs to the model if it has a graph or was detached from one. Nothing waits there, so the report
+says how often a GPU would. Some programs need each of these values, so the check is off by default.
 
 Source: "Avoid unnecessary CPU-GPU synchronization" in PyTorch's "Performance Tuning Guide".
 """
@@ -29,7 +29,7 @@ _WAITING = {getattr(torch.Tensor, name): name for name in _NAMES}
 
 
 class _Line:
-    """The steps around which a line waited again and again, and how often it did in one pass at most."""
+    """The steps around which a line waited repeatedly, and its maximum number of waits in one pass."""
 
     def __init__(self) -> None:
         self.steps: set[int] = set()
@@ -98,7 +98,7 @@ class HostSynchronization(Check):
         for site, line in list(self._lines.items()):
             if len(line.steps) >= _STEPS:
                 names = ", ".join(f"`{name}`" for name in sorted(line.names))
-                message = f"{names} waits for the device {line.most:,} times in one pass of the model"
+                message = f"{names} makes the host wait for the device {line.most:,} times in one pass of the model"
                 if self.probe.meter.device == "cpu":
-                    message = f"on a GPU {message}; on this CPU it costs nothing"
+                    message = f"on a GPU {message}; on this CPU that costs nothing"
                 yield Sighting(site, message, {"waits": line.most, "steps": len(line.steps)}, min(line.steps))

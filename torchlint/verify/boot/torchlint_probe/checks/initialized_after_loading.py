@@ -1,8 +1,8 @@
-"""Weights that were loaded are initialized again before anything uses them.
+"""Loaded weights are initialized again before anything uses them.
 
-Asks of each function of `torch.nn.init`, `normal_` and `uniform_` whether it fills the memory of weights that a module
-has loaded and not been called with yet. Yes if that happened to nine in ten of the weight matrices that were loaded, or
-more: a new head for loaded weights is right. Weights that are loaded once more are right too.
+Asks each function of `torch.nn.init`, `normal_` and `uniform_` whether it overwrites weights that a module has loaded
+and not yet been called with. Yes if that happened to nine in ten of the loaded weight matrices or more. A new head for
+loaded weights is fine, and so are weights that are loaded again afterwards.
 
 Source: `torch.nn.Module.load_state_dict` in PyTorch's documentation; "Saving and Loading Models" in its tutorials.
 """
@@ -25,7 +25,7 @@ _SCALED = ("xavier_normal_", "xavier_uniform_", "kaiming_normal_", "kaiming_unif
 
 
 class _Load:
-    """Weights of a module that are loaded and not used yet, by their memory; and those that were filled again."""
+    """Loaded weights of a module that nothing has used yet, by their memory, and those that were overwritten."""
 
     def __init__(self, module: torch.nn.Module, weights: dict[int, torch.Tensor], site: int) -> None:
         self.module = weakref.ref(module)
@@ -85,13 +85,13 @@ class InitializedAfterLoading(Loads):
         if filled and len(filled) >= _SHARE * len(load.weights):
             site = max(set(filled), key=filled.count)
             message = (
-                f"{len(filled):,} of {len(load.weights):,} weights were initialized here after they had been loaded, "
+                f"{len(filled):,} of {len(load.weights):,} loaded weights were initialized again here, "
                 "before anything used them"
             )
             self._seen.setdefault(site, Sighting(site, message, {"weights": len(filled)}, self.probe.steps))
         elif alive:
             kept = len(alive) - len(filled)
-            message = f"{kept:,} of {len(load.weights):,} weights that were loaded are used as they were loaded"
+            message = f"the program uses {kept:,} of {len(load.weights):,} loaded weights as loaded"
             for site in {*filled, load.site}:
                 self._right.setdefault(site, Sighting(site, message, {"weights": kept}))
 

@@ -1,9 +1,9 @@
-"""A backward fails because a step of an optimizer, or something unknown, has changed what autograd had saved.
+"""A backward fails because an optimizer step, or something unknown, changed a tensor that autograd had saved.
 
-Asks when PyTorch refuses a backward for a tensor that was modified in place. The parameters of each optimizer are
-tried: if the complaint of a node of the graph follows the version counter of one of them, the last step of that
-optimizer has changed it. Statements that change tensors in place are asked about one by one; if none of them has done
-it either, the backward itself is reported.
+Asks when PyTorch refuses a backward because a tensor was modified in place. It tries the parameters of each optimizer:
+if the error of a graph node follows the version counter of one of them, the last step of that optimizer changed it.
+Statements that change tensors in place are examined one by one. If none of them did it either, the backward itself is
+reported.
 
 Source: "In-place correctness checks" in PyTorch's notes on autograd mechanics.
 """
@@ -40,9 +40,7 @@ class InplaceOnSavedTensor(Check):
         message = str(error).split(". Hint:")[0]
         for optimizer, at in self._steps.items():
             if any(is_saved(leaf, roots) for group in optimizer.param_groups for leaf in group["params"]):
-                said = (
-                    f"the step changes parameters that a later backward needs as they were: PyTorch raised: {message}"
-                )
+                said = f"the step changes parameters whose old values a later backward needs. PyTorch raised: {message}"
                 self._seen.setdefault(at, Sighting(at, said, {"errors": 0}, self.probe.steps))
                 return
         self._seen.setdefault(site, Sighting(site, f"the backward fails: {message}", {}, self.probe.steps))

@@ -1,8 +1,8 @@
-"""`kl_div` is given probabilities or scores where it takes logarithms of probabilities.
+"""`kl_div` gets probabilities or logits, but it expects log-probabilities.
 
-Asks of each line that calls `kl_div` for values above zero in its input, which no logarithm of a probability is. Yes if
-there were some at each of three calls or more, and the targets are probabilities, which add up to one over the second
-or the last dimension. Measures that are not normalized are left alone.
+Asks for each line that calls `kl_div` whether its input has values above zero, which no log-probability has. Yes if
+every call had some, in three calls or more, and the targets are probabilities that add up to one over the second or
+the last dimension. Measures that are not normalized are not reported.
 
 Source: `torch.nn.KLDivLoss` in PyTorch's documentation: the input is expected in the log-space.
 """
@@ -42,8 +42,8 @@ class KlDivInput(Check):
     def sightings(self) -> Iterator[Sighting]:
         for site, line in self._lines.wrong():
             message = (
-                f"the input had values above zero at {line.calls:,} of {line.calls:,} calls: these are no logarithms "
-                "of probabilities"
+                f"the input had values above zero in {line.calls:,} of {line.calls:,} calls: these are not "
+                "log-probabilities"
             )
             yield Sighting(site, message, {"calls": line.calls}, 0)
 

@@ -1,8 +1,8 @@
-"""Hooks pile up: the same line registers one more on the same module again and again, and none is removed.
+"""Hooks pile up: one line registers another hook on the same module again and again, and nothing removes them.
 
-Asks whenever a hook is registered on a module which of those before it are still there. Yes if there are three or more
-of one line, one function and one module, and modules were called between them: each call of the module runs all of
-them, and they keep what they hold.
+Asks at each registration of a hook on a module which earlier hooks are still there. Yes if three or more are from the
+same line, function and module, and modules were called between them. Each call of the module runs all of them, and they
+keep everything they refer to.
 
 Source: `torch.nn.Module.register_forward_hook` in PyTorch's documentation, on `handle.remove()`.
 """
@@ -40,7 +40,7 @@ class _Registered:
 
 
 class LeakedHook(Check):
-    """Counts what is registered and not removed."""
+    """Counts hooks that are registered and not removed."""
 
     name = "leaked-hook"
     code = "TL207"
@@ -52,7 +52,7 @@ class LeakedHook(Check):
         self._count = 0
         self._seen: dict[int, Sighting] = {}
         self._alone: dict[int, int] = {}
-        """How often a line put a hook where its earlier ones were gone."""
+        """How often a line registered a hook after its earlier ones were removed."""
 
     @classmethod
     def tap(cls, hooks: Hooks, probe: Probe) -> None:
@@ -60,7 +60,7 @@ class LeakedHook(Check):
             hooks.replace(torch.nn.Module, f"register_{name}", _Hook(probe))
 
     def registered(self, module: torch.nn.Module, hook: Any, handle: Any) -> None:
-        """A hook was registered."""
+        """The program has registered a hook."""
         self._count += 1
         if self._count > _MOST:
             return
@@ -79,21 +79,21 @@ class LeakedHook(Check):
         self._piles[site, code, id(module)] = pile
         if len({item.calls for item in pile}) >= _PILE:
             message = (
-                f"{len(pile):,} hooks of this line are on one module, and none was removed: each call runs them all"
+                f"this line registered {len(pile):,} hooks on one module and removed none: each call runs them all"
             )
             self._seen[site] = Sighting(site, message, {"hooks": len(pile)})
 
     def acquittals(self) -> Iterator[Sighting]:
         for site, times in list(self._alone.items()):
             if times >= _PILE - 1 and site not in self._seen:
-                yield Sighting(site, f"{times:,} hooks were removed before the line put the next", {"hooks": times})
+                yield Sighting(site, f"{times:,} hooks were removed before the line added the next", {"hooks": times})
 
     def sightings(self) -> Iterator[Sighting]:
         yield from list(self._seen.values())
 
 
 class _Hook(Hook):
-    """Around the methods that register hooks."""
+    """Wraps the methods that register hooks."""
 
     def __call__(self, original: Callable[..., Any], module: Any, hook: Any, *args: Any, **kwargs: Any) -> Any:
         handle = original(module, hook, *args, **kwargs)

@@ -1,8 +1,8 @@
-"""`load_state_dict` with `strict=False` loads nothing: no name of the state is one of the module.
+"""`load_state_dict` with `strict=False` loads nothing, because no name in the state matches the module.
 
 Asks after each call which names the module and the state share. Yes if they share none, the module has parameters, and
-it was called afterwards with the weights that it had: another load, or values that are copied by hand, make it right.
-A prefix such as `module.` or `model.` in all names looks like this.
+it was called afterwards with its old weights. Another load, or values that are copied by hand, make it correct. A
+prefix such as `module.` or `model.` in all names looks like this.
 
 Source: `torch.nn.Module.load_state_dict` in PyTorch's documentation, on missing and unexpected keys.
 """
@@ -37,7 +37,7 @@ class LoadWithoutEffect(Loads):
             return
         site = self.probe.sites.here()
         names = f"`{next(iter(state))}`, and those of the module like `{next(iter(own))}`"
-        message = f"none of {len(state):,} entries was loaded: their names are like {names}"
+        message = f"none of the {len(state):,} entries was loaded: their names look like {names}"
         seen = Sighting(site, message, {"entries": len(state)}, self.probe.steps)
         self._pending.append((weakref.ref(module), versions(module), seen))
 

@@ -1,8 +1,8 @@
-"""A logarithm of what a softmax or a sigmoid gives is minus infinity, since a probability has become 0.
+"""The logarithm of a softmax or sigmoid is minus infinity, because a probability has become 0.
 
-Asks of each line that computes a logarithm which operator has made its input, behind views and copies, and whether a
-value is 0. Yes if that was a softmax, a sigmoid, or 1 minus one, and a value was 0. No line is right because no value
-was 0 yet; one whose input is never made by such an operator, at three calls, is.
+Asks for each line that computes a logarithm which operator made its input, behind views and copies, and whether a value
+is 0. Yes if that operator was a softmax, a sigmoid, or 1 minus one of them, and a value was 0. A line without a 0 so
+far is not proven correct. A line is correct if, at three calls, no such operator made its input.
 
 Source: `torch.nn.functional.log_softmax` in PyTorch's documentation: the two operations apart are unstable.
 """
@@ -30,7 +30,7 @@ class _Line:
         self.activation = ""
         self.step = -1
         self.zeros: list[tuple[int, torch.Tensor]] = []
-        """By step, how many probabilities were 0, which a device may still hold."""
+        """By step, the number of probabilities that were 0; it may still be on a device."""
 
 
 class LogOfSoftmax(Check):
@@ -71,12 +71,12 @@ class LogOfSoftmax(Check):
     def acquittals(self) -> Iterator[Sighting]:
         for site, line in list(self._lines.items()):
             if line.others == line.calls >= CALLS:
-                message = f"no softmax or sigmoid made the input of the logarithm, at {line.calls:,} calls"
+                message = f"no softmax or sigmoid made the input of the logarithm, in {line.calls:,} calls"
                 yield Sighting(site, message, {"calls": line.calls})
 
 
 def _activation(given: torch.Tensor) -> str:
-    """The activation that made a value, as words; empty if it was none."""
+    """The activation that made a value, as words; empty if there is none."""
     node = maker(given)
     if node is None:
         return ""

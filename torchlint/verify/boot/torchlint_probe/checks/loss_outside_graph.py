@@ -1,9 +1,9 @@
-"""The loss is a new tensor that was told to require gradients: nothing is behind it, and no parameter learns.
+"""The loss is a new tensor with `requires_grad=True`: it has no graph, so no parameter learns.
 
-Asks of each line that goes backward whether what goes backward was computed from anything. Yes if it was a leaf that no
-optimizer holds at all of three backwards or more: its gradient is 1, and it is the only one. `requires_grad_()` on a
+Asks for each line that goes backward whether its loss was computed from anything. Yes if every loss, in three backwards
+or more, was a leaf that no optimizer holds. Its own gradient of 1 is then the only gradient. `requires_grad_()` on a
 loss, and `torch.tensor(loss, requires_grad=True)`, silence the error that a loss without a graph raises. The line is
-theirs, if it was seen.
+the one that made the leaf, if it was observed.
 
 Source: "Autograd mechanics" in PyTorch's notes, on leaves.
 """
@@ -32,7 +32,7 @@ class LossOutsideGraph(Check):
         super().__init__(probe)
         self._made: dict[int, tuple[weakref.ref[torch.Tensor], int]] = {}
         self._lines: dict[int, list[int]] = {}
-        """By site of the backward: how many, how many of leaves, and the site at which the last one was made."""
+        """By site of the backward: their number, how many had a leaf as root, and the site of the last leaf."""
 
         self._has_stepped = False
 
@@ -63,8 +63,8 @@ class LossOutsideGraph(Check):
         for backwards, leaves, site in list(self._lines.values()):
             if backwards == leaves >= _BACKWARDS:
                 message = (
-                    f"the loss of {leaves:,} of {backwards:,} backwards was made here, of nothing: no gradient goes "
-                    "to any parameter"
+                    f"the loss of {leaves:,} of {backwards:,} backwards was created here without a graph: no parameter "
+                    "gets a gradient"
                 )
                 yield Sighting(site, message, {"backwards": backwards}, 0)
 

@@ -1,8 +1,8 @@
-"""A loss normalizes over a dimension of size one: its input does not matter, and no gradient comes of it.
+"""A loss normalizes over a dimension of size one, so its input does not matter and gets no gradient.
 
-Asks of each call of `cross_entropy` how many classes there are, and of the input of other losses whether it was made
-by a softmax over one value. Yes if there was one class or value at each of three calls or more, with a
-graph: the softmax of one value is 1, and its logarithm 0, whatever the value. Two classes in one channel take
+Asks each call of `cross_entropy` for the number of classes, and each call of other losses whether a softmax over one
+value made the input. Yes if there was one class or value at every call with a graph, in three calls or more. The
+softmax of one value is 1 and its logarithm is 0, whatever the value. For two classes in one channel, use
 `binary_cross_entropy_with_logits`.
 
 Source: `torch.nn.CrossEntropyLoss` in PyTorch's documentation.
@@ -56,8 +56,8 @@ class LossOverOneClass(Check):
     def sightings(self) -> Iterator[Sighting]:
         for site, line in self._lines.wrong():
             message = (
-                f"the softmax is over one class at {line.calls:,} of {line.calls:,} calls: it is 1 whatever the input, "
-                "and gives no gradient"
+                f"the softmax is over one class in {line.calls:,} of {line.calls:,} calls: it is always 1, "
+                "and its gradient is zero"
             )
             yield Sighting(site, message, {"calls": line.calls}, 0)
 

@@ -1,9 +1,9 @@
-"""The gradient scaler halves its scale again and again: hardly any step is made.
+"""The gradient scaler halves its scale again and again, so it skips almost every step.
 
-Asks each update of a `torch.amp.GradScaler` for its scale. Yes if it has fallen below 1, or if ten updates or more in
-a row had to leave their step out: the first few of a run are usual, since the scale begins high on purpose, and a scale
-below 1 makes small gradients smaller still. Most often a loss or gradient is infinite or not a number at every step:
-the line is that of the operator that made the last of these, if `nonfinite-value` knows it, or else that of the update.
+Asks each update of a `torch.amp.GradScaler` for its scale. Yes if the scale has fallen below 1, or if ten updates or
+more in a row skipped their step. The first few skipped steps of a run are normal, because the scale starts high on
+purpose. A scale below 1 makes small gradients even smaller. Most often a loss or gradient is infinite or NaN at every
+step. The line is the operator that made the last of these, if `nonfinite-value` knows it, otherwise the update.
 
 Source: "Automatic Mixed Precision package, gradient scaling" and the AMP recipe's "Troubleshooting" in PyTorch's
 documentation.
@@ -46,7 +46,7 @@ class LossScaleCollapse(Check):
             hooks.replace(scaler, "update", Telling(probe, cls, "updated"))
 
     def updated(self, scaler: Any) -> None:
-        """The scale may be another now."""
+        """The scale may have changed."""
         if not scaler.is_enabled() or self._seen is not None:
             return
         scale = float(scaler.get_scale())
@@ -59,7 +59,7 @@ class LossScaleCollapse(Check):
             maker = next((check.maker for check in self.probe.checks.all if isinstance(check, NonfiniteValue)), None)
             site = self.probe.sites.here()
             if maker is not None and maker[1].site:
-                message, site = f"{message}: `{maker[0]}` gives gradients that are not finite", maker[1].site
+                message, site = f"{message}: `{maker[0]}` returns gradients that are not finite", maker[1].site
             self._seen = Sighting(site, message, numbers, self.probe.steps)
 
     def sightings(self) -> Iterator[Sighting]:

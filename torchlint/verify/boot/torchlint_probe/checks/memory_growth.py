@@ -1,10 +1,11 @@
-"""Tensors of every step are kept, and nothing reads them: memory grows from step to step.
+"""Memory grows from step to step, because the program keeps tensors of every step that nothing reads.
 
-Asks of each line which tensors that it made at one step, of a kilobyte or more and without a graph, are still held at
-the next ones, and each operator what it reads. Yes if those of ten steps or more are all held, none of them was read
-later than the step after its own, and they outlive a pass over the data: the loader that trains has begun anew, or the
-program came to its end. Outputs that are kept until the end of an epoch, buffers from which samples are drawn, and
-caches are read. Looked at are the first steps, as long as all of them are. Graphs that are kept are another check's.
+Asks for each line which of its tensors from one step, of a kilobyte or more and without a graph, still exist at later
+steps. Asks each operator what it reads. Yes if the tensors of ten steps or more all exist, none of them was read later
+than one step after its own, and they outlive a pass over the data. A pass is over when the training loader starts again
+or the program ends. Outputs that are collected until the end of an epoch, replay buffers and caches are read, so they
+are not reported. The check follows the first steps for as long as every step is measured. Graphs that are kept belong
+to another check.
 
 Source: "My model reports out of memory" in PyTorch's FAQ: don't hold onto tensors you don't need.
 """
@@ -48,10 +49,10 @@ class _Line:
         self.steps: set[int] = set()
         self.size = 0
         self.is_right = False
-        """Whether one was let go of, or read again."""
+        """Whether one was released, or read again."""
         self.holder = ""
         self.outlives = False
-        """Whether they were all held after a pass over the data."""
+        """Whether they all existed after a pass over the data."""
 
     @property
     def grows(self) -> bool:
@@ -84,7 +85,7 @@ class MemoryGrowth(Check):
         self._passes.begin(loader, iterator)
 
     def drawn(self, iterator: Any, batch: Any) -> None:
-        """A loader has given a batch."""
+        """A loader has returned a batch."""
         self._passes.drawn = weakref.ref(iterator)
 
     def operated(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
@@ -116,7 +117,7 @@ class MemoryGrowth(Check):
 
     def after_step(self, optimizer: Any) -> None:
         if self.probe.steps > self._looked_at:
-            self._made = []  # steps were left out
+            self._made = []  # some steps were not measured
             return
         self._looked_at = self.probe.steps + 1
         self._passes.step()
@@ -131,7 +132,7 @@ class MemoryGrowth(Check):
                 line.outlives |= line.grows
 
     def _let_go(self) -> None:
-        """What died was not for ever."""
+        """The tensors that were freed do not count."""
         for identity, kept in list(self._kept.items()):
             if kept.tensor() is None:
                 del self._kept[identity]
@@ -154,14 +155,14 @@ class MemoryGrowth(Check):
                 size = line.size / len(line.steps)
                 by = f" by `{line.holder}`" if line.holder else ""
                 message = (
-                    f"tensors that were made here at {len(line.steps):,} steps are all held{by}, and nothing reads "
+                    f"tensors from {len(line.steps):,} steps of this line are all held{by}, and nothing reads "
                     f"them: {size:,.0f} bytes a step"
                 )
                 yield Sighting(site, message, {"steps": len(line.steps), "bytes": size}, min(line.steps))
 
 
 class _Passes:
-    """Which loader trains: that from which most steps drew the last batch before them."""
+    """The training loader: the one that most steps got their last batch from."""
 
     def __init__(self) -> None:
         self._loaders: weakref.WeakKeyDictionary[Any, weakref.ref[Any]] = weakref.WeakKeyDictionary()
@@ -169,7 +170,7 @@ class _Passes:
         self._begun: Counter[weakref.ref[Any]] = Counter()
         self.drawn: weakref.ref[Any] | None = None
         self.is_next = False
-        """Whether the last step was the first of another pass over the loader that trains."""
+        """Whether the last step was the first of another pass over the training loader."""
         self._trained: Counter[weakref.ref[Any]] = Counter()
 
     def begin(self, loader: Any, iterator: Any) -> None:
@@ -190,7 +191,7 @@ class _Passes:
 
 
 class _Hook:
-    """Around a method that gives something to the program."""
+    """Wraps a method that returns something to the program."""
 
     def __init__(self, probe: Probe, event: str) -> None:
         self._probe = probe

@@ -1,12 +1,14 @@
-"""A loss, a gradient or a result of a model is infinite or not a number: the first time, and the line that made it so.
+"""A loss, a gradient or a model output is infinite or NaN. The line is the one that made the first such value.
 
-Asks before each backward whether the loss is finite, and before each step whether the gradients are; and of what models
-give without gradients whether it is a number. Yes if one is not. The graph of such a loss is searched, in the order in
-which it was made, for the first value that is not finite: the line of the operator that made it is reported, with the
-module that it ran in and the range of its inputs, or that of the backward if its origin was not seen. In steps that are
-not looked at the lines are those of a graph of the same form that was. A value without a graph is searched for in the
-calls after it. Of gradients the first operator is reported whose backward gave one from finite ones. A step that a
-gradient scaler leaves out is none. Anomaly detection is not needed. On a GPU nothing waits for the answers.
+Asks before each backward whether the loss is finite, before each step whether the gradients are, and for model outputs
+without gradients whether they are numbers. Yes if one is not.
+
+For a loss, the check searches the graph in the order of its creation for the first value that is not finite. It reports
+the line of that operator with its module and the range of its inputs, or the backward if the origin was not observed.
+In steps that are not measured, the lines come from a measured graph of the same form. For a value without a graph, the
+check searches the calls that follow. For gradients it reports the first operator whose backward turned finite
+gradients into others. A step that a gradient scaler skips does not count. Anomaly detection is not needed, and a GPU
+does not have to wait for the answers.
 
 Source: "Autograd mechanics, numerical accuracy" and `torch.autograd.detect_anomaly` in PyTorch's documentation.
 """
@@ -44,13 +46,13 @@ _RISKY = (
     "Var",
     "Cdist",
 )
-"""Operators that may have such gradients, as their names begin."""
+"""Name prefixes of operators that may have such gradients."""
 _PENDING = 64
-"""So many answers of a device are kept."""
+"""Maximum number of pending answers from a device."""
 
 
 class NonfiniteValue(Loads):
-    """Looks at losses and gradients; at graphs only where something is wrong."""
+    """Reads losses and gradients; examines graphs only if something is wrong."""
 
     name = "nonfinite-value"
     code = "TW101"
@@ -62,13 +64,13 @@ class NonfiniteValue(Loads):
         self._evaluated: Sighting | None = None
         self._site = 0
         self._flags: list[tuple[str, Origin, torch.Tensor]] = []
-        """Operators, where they were called, and whether each made a gradient that is not finite of finite ones."""
+        """Operators, their sites, and whether each turned finite gradients into one that is not finite."""
         self._flagged = 0
-        """The step of these."""
+        """The step of these operators."""
         self._pending: list[tuple[int, torch.Tensor]] = []
-        """Steps that were not looked at, and whether the loss of each was not finite, which a device still holds."""
+        """Steps that were not measured, and whether the loss of each was not finite, which a device still holds."""
         self._loaded: dict[int, int] = {}
-        """By identity, tensors that were not finite when a module had loaded them, and the site of that."""
+        """By identity, tensors that were not finite when a module loaded them, and the site of the load."""
         self._remembered = Remembered()
         self._search = FirstNan(probe)
 
@@ -78,7 +80,7 @@ class NonfiniteValue(Loads):
 
     @property
     def maker(self) -> tuple[str, Origin] | None:
-        """The operator that gave the first gradient that is not finite in the last backward."""
+        """The operator that made the first gradient that is not finite in the last backward."""
         return _maker(self._flags)
 
     # -- weights
@@ -129,7 +131,7 @@ class NonfiniteValue(Loads):
         node.register_hook(_GradientOf(self._flags, str(node.name()), made))
 
     def _ask_device(self, root: torch.Tensor) -> None:
-        """Whether a loss is finite, without waiting for the answer; those of many steps are read at once."""
+        """Whether a loss is finite, without waiting for the answer; answers of many steps are read together."""
         self._pending.append((self.probe.steps, ~torch.isfinite(root.detach()).all()))
         if len(self._pending) >= _PENDING:
             self._read_pending()
@@ -139,7 +141,7 @@ class NonfiniteValue(Loads):
         answers = torch.stack([answer for _, answer in pending]).tolist() if pending else []
         step = next((step for (step, _), is_bad in zip(pending, answers, strict=True) if is_bad), None)
         if step is not None and self._seen is None:
-            message = "the loss is not finite: its origin was not seen, as the step was not looked at"
+            message = "the loss is not finite: its origin is unknown, because the step was not measured"
             self._seen = Sighting(self._site, message, {}, step)
 
     def _found(self, root: torch.Tensor, site: int, flags: list[tuple[str, Origin, torch.Tensor]]) -> None:
@@ -148,31 +150,31 @@ class NonfiniteValue(Loads):
         made = Origin() if bad.node is None else origin(bad.node)
         is_nan = bool(torch.isnan(dense(root)).any())
         if root.grad_fn is not None and root.grad_fn.name().startswith("Mul") and bad.node in (None, root.grad_fn):
-            return  # a loss that was scaled up too far: the gradient scaler leaves the step out
+            return  # a loss that was scaled up too far: the gradient scaler skips the step
         message = f"the loss is {'not a number' if is_nan else 'infinite'}: {bad.text}{self._inside(made)}"
         self._seen = self._of_leaf(bad, flags) or Sighting(made.site or site, message, {}, self.probe.steps)
         self._search.look(is_nan and self._seen.site == site and bad.node is None)
 
     def _of_leaf(self, bad: Bad, flags: list[tuple[str, Origin, torch.Tensor]]) -> Sighting | None:
-        """Where a parameter that is not finite was loaded, or the gradient that made it so."""
+        """The load of a parameter that is not finite, or the gradient that made it so."""
         if not isinstance(bad.leaf, torch.nn.Parameter):
             return None
         name = self.models.named([bad.leaf]).removeprefix("1 parameter: ")
         site = self._loaded.get(id(bad.leaf))
         if site is not None and not self.probe.steps:
-            message = f"{name} was loaded with values that are not finite: so is the loss"
+            message = f"{name} was loaded with values that are not finite, so the loss is not finite"
             return Sighting(site, message, {}, self.probe.steps)
         maker = _maker(flags)
         if maker is None or not maker[1].site:
             return None
         message = (
-            f"{name} is not finite: in the backward of the step before, `{maker[0]}` gave the first gradient that is "
-            f"not, of finite ones{self._inside(maker[1])}"
+            f"{name} is not finite: in the previous step's backward, `{maker[0]}` made the first gradient that is "
+            f"not{self._inside(maker[1])}"
         )
         return Sighting(maker[1].site, message, {}, self._flagged)
 
     def _end_search(self) -> None:
-        """What made a value that is not a number had no graph: it was looked for in the calls after it."""
+        """The search for the origin of a NaN without a graph, in the calls after it, has ended."""
         if self._search.found is not None:
             name, made = self._search.found
             if self._evaluated is not None:
@@ -201,7 +203,7 @@ class NonfiniteValue(Loads):
         if self._seen is None and bool(torch.isnan(output).any()):
             kind = type(module).__name__
             given = any(isinstance(item, torch.Tensor) and not is_finite(item) for item in args)
-            message = f"`{kind}` gives values that are not a number, without gradients"
+            message = f"`{kind}` returns values that are not a number, without gradients"
             self._evaluated = Sighting(
                 self.probe.sites.here(), message + (", for inputs that are not finite" if given else ""), {}, -1
             )
@@ -215,7 +217,7 @@ class NonfiniteValue(Loads):
         gradients = self.probe.checks.gradients_of(optimizer)
         leaves = gradients.leaves
         if gradients.norms and all(map(math.isfinite, gradients.norms)):
-            return  # a norm may be too large for numbers that are not
+            return  # the norm may overflow although the values do not
         bad = [leaf for leaf in leaves if not is_finite(leaf.grad)]
         if not bad:
             return
@@ -224,13 +226,13 @@ class NonfiniteValue(Loads):
         count = f"the gradients of {len(bad):,} of {len(leaves):,} parameters are not finite, although the loss is"
         if made is not None and not weights:
             operator, where = made
-            count += f": `{operator}` gave the first one{self._inside(where)}"
+            count += f": `{operator}` made the first one{self._inside(where)}"
             self._seen = Sighting(where.site or self._site, count, {"parameters": len(bad)}, self.probe.steps)
         else:
             self._seen = Sighting(self._site, count, {"parameters": len(bad)}, self.probe.steps)
 
     def _at_the_end(self) -> None:
-        """The last backward may have made weights that are not finite, which no loss shows any more."""
+        """The last backward may have made weights that are not finite, and no later loss would show it."""
         self._end_search()
         self._read_pending()
         leaves = [leaf for model in self.models for leaf in model.parameters() if leaf.is_cpu]
@@ -247,7 +249,7 @@ class NonfiniteValue(Loads):
 
 
 def _maker(flags: list[tuple[str, Origin, torch.Tensor]]) -> tuple[str, Origin] | None:
-    """The operator that gave the first gradient that is not finite in a backward."""
+    """The operator that made the first gradient that is not finite in a backward."""
     return next(((name, where) for name, where, is_first in flags if bool(is_first)), None)
 
 
@@ -261,7 +263,7 @@ def _is_risky(node: Any) -> bool:
 
 
 class _GradientOf:
-    """The hook of a node: whether it makes a gradient that is not finite of finite ones, without waiting for a GPU."""
+    """The hook of a node: whether it turns finite gradients into one that is not, without waiting for a GPU."""
 
     def __init__(self, flags: list[tuple[str, Origin, torch.Tensor]], name: str, made: Origin) -> None:
         self._flags, self._name, self._made = flags, name, made

@@ -1,9 +1,9 @@
-"""One batch, given again and again, is not learned.
+"""The model does not learn a single batch that it sees again and again.
 
-Each `DataLoader` gives its first batch, as often as it would give batches; nothing else of the program is changed.
-Asks of each backward line for the values that go backward there. Yes if, after twenty of them or more, the median of
-the last five is above a tenth of that of the first three, which was above zero: a model that can be trained learns one
-batch by heart. If there were fewer than 200 backwards and the loss still fell, that is not decided. It is asked with
+Each `DataLoader` repeats its first batch, as often as it would return batches. Nothing else of the program changes.
+Asks for the values that go backward at each line. Yes if, after twenty backwards or more, the median of the last five
+values is above a tenth of the median of the first three, which was above zero. A model that can be trained learns one
+batch by heart. If there were fewer than 200 backwards and the loss still fell, the result is open. The check runs with
 `--one-batch` only.
 
 Source: "A Recipe for Training Neural Networks" (Karpathy, 2019): overfit one batch.
@@ -29,16 +29,16 @@ _ENOUGH = 20
 _LEARNED = 0.1
 _UNKNOWN_LENGTH = 200
 _MANY = 200
-"""So many backwards are enough, whatever the loss does."""
+"""The number of backwards that is always enough."""
 _FALLS = 0.98
-"""A loss that fell to this share in the last third of the run still falls."""
+"""A loss that fell to this share in the last third of the run is still falling."""
 _LONGER = "give it more steps: more epochs, or a loader with more batches"
 _SMALL, _LARGE = 1e-5, 0.1
-"""Updates of less than this share of the weights, and of more, are said to be small and large."""
+"""Updates below and above these shares of the weights are called small and large."""
 
 
 class OneBatch(Check):
-    """Keeps the losses, unread, and how much steps change the weights."""
+    """Stores the losses, unread, and how much steps change the weights."""
 
     name = "one-batch"
     code = "TW401"
@@ -73,9 +73,9 @@ class OneBatch(Check):
                 numbers = {"first": first, "last": last, "backwards": len(losses)}
                 went = f"the loss went from {first:.4g} to {last:.4g} in {len(losses):,} backwards"
                 if len(losses) < _MANY and _still_falls(losses):
-                    yield Sighting(site, f"{went}, and still fell", numbers, advice=_LONGER)
+                    yield Sighting(site, f"{went}, and was still falling", numbers, advice=_LONGER)
                 else:
-                    yield Sighting(site, f"one batch is not learned: {went}{self._step_size()}", numbers)
+                    yield Sighting(site, f"the model does not learn one batch: {went}{self._step_size()}", numbers)
 
     def _step_size(self) -> str:
         if not self._ratios:
@@ -93,7 +93,7 @@ def _still_falls(losses: list[torch.Tensor]) -> bool:
 
 
 class _Again:
-    """Around `DataLoader.__iter__`: the first batch of each loader."""
+    """Wraps `DataLoader.__iter__`, which repeats the first batch of each loader."""
 
     def __init__(self) -> None:
         self._batches: weakref.WeakKeyDictionary[Any, list[Any]] = weakref.WeakKeyDictionary()
@@ -110,7 +110,7 @@ class _Again:
 
 
 def _copied(batch: Any) -> Any:
-    """The batch as it was: the program may change it."""
+    """A copy of the original batch: the program may change the batch."""
     if isinstance(batch, torch.Tensor):
         return batch.clone()
     if isinstance(batch, dict):

@@ -1,10 +1,10 @@
-"""Memory runs out: what holds it then, and whether it had grown from step to step.
+"""Memory runs out. The report shows what holds the memory and whether it grew from step to step.
 
-Asks an error that ends the program whether an allocation has failed. Yes if it is PyTorch's error of a GPU that is out
-of memory, or the one of its allocator on a CPU. The bytes of parameters, gradients and the states of optimizers are
-counted, and those that the graphs have saved which the program holds at that moment, by the line that made them. It is
-said to have grown if memory after both of the last two steps is both a quarter and 128 MB more than after the third
-and the fourth: less, the heap of a process may keep without any of it being in use.
+Asks whether the error that ends the program is a failed allocation. Yes if it is PyTorch's out-of-memory error of a
+GPU, or the error of its CPU allocator. The report counts the bytes of parameters, gradients and optimizer states. It
+also counts the tensors that the program's graphs have saved at that moment, by the line that made them. Memory has
+grown if, after each of the last two steps, it is a quarter and 128 MB larger than after the third and fourth step. The
+heap of a process may keep smaller amounts that are not in use.
 
 Source: "My model reports out of memory" in PyTorch's FAQ; "CUDA semantics, memory management" in its documentation.
 """
@@ -35,7 +35,7 @@ _UNITS = ("bytes", "kB", "MB", "GB")
 
 
 class OutOfMemory(Check):
-    """Counts once the program is dying."""
+    """Counts only when the program fails."""
 
     name = "out-of-memory"
     code = "TW502"
@@ -62,15 +62,15 @@ class OutOfMemory(Check):
             "graphs": sum(graphs.values()),
         }
         held = ", ".join(f"{name.replace('_', ' ')} {_size(size)}" for name, size in numbers.items())
-        message = f"memory ran out; held were {held}{self._lines(graphs)}{self._growth(numbers)}"
+        message = f"memory ran out; in use were {held}{self._lines(graphs)}{self._growth(numbers)}"
         site = self.probe.sites.of_traceback(error.__traceback__)
         self._seen = Sighting(site, message, numbers, self.probe.steps)
 
     def _of_graphs(self, traceback: TracebackType | None, others: set[int]) -> Counter[int]:
-        """Bytes that graphs have saved, by the site that made them: of all graphs that a frame of the error holds."""
+        """Bytes that graphs have saved, by their site; for all graphs that a frame of the error holds."""
         counts: Counter[int] = Counter()
         if self.probe.saved_hooks:
-            return counts  # to ask a graph would run code of the program
+            return counts  # reading a graph would run code of the program
         for node in nodes([tensor for tensor in _held(traceback) if tensor.grad_fn is not None]):
             for tensor in saved(node):
                 if _storage(tensor) not in others:
@@ -88,14 +88,14 @@ class OutOfMemory(Check):
         """Whether memory had grown, as the end of a sentence."""
         records = [record for record in self.probe.timeline.records if "memory" in record]
         if len(records) <= 2 * _FROM:
-            return "; it was there at once"
-        first = max(records[_FROM - 1 : _FROM + 1], key=_memory)  # of a process the system takes back some at times
+            return "; it ran out in the first steps"
+        first = max(records[_FROM - 1 : _FROM + 1], key=_memory)  # the system sometimes takes memory back
         last = min(records[-2:], key=_memory)
         grown = last["memory"] - first["memory"]
         numbers["grown"] = grown / (last["step"] - first["step"])
         if last["memory"] < _GROWN * first["memory"] or grown < _OF_HEAP:
             return "; it had not grown from step to step: the step itself is too large"
-        return f"; it had grown by {_size(numbers['grown'])} a step: something is kept"
+        return f"; it had grown by {_size(numbers['grown'])} a step: the program keeps something"
 
     def sightings(self) -> Iterator[Sighting]:
         if self._seen is not None:
@@ -129,7 +129,7 @@ def _storage(tensor: torch.Tensor) -> int:
 
 
 def _bytes(tensors: Iterable[Any]) -> int:
-    """Of all tensors among these values, each storage once."""
+    """The bytes of all tensors among these values; each storage counts once."""
     found = {_storage(item): item.nbytes for item in tensors if isinstance(item, torch.Tensor)}
     return int(sum(found.values()))
 

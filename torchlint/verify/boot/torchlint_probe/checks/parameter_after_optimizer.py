@@ -1,10 +1,10 @@
-"""Parameters that were made, or unfrozen, after the optimizer: they get gradients that no optimizer uses.
+"""Parameters that were created or unfrozen after the optimizer get gradients, but no optimizer updates them.
 
-Asks at every fifth step of an optimizer which parameters of the models that ran have a gradient and no optimizer has.
-Yes if there were some at two of these steps, they were registered with a module, or switched from
-`requires_grad=False`, after the optimizer was made that holds others of the same model, and nobody has changed their
-values in between. The line is that which made or unfroze them, in the function that made the optimizer if it led there.
-Give them to the optimizer by `add_param_group`, or make it afterwards.
+Asks at every fifth step of an optimizer which parameters of the models that ran have a gradient and are in no
+optimizer. Yes if there were some at two of these steps, and they were registered or unfrozen after the optimizer that
+holds other parameters of the same model. Their values must be unchanged in between. The line is the one that created or
+unfroze them, in the function that made the optimizer if the call came from there. Use `add_param_group`, or create the
+optimizer afterwards.
 
 Source: "Optimizer, constructing it" in PyTorch's documentation of `torch.optim`.
 """
@@ -31,7 +31,7 @@ _SETTER: Any = torch.Tensor.requires_grad.__set__
 
 
 class ParameterAfterOptimizer(Check):
-    """Remembers what comes late."""
+    """Stores parameters that come late."""
 
     name = "parameter-after-optimizer"
     code = "TW210"
@@ -40,13 +40,13 @@ class ParameterAfterOptimizer(Check):
         super().__init__(probe)
         self._frozen: Any = WeakTensorKeyDictionary()
         self._late: Any = WeakTensorKeyDictionary()
-        """The site at which a parameter came, and the number of optimizers that there were."""
+        """The site that created or unfroze a parameter, and the number of optimizers at that time."""
         self._optimizers: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
-        """Their steps; those that are made later are not in it when a parameter comes."""
+        """The steps of optimizers. It has no optimizers that are made after the parameter."""
         self._versions: dict[int, int] = {}
         self._seen: dict[int, Sighting] = {}
         self._held: dict[int, int] = {}
-        """By site, how many parameters that came late an optimizer holds, and trains."""
+        """By site, the number of late parameters that an optimizer holds and trains."""
 
     @classmethod
     def tap(cls, hooks: Hooks, probe: Probe) -> None:
@@ -65,7 +65,7 @@ class ParameterAfterOptimizer(Check):
             self.came(leaf)
 
     def came(self, leaf: torch.Tensor) -> None:
-        """A parameter is there, or learns from now on."""
+        """A parameter was created or unfrozen."""
         made = self.probe.optimizers
         if made:
             self._late[leaf] = self.probe.sites.here(), made
@@ -96,7 +96,7 @@ class ParameterAfterOptimizer(Check):
             self._seen.pop(site, None)
             if all(before.get(id(leaf)) == leaf._version for leaf in own):
                 message = (
-                    f"{self.models.named(own)} came after the optimizer: they get gradients, and no step moves them"
+                    f"{self.models.named(own)} came after the optimizer: they get gradients, but no step updates them"
                 )
                 place = self.probe.sites.apart(site, made)
                 self._seen[site] = Sighting(place, message, {"parameters": len(own)})
@@ -104,7 +104,7 @@ class ParameterAfterOptimizer(Check):
     def acquittals(self) -> Iterator[Sighting]:
         for site, held in list(self._held.items()):
             if site not in self._seen:
-                message = f"an optimizer holds the parameters that came here, and {held:,} get gradients"
+                message = f"an optimizer holds the parameters from this line, and {held:,} get gradients"
                 yield Sighting(site, message, {"parameters": held})
 
     def sightings(self) -> Iterator[Sighting]:
@@ -112,7 +112,7 @@ class ParameterAfterOptimizer(Check):
 
 
 class _Hook(Hook):
-    """Around `Module.register_parameter`, which assignments of parameters call too."""
+    """Wraps `Module.register_parameter`, which assignments of parameters call too."""
 
     def __call__(self, original: Callable[..., Any], module: Any, name: str, param: Any) -> None:
         original(module, name, param)

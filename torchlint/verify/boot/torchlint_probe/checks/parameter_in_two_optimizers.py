@@ -1,9 +1,9 @@
-"""A parameter is in two optimizers, and both move it: each has a state and a learning rate of its own for it.
+"""Two optimizers update the same parameter, each with its own state and learning rate.
 
-Asks at each step which parameters with a gradient another optimizer has stepped on as well. Yes if both optimizers hold
-some of the same parameters and made five steps or more with gradients for them, in turns, neither inside of the other's
-step. An encoder that two tasks share looks like this: each step of one undoes what the momentum and the averages of the
-other take for granted. Some want that, hence it is asked only if it is told to.
+Asks at each step which parameters with a gradient another optimizer has updated too. Yes if both optimizers hold some
+of the same parameters and made five steps or more with gradients for them, in turn, neither inside the other's step. An
+encoder that two tasks share looks like this: each step of one optimizer breaks the assumptions behind the momentum and
+averages of the other. Some programs want that, so the check is off by default.
 
 Source: "Per-parameter options" in PyTorch's documentation of `torch.optim`: an optimizer refuses a parameter that is in
 two of its groups.
@@ -24,7 +24,7 @@ _TURNS = 5
 
 
 class ParameterInTwoOptimizers(Check):
-    """Remembers which optimizer has moved a parameter last."""
+    """Stores the optimizer that last updated a parameter."""
 
     name = "parameter-in-two-optimizers"
     code = "TW207"
@@ -33,14 +33,14 @@ class ParameterInTwoOptimizers(Check):
     def __init__(self, probe: Any) -> None:
         super().__init__(probe)
         self._last: Any = WeakTensorKeyDictionary()
-        """By parameter, a reference to the optimizer that stepped on it last."""
+        """By parameter, a reference to the optimizer that last updated it."""
         self._turns: Any = WeakTensorKeyDictionary()
-        """By parameter, how often another optimizer than before has stepped on it."""
+        """By parameter, how often a different optimizer than before updated it."""
         self._seen: dict[int, Sighting] = {}
 
     def before_step(self, optimizer: Any) -> None:
         if len(self.probe.local.stepping) > 1:
-            return  # one that another one is made of
+            return  # an optimizer inside another one
         this = weakref.ref(optimizer)
         for leaf in leaves_of(optimizer):
             if leaf.grad is None:
@@ -52,7 +52,7 @@ class ParameterInTwoOptimizers(Check):
         shared = [leaf for leaf in leaves_of(optimizer) if self._turns.get(leaf, 0) >= 2 * _TURNS]
         if shared:
             site = self.probe.made_at(optimizer)
-            message = f"{self.models.named(shared)} in this optimizer, and in another that steps on them in turn"
+            message = f"{self.models.named(shared)} are in this optimizer and in another, and both update them in turn"
             self._seen[site] = Sighting(site, message, {"parameters": len(shared)}, 0)
 
     def sightings(self) -> Iterator[Sighting]:

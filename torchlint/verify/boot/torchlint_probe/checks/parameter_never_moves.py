@@ -1,10 +1,9 @@
-"""Parameters have gradients, the optimizer steps, and they stay where they are.
+"""Parameters have gradients and the optimizer steps, but their values never change.
 
-Asks of samples of each optimizer's weight matrices, at up to ten of its steps, whether they move. Yes if one had a
-gradient other than zero in the elements that were looked at, never moved in eight of these steps or more, and its
-group has a learning rate above zero. A bias before a normalization has a gradient of rounding errors only, and is
-left out. Updates that are smaller than the resolution of `bfloat16` or `float16` weights look like this, and a
-training loop that copies old weights back.
+Asks whether samples of each optimizer's weight matrices change, at up to ten of its steps. Yes if a matrix had a
+nonzero gradient in the sampled elements, never changed in eight of these steps or more, and its group has a learning
+rate above zero. A bias before a normalization only has rounding errors as its gradient, so it is left out. Causes are
+updates below the resolution of `bfloat16` or `float16` weights, or a training loop that copies old weights back.
 
 Source: "TrainCheck" (OSDI 2025), silent errors of weights that are not updated; "Revisiting BFloat16 Training" (Zamirai
 et al., 2020), updates that round to nothing.
@@ -22,7 +21,7 @@ _STEPS = 8
 
 
 class ParameterNeverMoves(Check):
-    """Reads what ledgers have seen of movement."""
+    """Reads the movement that ledgers have recorded."""
 
     name = "parameter-never-moves"
     code = "TW202"
@@ -41,7 +40,7 @@ class ParameterNeverMoves(Check):
         still = [leaf for slot in ledger.movement.still_slots if (leaf := slot.parameter()) is not None]
         still = [leaf for leaf in still if id(leaf) in pushed and leaf.dim() > 1]
         if still:
-            message = f"{self.models.named(still)} have gradients, and did not move in {ledger.movement.looks:,} steps"
+            message = f"{self.models.named(still)} have gradients but did not change in {ledger.movement.looks:,} steps"
             kinds = ", ".join(sorted({str(leaf.dtype).removeprefix("torch.") for leaf in still}))
             self._seen[site] = Sighting(site, f"{message} ({kinds})", {"parameters": len(still)}, 0)
 

@@ -1,9 +1,9 @@
-"""Parameters that an optimizer holds never get a gradient: they stay what they were at the beginning.
+"""Parameters of an optimizer never get a gradient, so they keep their initial values.
 
 Asks at each step which of the optimizer's parameters that require gradients have never had one. Yes if there are some
-after ten steps or more, and others of the same optimizer have had theirs. Layers that nothing calls, a part that a
-`detach` cuts off, and branches that are never taken look like this. So does a part that is trained later: if the
-program was stopped, that is not decided.
+after ten steps or more, and other parameters of the same optimizer have had a gradient. Causes are layers that nothing
+calls, a `detach` that cuts off a part, and branches that are never taken. A part that is trained later looks the same,
+so the result is open if the program was stopped.
 
 Source: "TrainCheck" (OSDI 2025), silent errors of parameters that are not updated; `find_unused_parameters` in
 PyTorch's documentation of DistributedDataParallel.
@@ -27,7 +27,7 @@ _TO_ITS_END = "run it to its end, with --max-steps 0"
 
 
 class _Held:
-    """Of one optimizer: where it is made, its steps, and the parameters that never had a gradient."""
+    """One optimizer: its site, its steps, and its parameters that never had a gradient."""
 
     def __init__(self, leaves: list[torch.Tensor], site: int) -> None:
         self.site = site
@@ -43,7 +43,7 @@ class _Held:
 
 
 class ParameterWithoutGradient(Check):
-    """Looks at each step at those that had no gradient yet."""
+    """Checks at each step the parameters that had no gradient yet."""
 
     name = "parameter-without-gradient"
     code = "TW201"
@@ -71,11 +71,11 @@ class ParameterWithoutGradient(Check):
 
     def sightings(self) -> Iterator[Sighting]:
         for seen, slots in list(self._seen.values()):
-            if not any(slot.had_gradient for slot in slots):  # by a step that was not looked at
+            if not any(slot.had_gradient for slot in slots):  # by an unmeasured step
                 yield self._undecided(seen) if self.probe.budget.reason or not self.probe.finished else seen
 
     @staticmethod
     def _undecided(seen: Sighting) -> Sighting:
-        """The program would have gone on: parts may be trained later."""
-        message = f"{seen.message}, until the program was stopped: later ones may give some"
+        """The program was stopped: it may train these parts later."""
+        message = f"{seen.message} until the program was stopped: later steps may give one"
         return replace(seen, message=message, advice=_TO_ITS_END)

@@ -1,9 +1,9 @@
-"""Parameters get gradients, but no module that runs has them among its parameters, and no optimizer holds them.
+"""Parameters get gradients but are never updated, because no module registers them and no optimizer holds them.
 
-Asks at every fifth backward which parameters it reaches. Yes if some were there at three of these backwards, in the
-`parameters()` of no model that was called and in no optimizer that has stepped, and nobody changed their values
-meanwhile. Layers in a plain list or dictionary look like this: `nn.ModuleList` and `nn.ModuleDict` make them known. The
-line is the one that computes with them.
+Asks at every fifth backward which parameters it reaches. Yes if some were reached at three of these backwards, are not
+in `parameters()` of any called model nor in an optimizer that has stepped, and kept their values. Layers in a plain
+list or dictionary look like this: `nn.ModuleList` and `nn.ModuleDict` register them. The line is the one that computes
+with them.
 
 Source: `torch.nn.ModuleList` in PyTorch's documentation.
 """
@@ -27,7 +27,7 @@ _LOOKS = 3
 
 
 class ParameterWithoutModule(Check):
-    """Walks through a few graphs."""
+    """Traverses a few graphs."""
 
     name = "parameter-without-module"
     code = "TW208"
@@ -38,7 +38,7 @@ class ParameterWithoutModule(Check):
         self._optimizers: weakref.WeakSet[Any] = weakref.WeakSet()
         self._backwards = self._looks = 0
         self._free: dict[int, tuple[weakref.ref[torch.Tensor], int, int]] = {}
-        """By identity: a parameter that nobody has, its version, and the site that computes with it."""
+        """By identity: an unregistered parameter, its version, and the site that computes with it."""
 
     def before_step(self, optimizer: Any) -> None:
         self._optimizers.add(optimizer)

@@ -1,11 +1,11 @@
-"""Parameters of a model get gradients that no optimizer uses, while others of the same model are trained.
+"""Parameters of a model get gradients that no optimizer uses, while other parameters of the same model are trained.
 
 Asks at every fifth step of an optimizer which parameters of the models that ran have a gradient and are in no
 optimizer. Yes if there are some, an optimizer that has stepped holds others of the same model, and they have not
-changed since the last time they were looked at, as those that a program updates by hand would have. A part that is
-added after the optimizer was made looks like this, and one that is to be frozen and is not: its gradients cost time
-and memory. Some train a head only and do not care: it is a suspicion, unless only biases and parameters of
-normalization are left out. Parameters that do not require gradients are frozen on purpose.
+changed since the last look. Parameters that the program updates by hand do change. Causes are a part that was added
+after the optimizer was made, or a part that should be frozen and is not: its gradients cost time and memory. Some
+programs train only a head and accept that cost, so the result is a suspicion, unless only biases and normalization
+parameters are left out. Parameters that do not require gradients are frozen on purpose.
 
 Source: "Optimizer, constructing it" in PyTorch's documentation of `torch.optim`.
 """
@@ -22,11 +22,11 @@ from torchlint_probe.checks._names import leaves_of
 from torchlint_probe.checks.check import Check, Sighting
 
 _EVERY = 5
-_NEXT = "give them to the optimizer, or freeze them by `requires_grad_(False)`, which saves their gradients"
+_NEXT = "add them to the optimizer, or freeze them with `requires_grad_(False)` to avoid their gradients"
 
 
 class ParameterWithoutOptimizer(Check):
-    """Compares what models have with what optimizers hold."""
+    """Compares the parameters of models and of optimizers."""
 
     name = "parameter-without-optimizer"
     code = "TW203"
@@ -34,7 +34,7 @@ class ParameterWithoutOptimizer(Check):
     def __init__(self, probe: Any) -> None:
         super().__init__(probe)
         self._held: dict[int, int] = {}
-        """By the identity of a parameter, where its optimizer was made."""
+        """By the identity of a parameter, the site of its optimizer."""
         self._steps: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self._waiting: set[int] = set()
         """By identity, parameters of optimizers that have not stepped yet."""
@@ -64,8 +64,8 @@ class ParameterWithoutOptimizer(Check):
         site = max(set(sites), key=sites.count)
         self._seen.pop(site, None)
         if still and len(still) == len(free):
-            message = f"{self.models.named(still)} of the model get gradients, and are in no optimizer"
-            is_forgotten = all(leaf.dim() < 2 for leaf in still)  # biases and norms, of which no weight was left out
+            message = f"{self.models.named(still)} of the model get gradients, but are in no optimizer"
+            is_forgotten = all(leaf.dim() < 2 for leaf in still)  # biases and norms only: no weight was left out
             self._seen[site] = Sighting(site, message, {"parameters": len(still)}, advice="" if is_forgotten else _NEXT)
 
     def sightings(self) -> Iterator[Sighting]:

@@ -1,8 +1,8 @@
-"""The program dies of an error of PyTorch: what was given, beside what was expected, and what to do.
+"""The program fails with an error of PyTorch. The report shows actual and expected values, and what to do.
 
-Asks at the end of a program that fails whether the sizes, types, devices or values at hand explain the message of
-PyTorch. Yes if they do. The line is the program's own that raised it. Graphs that went backward twice,
-values that were changed in place, and memory that ran out have checks of their own.
+Asks at the end of a program that fails whether the sizes, types, devices or values at hand explain PyTorch's message.
+Yes if they do. The line is the program's own line that raised. Other checks report graphs that went backward twice,
+values that were changed in place, and memory that ran out.
 
 Source: PyTorch's messages, and "Frequently Asked Questions" in its documentation.
 """
@@ -24,7 +24,7 @@ _SHOWN = 4
 
 
 class ProgramError(Check):
-    """Reads the variables of the frames that an error has passed."""
+    """Reads the variables of the frames in an error's traceback."""
 
     name = "program-error"
     code = "TW701"
@@ -100,7 +100,7 @@ class _Scene:
         return dict(list(found.items())[:_SHOWN])
 
     def describe(self, what: Callable[[torch.Tensor], object]) -> str:
-        """Something of each tensor, and of the weight of the module."""
+        """A property of each tensor and of the module's weight."""
         shown = [f"`{name}` {what(tensor)}" for name, tensor in self.given.items()]
         module = self.module
         for tensor in self.innermost("input")[:1] if module is not None else []:
@@ -115,12 +115,13 @@ def _shapes(scene: _Scene) -> str:
     shapes = scene.describe(lambda tensor: f"has shape {tuple(tensor.shape)}")
     size, given = getattr(scene.module, "in_features", None), scene.innermost("input")
     if size is not None and given:
-        return f"{scene.of_module} expects {size:,} features in the last dimension and gets {tuple(given[0].shape)}"
+        return f"{scene.of_module} expects {size:,} features in the last dimension, but its input has shape "
+        f"{tuple(given[0].shape)}"
     return shapes or "Print the shapes of the operands"
 
 
 def _types(scene: _Scene) -> str:
-    types = scene.describe(lambda tensor: f"is of {str(tensor.dtype).removeprefix('torch.')}")
+    types = scene.describe(lambda tensor: f"has type {str(tensor.dtype).removeprefix('torch.')}")
     return f"{types or 'The types differ'}; convert one of them, for example with `.to(torch.float32)`"
 
 
@@ -132,23 +133,23 @@ def _devices(scene: _Scene) -> str:
 def _indices(scene: _Scene) -> str:
     found = scene.innermost("input", "weight")
     if not found:
-        return "An index is not below the size of the table"
+        return "An index is out of range for the table"
     indices, table = found
-    given = f"those given are from {_least(indices):,} to {_most(indices):,}"
+    given = f"the given ones are from {_least(indices):,} to {_most(indices):,}"
     rows = f"{scene.of_module or 'The table'} has {len(table):,} rows"
-    return f"{rows}: indices are from 0 to {len(table) - 1:,}, and {given}"
+    return f"{rows}: valid indices are from 0 to {len(table) - 1:,}, but {given}"
 
 
 def _classes(scene: _Scene) -> str:
     found = scene.innermost("input", "target")
     if not found or found[0].dim() < 1:
-        return "A class is not below the number of classes"
+        return "A class is out of range"
     scores, target = found
     count = scores.shape[1] if scores.dim() > 1 else scores.shape[0]
-    begins = " Do classes begin at 1?" if _least(target) == 1 and _most(target) == count else ""
+    begins = " Do the classes start at 1?" if _least(target) == 1 and _most(target) == count else ""
     return (
-        f"the scores are of {count:,} classes, so classes are from 0 to {count - 1:,}; those given are from "
-        f"{_least(target):,} to {_most(target):,}.{begins}"
+        f"there are scores for {count:,} classes, so classes are from 0 to {count - 1:,}, but the given ones are "
+        f"from {_least(target):,} to {_most(target):,}.{begins}"
     )
 
 
@@ -167,14 +168,14 @@ def _inference(scene: _Scene) -> str:
 
 
 def _scaler(scene: _Scene) -> str:
-    return "Call `unscale_`, `step` and `update` of the gradient scaler once in each step, in this order"
+    return "Call `unscale_`, `step` and `update` of the gradient scaler once per step, in this order"
 
 
 def _unused(scene: _Scene) -> str:
     module = next((item for frame in scene.frames if _is_parallel(item := frame.f_locals.get("self"))), None)
     without = [] if module is None else [name for name, leaf in module.named_parameters() if leaf.grad is None]
     named = f" ({', '.join(f'`{name}`' for name in without[:_SHOWN])} have no gradient)" if without else ""
-    return f"some parameters had no part in the loss{named}: use or freeze them, or set `find_unused_parameters=True`"
+    return f"the loss does not use some parameters{named}: use or freeze them, or set `find_unused_parameters=True`"
 
 
 def _no_graph(scene: _Scene) -> str:
@@ -208,4 +209,4 @@ _EXPLAINED: tuple[tuple[str, Callable[[_Scene], str]], ...] = (
     (r"Expected to have finished reduction in the prior iteration", _unused),
     (r"does not require grad and does not have a grad_fn", _no_graph),
 )
-"""Parts of PyTorch's messages, and what explains them; the first that fits counts."""
+"""Parts of PyTorch's messages, with the functions that explain them; the first match counts."""

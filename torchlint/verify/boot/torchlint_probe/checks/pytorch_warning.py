@@ -1,9 +1,14 @@
-"""PyTorch warns of how the program uses it: told once, at the line of the program, with what to do about it.
+"""PyTorch warns about a use of its functions. The report shows the line of the program, and what to do.
 
-Asks at the places that give these warnings for what they warn of, so that programs which silence warnings are asked
-too. Yes if `kl_div` has the reduction `mean` at three calls, a loss takes sizes that differ at three calls, a reentrant
-checkpoint has no input that requires a gradient at three calls, a schedule steps before its optimizer, or a tensor
-shares an array which must not be written. It is a suspicion: some of these programs are right.
+Asks at the places that issue these warnings, so it also works for programs that silence warnings. Yes if one of these
+holds:
+- `kl_div` has the reduction `mean` at three calls
+- a loss gets different sizes at three calls
+- a reentrant checkpoint has no input that requires a gradient at three calls
+- a schedule steps before its optimizer
+- a tensor shares the memory of a read-only array
+
+It is a suspicion, because some of these programs are correct.
 
 Source: the warnings of `torch.nn.functional`, `torch.optim.lr_scheduler`, `torch.utils.checkpoint` and
 `torch.from_numpy`.
@@ -39,20 +44,20 @@ _STEPPING = [
     if isinstance(kind, type) and issubclass(kind, KINDS) and "step" in vars(kind)
 ]
 
-_SIZES = "the input has the shape {} and the target {}: PyTorch broadcasts them, and the mean is over other pairs"
+_SIZES = "the input has the shape {} and the target {}: PyTorch broadcasts them, so the mean is over the wrong pairs"
 _VIEW = "give both the same shape, for example with `target.view_as(input)`"
-_MEAN = "`kl_div` with the reduction `mean` divides by the number of classes too: the result is no divergence"
-_BATCHMEAN = "use `reduction='batchmean'`, or see that the loss has this factor elsewhere"
+_MEAN = "`kl_div` with the reduction `mean` also divides by the number of classes: the result is not a divergence"
+_BATCHMEAN = "use `reduction='batchmean'`, unless another factor of the loss makes up for it"
 _EARLY = "the schedule stepped before its optimizer: the first learning rate was never used"
-_LATER = "step the optimizer first, unless a run is resumed here or a loss scale skipped the first step"
-_CHECKPOINT = "no input of this checkpoint requires a gradient: its backward gives none to the parameters inside"
+_LATER = "step the optimizer first, unless the program resumes a run here or a gradient scaler skipped the first step"
+_CHECKPOINT = "no input of this checkpoint requires a gradient: the parameters inside get none"
 _REENTRANT = "use `use_reentrant=False`, unless nothing inside is trained"
-_READ_ONLY = "the tensor shares the memory of an array that must not be written: changing it in place is undefined"
-_COPY = "copy the array first, unless nothing ever writes to the tensor"
+_READ_ONLY = "the tensor shares the memory of a read-only array: in-place changes are undefined"
+_COPY = "copy the array first, unless nothing writes to the tensor"
 
 
 class PytorchWarning(Check):
-    """Asks what PyTorch asks before it warns."""
+    """Tests the conditions that PyTorch tests before it warns."""
 
     name = "pytorch-warning"
     code = "TW601"
@@ -104,7 +109,7 @@ class PytorchWarning(Check):
             self._count(_MEAN, _BATCHMEAN)
 
     def _count(self, message: str, advice: str) -> None:
-        """One odd batch is nothing."""
+        """A single odd batch does not count."""
         key = self.probe.sites.here(), advice
         self._calls[key] = self._calls.get(key, 0) + 1
         if self._calls[key] >= _CALLS:
@@ -117,7 +122,7 @@ class PytorchWarning(Check):
             self._add(site, _EARLY, _LATER)
 
     def made(self, schedule: Any) -> None:
-        """A schedule is there; a step of its own was part of that."""
+        """The program has made a schedule, which made one step itself."""
         self._made.add(schedule)
 
     def moving(self, schedule: Any) -> None:
@@ -130,7 +135,7 @@ class PytorchWarning(Check):
             self._early[optimizer] = self.probe.sites.here()
 
     def checkpointed(self, args: Any) -> None:
-        """A reentrant checkpoint is called, with gradients on."""
+        """The program calls a reentrant checkpoint, with gradients on."""
         tensors = [item for item in args if isinstance(item, torch.Tensor)]
         if tensors and not any(item.requires_grad for item in tensors) and _learns(args[0]):
             self._count(_CHECKPOINT, _REENTRANT)
@@ -149,7 +154,7 @@ class PytorchWarning(Check):
 
 
 def _has_no_gradients(optimizer: Any) -> bool:
-    """Whether no backward has come before, as one has where a loss scale skips the first step."""
+    """Whether no backward came before. One did if a gradient scaler skips the first step."""
     return all(leaf.grad is None for group in optimizer.param_groups for leaf in group["params"])
 
 
@@ -168,7 +173,7 @@ class _Shared(Hook):
 
 
 class _Applied(Hook):
-    """Around `Function.apply`, which reentrant checkpoints call."""
+    """Wraps `Function.apply`, which reentrant checkpoints call."""
 
     def __call__(self, original: Callable[..., Any], function: Any, *args: Any, **kwargs: Any) -> Any:
         if function is checkpoint.CheckpointFunction and torch.is_grad_enabled():
@@ -177,13 +182,13 @@ class _Applied(Hook):
 
 
 class _Making(threading.local):
-    """How many schedules are being made, one inside the other: these step of themselves, and step others."""
+    """The number of nested schedules under construction: they step themselves and others."""
 
     depth = 0
 
 
 class _Made:
-    """Around the making of schedules."""
+    """Wraps the creation of schedules."""
 
     def __init__(self, probe: Probe, making: _Making) -> None:
         self._probe = probe
@@ -200,7 +205,7 @@ class _Made:
 
 
 class _Moving:
-    """Around the steps of schedules."""
+    """Wraps the steps of schedules."""
 
     def __init__(self, probe: Probe, making: _Making) -> None:
         self._probe = probe

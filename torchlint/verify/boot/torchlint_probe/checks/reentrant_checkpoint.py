@@ -1,7 +1,7 @@
-"""A reentrant checkpoint has no input that requires a gradient: its backward gives none to the parameters inside.
+"""Parameters in a reentrant checkpoint get no gradient, because none of its inputs requires one.
 
-Asks of each reentrant checkpoint, while gradients are on, whether an input requires one. Yes if none does at three
-calls or more; a line at which one does at all of three calls or more is right.
+Asks each reentrant checkpoint, while gradients are on, whether an input requires a gradient. Yes if none did at three
+calls or more. A line is correct if an input did at every call, in three calls or more.
 
 Source: the warning of `torch.utils.checkpoint`, and `use_reentrant` in its documentation.
 """
@@ -50,13 +50,13 @@ class ReentrantCheckpoint(Check):
     def sightings(self) -> Iterator[Sighting]:
         for site, count in list(self._without.items()):
             if count == self._calls[site] >= CALLS:
-                message = f"no input required a gradient at {count:,} of {count:,} calls: parameters inside get none"
+                message = f"no input required a gradient in {count:,} of {count:,} calls: parameters inside get none"
                 yield Sighting(site, message, {"calls": count}, 0)
 
     def acquittals(self) -> Iterator[Sighting]:
         for site, count in list(self._calls.items()):
             if count >= CALLS and not self._without[site]:
-                yield Sighting(site, f"an input required a gradient at {count:,} of {count:,} calls", {"calls": count})
+                yield Sighting(site, f"an input required a gradient in {count:,} of {count:,} calls", {"calls": count})
 
 
 class _Applied(Hook):

@@ -1,8 +1,8 @@
-"""The generator of random numbers is seeded anew at every step, with the same seed: each step draws the same numbers.
+"""The program seeds the random number generator with the same seed at every step, so each step draws the same numbers.
 
-Asks of each line that calls `torch.manual_seed` for the seed, the step, and what else draws. Yes if it was the same
-seed at six steps in a row, and dropout, or random functions outside of the call that seeds, drew at each. Nothing is
-said if the state of the generator is put back afterwards (`fork_rng`, `set_rng_state`).
+Asks for each line that calls `torch.manual_seed` for the seed, the step, and other uses of the generator. Yes if the
+seed was the same at six steps in a row, and dropout or random functions outside the seeding call drew at each of them.
+Nothing is reported if the program restores the generator's state afterwards (`fork_rng`, `set_rng_state`).
 
 Source: "Reproducibility" in PyTorch's notes; `torch.Generator`, which has a state of its own.
 """
@@ -27,7 +27,7 @@ _DROPPING = (functional.dropout, functional.dropout1d, functional.dropout2d, fun
 
 
 class _Line:
-    """The last seed of a line, the step, how many in a row, and whether something else has drawn since."""
+    """The last seed of a line, the step, the number in a row, and whether other code has drawn since."""
 
     def __init__(self) -> None:
         self.seed: Any = None
@@ -35,11 +35,11 @@ class _Line:
         self.row = 0
         self.drawn = False
         self.changes = 0
-        """How often the seed was another one than before."""
+        """How often the seed differed from the one before."""
 
 
 class ReseededInLoop(Check):
-    """Hears of seeds and draws."""
+    """Observes seeds and draws."""
 
     name = "reseeded-in-loop"
     code = "TL610"
@@ -69,7 +69,7 @@ class ReseededInLoop(Check):
         line.seed, line.step, line.drawn = seed, step, False
 
     def restored(self, state: Any) -> None:
-        """The program has put a state back."""
+        """The program has restored a state."""
         self._restores = True
 
     def operators(self) -> Mapping[Any, Operated]:
@@ -92,11 +92,9 @@ class ReseededInLoop(Check):
     def acquittals(self) -> Iterator[Sighting]:
         for site, line in list(self._lines.items()):
             if site and line.changes > 1 and line.row < _STEPS:
-                yield Sighting(
-                    site, f"the line seeds with another seed {line.changes:,} times", {"seeds": line.changes}
-                )
+                yield Sighting(site, f"the seed of this line changed {line.changes:,} times", {"seeds": line.changes})
             elif site and line.step >= 0 and self._restores:
-                yield Sighting(site, "the state of the generator is put back after it was seeded")
+                yield Sighting(site, "the program restores the state of the generator after seeding it")
 
     def sightings(self) -> Iterator[Sighting]:
         for site, line in list(self._lines.items()):
@@ -108,7 +106,7 @@ class ReseededInLoop(Check):
 
 
 class _Hook:
-    """Around functions of the global generator."""
+    """Wraps functions of the global generator."""
 
     def __init__(self, probe: Probe, event: str) -> None:
         self._probe = probe

@@ -1,8 +1,8 @@
-"""A schedule of the learning rate is made and never stepped: the rate stays what it was at the beginning.
+"""The learning rate keeps its initial value, because the program creates a schedule and never steps it.
 
-Asks each schedule of `torch.optim.lr_scheduler` where it is whenever its optimizer steps, and at the end. Yes if no
-schedule of an optimizer has moved since it was made, the optimizer made ten steps or more after that, and the program
-came to its end: schedules that are stepped once an epoch have had their chance.
+Asks each schedule of `torch.optim.lr_scheduler` for its position at each step of its optimizer, and at the end. Yes if
+no schedule of an optimizer has moved since it was made, the optimizer made ten steps or more after that, and the
+program ran to its end. By then a schedule with one step per epoch would have moved.
 
 Source: "How to adjust learning rate" in PyTorch's documentation of `torch.optim`.
 """
@@ -32,7 +32,7 @@ _STEPPING = [
 
 
 class _Scheduled:
-    """Of one optimizer: where its first schedule was made, and its steps since any of them has moved."""
+    """One optimizer: the site of its first schedule, and its steps since any schedule moved."""
 
     def __init__(self, site: int) -> None:
         self.site = site
@@ -41,7 +41,7 @@ class _Scheduled:
 
 
 class SchedulerNeverStepped(Check):
-    """Hears of schedules that are made, and of their steps."""
+    """Observes the creation of schedules and their steps."""
 
     name = "scheduler-never-stepped"
     code = "TL112"
@@ -58,7 +58,7 @@ class SchedulerNeverStepped(Check):
             hooks.replace(kind, "step", Telling(probe, cls, "moved"))
 
     def made(self, schedule: Any) -> None:
-        """A schedule is there; its first step was its own."""
+        """The program has made a schedule, which made its first step itself."""
         optimizer = getattr(schedule, "optimizer", None)
         if optimizer is None:
             return
@@ -83,5 +83,5 @@ class SchedulerNeverStepped(Check):
             return
         for scheduled in self._all:
             if scheduled.steps >= _STEPS and not scheduled.has_moved:
-                message = f"the schedule is never stepped, in {scheduled.steps:,} steps of its optimizer"
+                message = f"the schedule never steps, in {scheduled.steps:,} steps of its optimizer"
                 yield Sighting(scheduled.site, message, {"steps": scheduled.steps})

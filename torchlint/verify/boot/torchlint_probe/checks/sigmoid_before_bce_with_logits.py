@@ -1,7 +1,7 @@
-"""`binary_cross_entropy_with_logits` is given what a sigmoid or a softmax has made: it applies sigmoid once more.
+"""`binary_cross_entropy_with_logits` gets the output of a sigmoid or softmax, and applies sigmoid again.
 
-Asks of each line that calls this loss which operator has computed its input, behind views, copies and clamps. Yes if
-that was a sigmoid or a softmax at each of three calls or more. Predictions then stay between 0.5 and 0.73.
+Asks for each line that calls this loss which operator computed its input, behind views, copies and clamps. Yes if it
+was a sigmoid or a softmax at every call, in three calls or more. Predictions then stay between 0.5 and 0.73.
 
 Source: `torch.nn.BCEWithLogitsLoss` in PyTorch's documentation: it combines a sigmoid and the loss.
 """
@@ -46,7 +46,7 @@ class SigmoidBeforeBceWithLogits(Check):
     def sightings(self) -> Iterator[Sighting]:
         for site, line in self._lines.wrong():
             message = (
-                f"the input was made by `{self._activations[site]}` at {line.calls:,} of {line.calls:,} calls, and the "
+                f"`{self._activations[site]}` made the input in {line.calls:,} of {line.calls:,} calls, and the "
                 "loss applies sigmoid again"
             )
             yield Sighting(site, message, {"calls": line.calls}, 0)

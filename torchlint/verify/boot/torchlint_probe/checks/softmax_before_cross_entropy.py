@@ -1,8 +1,8 @@
-"""`cross_entropy` is given probabilities: it applies softmax to them once more.
+"""`cross_entropy` gets probabilities, and applies softmax to them again.
 
-Asks of each line that calls `cross_entropy` with an input that has a graph whether each row adds up to one, and no
-value is below zero. Yes if that was so at each of three calls or more. The scores of two classes then differ by one at
-most, so no prediction can become certain, and gradients are small.
+Asks for each line that calls `cross_entropy` with an input that has a graph whether each row adds up to one and no
+value is below zero. Yes if that was so at every call, in three calls or more. The scores of two classes then differ by
+at most one, so no prediction can become certain, and gradients are small.
 
 Source: `torch.nn.CrossEntropyLoss` in PyTorch's documentation: the input holds unnormalized logits.
 """
@@ -40,7 +40,7 @@ class SoftmaxBeforeCrossEntropy(Check):
     def sightings(self) -> Iterator[Sighting]:
         for site, line in self._lines.wrong():
             message = (
-                f"each row of the input added up to one at {line.calls:,} of {line.calls:,} calls: these are "
+                f"each row of the input added up to one in {line.calls:,} of {line.calls:,} calls: these are "
                 "probabilities, and the loss applies softmax again"
             )
             yield Sighting(site, message, {"calls": line.calls}, 0)

@@ -1,8 +1,8 @@
-"""The target of a loss has a graph, through parameters that no optimizer trains.
+"""Every backward computes unused gradients, because the target of a loss has a graph to untrained parameters.
 
-Asks of each line that calls a regression loss, once an optimizer has stepped, where the graphs of both sides lead.
-Yes if one side leads to parameters of optimizers, and the other to others only, at three calls or more. Every backward
-then computes gradients that nothing uses. A side without a graph, at three calls, is right.
+Asks for each line that calls a regression loss, after an optimizer has stepped, which parameters the graphs of both
+sides reach. Yes if one side reaches parameters of optimizers and the other side only reaches other parameters, at three
+calls or more. A line is correct if one side has no graph at three calls.
 
 Source: `torch.no_grad` in PyTorch's documentation, and "Reinforcement Learning (DQN) Tutorial".
 """
@@ -56,7 +56,7 @@ class TargetWithGradient(Check):
             self._parameters[site] = unheld[0]
 
     def _parameters_of(self, side: torch.Tensor) -> tuple[int, int]:
-        """How many parameters the graph of one side leads to, and how many of these an optimizer has."""
+        """The number of parameters that the graph of one side reaches, and how many of them an optimizer holds."""
         found = [leaf for leaf in leaves(nodes([side])) if isinstance(leaf, torch.nn.Parameter)]
         return len(found), sum(map(self.probe.checks.holds, found))
 
@@ -65,13 +65,13 @@ class TargetWithGradient(Check):
             if count == self._calls[site] >= CALLS:
                 number = self._parameters[site]
                 message = (
-                    f"one side of the loss has a graph that leads to {number:,} parameters of no optimizer only, at "
-                    f"{count:,} of {count:,} calls: each backward computes gradients for them that nothing uses"
+                    f"one side of the loss has a graph to {number:,} parameters, all without an optimizer, in "
+                    f"{count:,} of {count:,} calls: each backward computes gradients that nothing uses"
                 )
                 yield Sighting(site, message, {"parameters": number, "calls": count}, 1)
 
     def acquittals(self) -> Iterator[Sighting]:
         for site, count in list(self._cut.items()):
             if count == self._calls[site] >= CALLS:
-                message = f"one side of the loss had no graph at {count:,} of {count:,} calls"
+                message = f"one side of the loss had no graph in {count:,} of {count:,} calls"
                 yield Sighting(site, message, {"calls": count})

@@ -1,11 +1,12 @@
-"""A model is trained on in the evaluation mode that an evaluation left it in.
+"""A model is trained in eval mode, because an evaluation did not switch it back.
 
-Asks at each step in which mode the models were called, with gradients, whose parameters it trains. Yes if a model was
-trained in training mode first, then in eval mode at the last ten steps or more, and has a layer that the mode changes.
-Yes too if it was in training mode until a function called `eval()` and the model without gradients, and did neither
-put it back nor train. The line is that of the last `eval()`. Another model that is in eval mode from the beginning, or
-parts of one, are frozen on purpose; and one that is attacked in eval mode and then trained is in training mode when it
-is called last.
+Asks at each step for the modes in which the trained models were called with gradients. Yes if a model was trained in
+training mode first, then in eval mode at the last ten steps or more, and has a layer that depends on the mode. Also yes
+if it was in training mode until a function called `eval()` and the model without gradients, and the function neither
+switched it back nor trained. The line is the last `eval()`.
+
+Models or parts that are in eval mode from the start are frozen on purpose. A model that is attacked in eval mode and
+then trained is in training mode at its last call.
 
 Source: "Evaluation Mode" in PyTorch's notes on autograd mechanics.
 """
@@ -41,13 +42,13 @@ class TrainingInEvalMode(Check):
         self._switched: weakref.WeakKeyDictionary[torch.nn.Module, int] = weakref.WeakKeyDictionary()
         """The site of the last `eval()`;"""
         self._modes: weakref.WeakKeyDictionary[torch.nn.Module, bool] = weakref.WeakKeyDictionary()
-        """whether it was in training mode when it was called last, with gradients, before a step;"""
+        """whether its last call with gradients before a step was in training mode;"""
         self._row: weakref.WeakKeyDictionary[torch.nn.Module, int] = weakref.WeakKeyDictionary()
-        """and how many steps in eval mode there were since one in training mode."""
+        """and the number of steps in eval mode since one in training mode."""
         self._validating: weakref.WeakKeyDictionary[torch.nn.Module, CodeType] = weakref.WeakKeyDictionary()
         """The function that put it into eval mode, if it was in training mode before;"""
         self._left: weakref.WeakSet[torch.nn.Module] = weakref.WeakSet()
-        """and those that such a function evaluated."""
+        """and the models that such a function evaluated."""
         self._seen: dict[int, Sighting] = {}
 
     @classmethod
@@ -76,7 +77,7 @@ class TrainingInEvalMode(Check):
             row = self._row.get(module, -1)
             row = 0 if row < 0 and not training and module in self._left else row
             if row == (0 if training else -1) or not trains(optimizer, module):
-                continue  # it is where it was, or another optimizer's
+                continue  # its mode is unchanged, or it belongs to another optimizer
             del self._modes[module]
             self._row[module] = 0 if training else row + 1
             if training:
@@ -89,7 +90,7 @@ class TrainingInEvalMode(Check):
         layer = next((part for part in module.modules() if not part.training and depends_on_mode(part)), None)
         if row >= _STEPS and layer is not None:
             message = (
-                f"the last {row:,} steps trained the model in eval mode, in which `{type(layer).__name__}` differs"
+                f"the last {row:,} steps trained the model in eval mode, which changes its `{type(layer).__name__}`"
             )
             self._seen[site] = Sighting(site, message, {"steps": row}, self.probe.steps - row + 1)
 

@@ -1,8 +1,8 @@
-"""Weights are kept to be loaded later, but not copied: they go on changing with every step, and loading does nothing.
+"""The program keeps weights for later without a copy: every step changes them, and loading them does nothing.
 
-Asks of each `load_state_dict` whether the state is the result of an earlier `state_dict()`, and all its tensors are the
-memory of the module itself. Yes if steps have changed the weights in between: the state was meant to hold older ones.
-The line is that of `state_dict()`. `copy.deepcopy(model.state_dict())` keeps a copy.
+Asks for each `load_state_dict` whether the state is the result of an earlier `state_dict()`, and all its tensors share
+the memory of the module. Yes if steps have changed the weights in between, because the state was meant to hold older
+ones. The line is `state_dict()`. `copy.deepcopy(model.state_dict())` keeps a copy.
 
 Source: "Saving and Loading Models" in PyTorch's tutorials: `best_model_state` has to be serialized or copied.
 """
@@ -37,7 +37,7 @@ class _State:
 
 
 class UncopiedStateDict(Loads):
-    """Remembers states while they live."""
+    """Stores states while they exist."""
 
     name = "uncopied-state-dict"
     code = "TL116"
@@ -47,7 +47,7 @@ class UncopiedStateDict(Loads):
         self._states: dict[int, _State] = {}
         self._seen: dict[int, Sighting] = {}
         self._others: dict[int, int] = {}
-        """By site, how often a state was loaded that is not the module's own memory."""
+        """By site, how often a state with memory of its own was loaded."""
 
     @classmethod
     def tap(cls, hooks: Hooks, probe: Probe) -> None:
@@ -55,7 +55,7 @@ class UncopiedStateDict(Loads):
         hooks.replace(torch.nn.Module, "state_dict", _StateHook(probe))
 
     def kept(self, module: torch.nn.Module, state: Any) -> None:
-        """The program has asked a module for its state."""
+        """The program has called `state_dict()` of a module."""
         if len(self._states) >= _MOST_STATES:
             self._states = {number: item for number, item in self._states.items() if item.state() is not None}
         if len(self._states) < _MOST_STATES:
@@ -72,7 +72,7 @@ class UncopiedStateDict(Loads):
         steps = self.probe.steps - kept.step
         if steps > 0 and versions(module) != kept.version:
             message = (
-                f"the state is not copied: {steps:,} steps changed it before it was loaded, and loading it did nothing"
+                f"the state is not a copy: {steps:,} steps changed it before it was loaded, so loading did nothing"
             )
             self._seen.setdefault(kept.site, Sighting(kept.site, message, {"steps": steps}, kept.step))
 
@@ -86,7 +86,7 @@ class UncopiedStateDict(Loads):
 
 
 class _StateHook(Hook):
-    """Around `Module.state_dict`; calls of modules for their parts give a destination."""
+    """Wraps `Module.state_dict`; calls of modules for their parts pass a destination."""
 
     def __call__(self, original: Callable[..., Any], module: Any, *args: Any, **kwargs: Any) -> Any:
         state = original(module, *args, **kwargs)

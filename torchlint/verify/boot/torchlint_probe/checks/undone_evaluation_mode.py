@@ -1,9 +1,9 @@
-"""A model is put into eval mode and back into training mode before it is evaluated: the loss is that of training mode.
+"""`train()` undoes `eval()` before the evaluation, so the evaluation loss is computed in training mode.
 
 Asks at each `train()` whether `eval()` of the same model came before it, with no pass with gradients in between. Yes if
-the model, which has dropout or batch normalization, was then called three times or more without gradients, and a loss
-was computed without gradients after each, before any pass with gradients or step. A `train()` at the end of an
-evaluation is followed by passes that train, and statistics that are estimated anew need no loss.
+the model has dropout or batch normalization, was then called three times or more without gradients, and a loss without
+gradients was computed after each call, before any pass with gradients or step. After a `train()` at the end of an
+evaluation, passes train. Programs that update batch normalization statistics compute no loss.
 
 Source: "Evaluation Mode" in PyTorch's notes on autograd mechanics.
 """
@@ -58,7 +58,7 @@ class UndoneEvaluationMode(ModeChanges):
         elif self._undone and (undone := self._undone.get(module)) is not None:
             undone.calls += module.training
         elif self._undone and isinstance(output, torch.Tensor) and output.numel() == 1:
-            self._computed()  # a module that gives one number for what it is given
+            self._computed()  # a module that returns one number for its inputs
 
     def after_step(self, optimizer: Any) -> None:
         if self._evaluated:
@@ -73,12 +73,12 @@ class UndoneEvaluationMode(ModeChanges):
             self._computed()
 
     def _computed(self) -> None:
-        """A loss was computed without gradients."""
+        """The program has computed a loss without gradients."""
         for module, undone in list(self._undone.items()):
             if undone.calls > undone.losses:
                 undone.losses += 1
             if undone.losses >= _CALLS and any(part.training and depends_on_mode(part) for part in module.modules()):
-                message = f"`train()` undid `eval()`: {undone.losses:,} losses without gradients are of training mode"
+                message = f"`train()` undid `eval()`: {undone.losses:,} evaluation losses come from training mode"
                 self._seen[undone.site] = Sighting(undone.site, message, {"losses": undone.losses}, self.probe.steps)
 
     def sightings(self) -> Iterator[Sighting]:

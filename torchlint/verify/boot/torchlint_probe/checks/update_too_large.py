@@ -1,8 +1,8 @@
-"""Each step replaces the weights: what it adds is as large as they are.
+"""Each step replaces the weights, because the update is as large as they are.
 
-Asks after each step, from the fourth on, how much it has changed the first elements of weight matrices, beside how
-large they are. Yes if the median of eight steps or more is above a half for one of them, of at least sixteen elements.
-Around a thousandth is usual.
+Asks after each step, from the fourth on, how much it changed the first elements of weight matrices, relative to their
+size. Yes if the median of eight steps or more is above a half for one matrix of at least sixteen elements. Around a
+thousandth is usual.
 
 Source: Karpathy, "CS231n, Babysitting the learning process": the ratio of updates to weights should be near 1e-3.
 """
@@ -48,7 +48,7 @@ class UpdateTooLarge(Check):
         large = {leaf: median(ratios) for leaf, ratios in changed if len(ratios) >= _STEPS and median(ratios) > _RATIO}
         if large:
             ratio = max(large.values())
-            message = f"steps change {self.models.named(large)} by {ratio:.2g} of their size: the step is too large"
+            message = f"steps change {self.models.named(large)} by {ratio:.2g} of their size: the steps are too large"
             self._seen[site] = Sighting(site, message, {"ratio": ratio}, _FROM)
 
     def sightings(self) -> Iterator[Sighting]:

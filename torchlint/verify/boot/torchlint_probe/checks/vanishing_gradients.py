@@ -1,8 +1,8 @@
-"""The gradients of some layers are next to nothing beside those of others, at every step.
+"""The gradients of some layers are almost zero compared with other layers, at every step.
 
-Asks at each step for the root mean square of the gradient of each weight matrix. Yes if that of one was below a
-hundred-millionth of the largest one of the same optimizer at all of ten steps or more, and not zero: the layer is not
-trained as far as 32-bit numbers go. Many layers of `sigmoid` or `tanh` without normalization look like this.
+Asks at each step for the root mean square of the gradient of each weight matrix. Yes if it was below a
+hundred-millionth of the optimizer's largest one at every step, in ten steps or more, and not zero. At the precision of
+32-bit numbers such a layer is not trained. Many layers of `sigmoid` or `tanh` without normalization look like this.
 
 Source: Glorot and Bengio, "Understanding the difficulty of training deep feedforward neural networks" (2010).
 """
@@ -24,7 +24,7 @@ _SHARE = 1e-8
 
 
 class _Small:
-    """Of one optimizer: how many steps there were, and at how many each parameter had next to no gradient."""
+    """One optimizer: its steps, and the number of steps at which each parameter had almost no gradient."""
 
     def __init__(self, site: int) -> None:
         self.site = site
@@ -54,7 +54,7 @@ class VanishingGradients(GradientNorms):
         never = [leaf for leaf, count in small.counts.items() if count == small.steps]
         self._seen.pop(small.site, None)
         if never and small.steps >= _STEPS:
-            message = f"{self.models.named(never)} have gradients of less than {_SHARE:g} of the largest, at all steps"
+            message = f"{self.models.named(never)} have gradients below {_SHARE:g} of the largest, at all steps"
             self._seen[small.site] = Sighting(small.site, message, {"parameters": len(never), "steps": small.steps}, 0)
 
     def sightings(self) -> Iterator[Sighting]:

@@ -1,8 +1,9 @@
-"""The workers of a loader give the same batches: each sample is seen as often as there are workers.
+"""The workers of a loader return the same batches, so training sees each sample once per worker.
 
-Asks of the first batches of a `DataLoader` with several workers for the values of their first tensor. Yes if all
-workers gave the same values in the same order, three times, and these differ from one time to the next. So does an
-`IterableDataset` that goes over all of its data in each worker, and a dataset whose numbers NumPy draws with one seed.
+Asks for the values of the first tensor in the first batches of a `DataLoader` with several workers. Yes if all workers
+returned the same values in the same order, three times, and these differ from one time to the next. Causes are an
+`IterableDataset` that iterates over all of its data in each worker, and a dataset that draws NumPy numbers with one
+seed.
 
 Source: `torch.utils.data.IterableDataset` in PyTorch's documentation, on `get_worker_info`.
 """
@@ -30,7 +31,7 @@ _MANY: Any = dataloader._MultiProcessingDataLoaderIter
 
 
 class WorkersAlike(Check):
-    """Compares what workers give."""
+    """Compares the batches of workers."""
 
     name = "workers-alike"
     code = "TW603"
@@ -46,7 +47,7 @@ class WorkersAlike(Check):
         hooks.replace(_MANY, "_next_data", _Hook(probe))
 
     def given(self, loader: Any, data: Any) -> None:
-        """A loader has given a batch."""
+        """A loader has returned a batch."""
         workers = loader._num_workers
         batches = self._given.setdefault(loader, [])
         if workers < 2 or len(batches) >= _ROUNDS * workers:
@@ -61,7 +62,7 @@ class WorkersAlike(Check):
                 message = f"each batch came {workers:,} times, once from each of {workers:,} workers"
                 self._seen[site] = Sighting(site, message, {"workers": workers}, self.probe.steps)
             elif site:
-                self._others[site] = Sighting(site, f"{workers:,} workers gave batches that differ", {})
+                self._others[site] = Sighting(site, f"{workers:,} workers returned different batches", {})
 
     def sightings(self) -> Iterator[Sighting]:
         yield from list(self._seen.values())
@@ -81,7 +82,7 @@ def _first(data: Any, depth: int = 3) -> torch.Tensor | None:
 
 
 def _values(tensor: torch.Tensor) -> bytes:
-    """Its first values; nothing if too few differ from each other, or it is on a device."""
+    """The first values of a tensor; nothing if too few are different, or it is on a device."""
     if tensor.device.type != "cpu" or tensor.layout is not torch.strided:
         return b""
     values = tensor.detach().reshape(-1)[:_VALUES]
@@ -91,7 +92,7 @@ def _values(tensor: torch.Tensor) -> bytes:
 
 
 class _Hook(Hook):
-    """Around the method by which an iterator with workers takes its next batch."""
+    """Wraps the method with which an iterator with workers takes its next batch."""
 
     def __call__(self, original: Callable[..., Any], loader: Any) -> Any:
         data = original(loader)

@@ -1,7 +1,7 @@
-"""A learning rate is zero, step after step: the parameters of its group are not trained.
+"""The learning rate is zero at every step, so the parameters of its group are not trained.
 
-Asks at each step for the learning rates of the optimizer's groups. Yes if one was zero at the last ten steps or more
-although parameters of the group had gradients. A schedule that warms up leaves zero after its first step, and one that
+Asks at each step for the learning rates of the optimizer's groups. Yes if one was zero at the last ten steps or more,
+although parameters of the group had gradients. A warm-up schedule leaves zero after its first step, and a schedule that
 ends at zero ends the training.
 
 Source: `torch.optim.lr_scheduler` in PyTorch's documentation.
@@ -24,7 +24,7 @@ class _Groups:
         self.site = site
         self.steps = 0
         self.row: Counter[int] = Counter()
-        """By group, at how many of the last steps its learning rate was zero."""
+        """By group, the number of last steps at which its learning rate was zero."""
 
     @property
     def at_rest(self) -> list[int]:
