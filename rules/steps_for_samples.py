@@ -33,6 +33,8 @@ class StepsForSamples(Rule):
     Also finds positional encodings that are added along the samples: `x + pe[:x.size(0)]` before a layer with
     `batch_first=True`.
 
+    `missing-batch-first` reports layers whose batches come from a loader that the program makes.
+
     ## Why is this bad?
     Nothing raises, but the model trains on mixed-up dimensions. The state moves from sample to sample instead of from
     step to step, or one sample's output serves as the prediction for all samples. With positional encodings, each
@@ -97,7 +99,7 @@ class StepsForSamples(Rule):
         layer = self._sequences.layer(value.parents[0]) if claimed is not None else None
         is_first = self._sequences.samples_first(layer) if layer is not None else None
         if layer is not None and claimed is not None and is_first is not None and claimed[1] == (0 if is_first else 1):
-            if not self._sequences.is_single(layer.parents[1]):
+            if not self._sequences.is_single(layer.parents[1]) and layer.site not in self.model.shapes.batches_as_time:
                 yield self._found(claimed[0], layer, claimed[1])
 
     def _found(self, site: Site, layer: values.ModuleOutput, steps: int) -> Swapped:
