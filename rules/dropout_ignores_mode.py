@@ -39,6 +39,8 @@ class AlwaysDrops(NamedTuple):
 
     call: python_ast.Site
     made: python_ast.Site | None
+    is_sure: bool = True
+    """Whether `forward` itself makes the layer, with a rate that never changes."""
 
 
 class DropoutIgnoresMode(Rule):
@@ -46,8 +48,8 @@ class DropoutIgnoresMode(Rule):
 
     ## What it does
     Finds calls of `F.dropout`, `F.dropout1d`, `F.dropout2d` and `F.dropout3d` in methods of modules without the
-    argument `training`. In preview: `nn.Dropout` layers that a method makes and calls itself; of eight such findings
-    on public code six were right, and none was wanted.
+    argument `training`. Also `nn.Dropout` layers that `forward` makes and calls itself, with a rate that never changes.
+    In preview: such layers in other methods.
 
     ## Why is this bad?
     The argument `training` is True by default, and a new layer is in training mode. So elements are dropped after
@@ -115,7 +117,15 @@ class DropoutIgnoresMode(Rule):
             if made is not None or self._drops(call, method):
                 is_meant = self._is_one_view(call, method) or self._knows_mode(call, method)
                 if self._may_be_evaluated(method) and not is_meant:
-                    yield AlwaysDrops(python_ast.site_of(call), made)
+                    is_sure = made is None or self._is_as_written(made, method)
+                    yield AlwaysDrops(python_ast.site_of(call), made, is_sure)
+
+    def _is_as_written(self, made: python_ast.Site, method: definitions.FunctionInfo) -> bool:
+        """Whether `forward` makes a layer with a rate that nothing can switch off."""
+        layer = self.model.tree.node(made)
+        rate = next(iter(python_ast.arguments(layer)), None) if isinstance(layer, ast.Call) else None
+        is_constant = rate is None or (isinstance(rate, ast.Constant) and bool(rate.value))
+        return method.name == "forward" and (is_constant or not self._varies(rate, method))
 
     def _may_be_evaluated(self, method: definitions.FunctionInfo) -> bool:
         """Whether a function is a method of a module that evaluates like any other."""
@@ -347,7 +357,7 @@ class DropoutIgnoresMode(Rule):
                 "a dropout layer made here is always in training mode: it also drops in `eval()`",
                 related=[(drops.made, "the layer is made here")],
                 help="make it in `__init__`, as an attribute of the module",
-                confidence=Confidence.LOW,
+                confidence=Confidence.HIGH if drops.is_sure else Confidence.LOW,
             )
             return
         call = self.model.tree.node(drops.call)
