@@ -48,6 +48,12 @@ class NeverStepped(NamedTuple):
     other: str = ""
 
 
+class LeftToLightning(NamedTuple):
+    """`configure_optimizers` makes a scheduler at `made`, and its module optimizes by hand without stepping it."""
+
+    made: Site
+
+
 class SchedulerNeverStepped(Rule):
     """A learning-rate scheduler is made, and nothing ever steps it.
 
@@ -58,6 +64,8 @@ class SchedulerNeverStepped(Rule):
     commented out (`# scheduler.step()`): somebody did that on purpose; words about it in a comment do not count. It is
     also silent where the optimizer is only shown. In preview: schedulers of optimizers that have another one, most of
     them left over.
+
+    Also finds the schedulers of a Lightning module that optimizes by hand and steps none: Lightning leaves them alone.
 
     ## Why is this bad?
     A scheduler changes the learning rate in its `step`, and only there. Without it the rate stays what it was at the
@@ -105,7 +113,9 @@ class SchedulerNeverStepped(Rule):
     category = Category.SUSPICIOUS
     triggers = (triggers.SCHEDULER,)
 
-    def ask(self) -> Iterator[NeverStepped]:
+    def ask(self) -> Iterator[NeverStepped | LeftToLightning]:
+        if not self.model.is_test:
+            yield from (LeftToLightning(site_of(call)) for call in self.model.cadence.idle_schedules())
         if self._sets_rates_by_hand():
             return
         variables = _Variables(self.model.tree, self._is_local)
@@ -260,6 +270,13 @@ class SchedulerNeverStepped(Rule):
                 if step.name == optimizer and function is around:
                     return step
         return None
+
+    def report_LeftToLightning(self, found: LeftToLightning) -> None:
+        self.report(
+            found.made,
+            "with manual optimization Lightning steps no scheduler, and this module steps none either",
+            help="call `self.lr_schedulers().step()`, once a batch in `training_step` or in `on_train_epoch_end`",
+        )
 
     def report_NeverStepped(self, found: NeverStepped) -> None:
         cost = "the learning rate stays what it is at the start"
