@@ -44,7 +44,8 @@ class ClearedBeforeStep(Rule):
     exception handler clears: a step that failed is undone.
 
     Also finds clearings that come with each micro-batch where the step comes once in several: under
-    `if (i + 1) % k == 0:`, behind the loop over micro-batches, or, with accelerate, at the end of `accumulate`.
+    `if (i + 1) % k == 0:`, behind the loop over micro-batches, or, with accelerate, at the end of `accumulate`; there
+    also a `zero_grad` of the prepared optimizer before the `backward`, which clears what earlier micro-batches gave.
 
     ## Why is this bad?
     The step sees no gradient: with SGD the weights do not move at all, with momentum or weight decay they move

@@ -58,7 +58,8 @@ class ClipOutsideStep(Rule):
     Finds `torch.nn.utils.clip_grad_norm_` and `clip_grad_value_` where, on every path from the optimizer's last step
     or `zero_grad`, no `backward` has computed gradients yet; also where such a call stands right before the step of
     another optimizer, whose gradients it was meant for. So are clippings in hooks of Lightning that run before
-    `backward`, such as `training_step`, and with accelerate those after each micro-batch of `accumulate`.
+    `backward`, such as `training_step`, and with accelerate those after each micro-batch of `accumulate`. Also finds
+    clippings of an iterator that the first use uses up, `params = model.parameters()` before the loop.
 
     ## Why is this bad?
     Clipping changes the gradients that are there. Before `backward` there are none, or old ones; after the step they
@@ -110,7 +111,9 @@ class ClipOutsideStep(Rule):
     triggers = (triggers.CLIP, (*triggers.BACKWARD, b"LightningModule"), triggers.STEP)
     calls = frozenset({"clip_grad_norm_", "clip_grad_value_"})
 
-    def ask(self) -> Iterator[UselessClip | OtherParametersClipped | ClipInWindow | ClipOfNothing | gradients.ClipInHook]:
+    def ask(
+        self,
+    ) -> Iterator[UselessClip | OtherParametersClipped | ClipInWindow | ClipOfNothing | gradients.ClipInHook]:
         for clip, backward in gradients.clipped_in_window(self.model.program):
             if not clipping.is_unbounded(clip, self.model.tree):
                 yield ClipInWindow(clip, backward)

@@ -33,7 +33,8 @@ class OptimizerMissesParameters(Rule):
     ## What it does
     Finds a module or layer that is made anew after its optimizer, under the name of the one that the optimizer got
     its parameters from, where a `backward` through the new one and a step of that optimizer follow. Also
-    `requires_grad = True` for a frozen module between its forward pass and the backward of the loss.
+    `requires_grad = True` for a frozen module between its forward pass and the backward of the loss, and a loss with
+    parameters of its own that no optimizer has.
 
     ## Why is this bad?
     The optimizer goes on updating parameters that nothing uses, and the new ones stay as they were initialized.

@@ -198,7 +198,7 @@ class StepWithoutBackward(Rule):
     def report_SteppedAgain(self, found: gradients.SteppedAgain) -> None:
         self.report(
             found.step.site,
-            f"`{found.step.name}` steps again with the gradients that the scaler has stepped with: each batch counts twice",
+            f"`{found.step.name}` steps again with the gradients of the scaler's step: each batch counts twice",
             related=[(found.first.site, "the scaler steps here, unless it finds infinite gradients")],
             help="remove this step",
         )

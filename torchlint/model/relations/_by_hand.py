@@ -6,7 +6,7 @@ import ast
 
 from torchlint.model.definitions import ClassInfo
 from torchlint.pytorch import api
-from torchlint.syntax.python_ast import dotted, is_literal, walk
+from torchlint.syntax.python_ast import FUNCTIONS, dotted, is_literal, walk
 
 _KNOWN_BASES = ("torch.", "abc.", "builtins.", "typing.")
 _AUTOMATIC = "automatic_optimization"
@@ -39,7 +39,8 @@ def _steps_by_hand(info: ClassInfo) -> bool:
         if isinstance(target, ast.Attribute) and target.attr == _AUTOMATIC
     ]
     is_off = len(stored) == 1 and is_literal(stored[0][0].value, False)
-    return is_off and init is not None and stored[0][0] in init.node.body
+    body = init.node.body if init is not None and isinstance(init.node, FUNCTIONS) else []
+    return is_off and stored[0][0] in body
 
 
 def _may_be_stepped(info: ClassInfo, method: ast.AST) -> bool:
