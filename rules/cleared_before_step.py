@@ -43,7 +43,8 @@ class ClearedBeforeStep(Rule):
     includes callbacks, hooks that run before the step, and a `step` method defined in the program.
 
     Also finds a `zero_grad` for each micro-batch where the step comes once in several: under `if (i + 1) % k == 0:`,
-    after the loop over micro-batches, or, with accelerate, at the end of `accumulate`.
+    after the loop over micro-batches, or, with accelerate, at the end of `accumulate`. A prepared optimizer's
+    `zero_grad` before the `backward` of `accumulate` clears the gradients of earlier micro-batches, too.
 
     Not reported in an exception handler, which discards a failed step.
 

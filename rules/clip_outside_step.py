@@ -11,7 +11,7 @@ from torchlint.model import events, program, values
 from torchlint.model.queries import clipping
 from torchlint.model.relations import gradients
 from torchlint.pytorch import triggers
-from torchlint.syntax.python_ast import names_read
+from torchlint.syntax.python_ast import names_read, site_of
 
 if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
@@ -44,6 +44,13 @@ class ClipInWindow(NamedTuple):
     backward: events.Backward
 
 
+class ClipOfNothing(NamedTuple):
+    """`clip` is given an iterator in each iteration that is `made` once, so that it is soon used up."""
+
+    clip: events.Clip
+    made: Site
+
+
 class ClipOutsideStep(Rule):
     """Gradients are clipped before `backward` or after the step, without effect.
 
@@ -53,7 +60,8 @@ class ClipOutsideStep(Rule):
     - no `backward` has computed gradients since the optimizer's last step or `zero_grad`, on any path;
     - the call is right before the step of another optimizer, and clips the wrong parameters;
     - a Lightning hook that runs before `backward`, such as `training_step`, clips;
-    - with accelerate, the call runs after each micro-batch of `accumulate`.
+    - with accelerate, the call runs after each micro-batch of `accumulate`;
+    - the call receives an iterator that its first use exhausts: `params = model.parameters()` before the loop.
 
     ## Why is this bad?
     The step uses unclipped gradients, so one bad batch can throw the weights far away. Clipping changes the
@@ -106,7 +114,9 @@ class ClipOutsideStep(Rule):
     triggers = (triggers.CLIP, (*triggers.BACKWARD, b"LightningModule"), triggers.STEP)
     calls = frozenset({"clip_grad_norm_", "clip_grad_value_"})
 
-    def ask(self) -> Iterator[UselessClip | OtherParametersClipped | ClipInWindow | gradients.ClipInHook]:
+    def ask(
+        self,
+    ) -> Iterator[UselessClip | OtherParametersClipped | ClipInWindow | ClipOfNothing | gradients.ClipInHook]:
         for clip, backward in gradients.clipped_in_window(self.model.program):
             if not clipping.is_unbounded(clip, self.model.tree):
                 yield ClipInWindow(clip, backward)
@@ -115,6 +125,9 @@ class ClipOutsideStep(Rule):
                 yield found
         for trace in self.model.program.traces:
             clips = [clip for clip in trace.of(events.Clip) if not clipping.is_unbounded(clip, self.model.tree)]
+            for clip in clips:
+                if (made := clipping.spent_iterator(clip, self.model.tree)) is not None:
+                    yield ClipOfNothing(clip, site_of(made))
             if clips and not trace.called:
                 for clip in clips:
                     for useless in self._useless(trace, clip):
@@ -181,6 +194,14 @@ class ClipOutsideStep(Rule):
             ],
             help="clip between the last `backward` and the step" if other is None else "remove the call",
             fix=self._fix(useless.clip.site, useless.backward.site, useless.step) if other is None else None,
+        )
+
+    def report_ClipOfNothing(self, found: ClipOfNothing) -> None:
+        self.report(
+            found.clip.site,
+            "the iterator that this clips is used up after the first use: later calls clip nothing",
+            related=[(found.made, "it is made here, once")],
+            help="make a list of it: `list(...)`",
         )
 
     def report_ClipInWindow(self, found: ClipInWindow) -> None:

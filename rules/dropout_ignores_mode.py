@@ -39,6 +39,8 @@ class AlwaysDrops(NamedTuple):
 
     call: python_ast.Site
     made: python_ast.Site | None
+    is_sure: bool = True
+    """Whether `forward` itself makes the layer, with a rate that never changes."""
 
 
 class DropoutIgnoresMode(Rule):
@@ -46,9 +48,9 @@ class DropoutIgnoresMode(Rule):
 
     ## What it does
     Finds calls of `F.dropout`, `F.dropout1d`, `F.dropout2d` and `F.dropout3d` in methods of modules without the
-    argument `training`.
+    argument `training`. Also finds `nn.Dropout` layers that `forward` creates and calls itself, with a constant rate.
 
-    Preview: `nn.Dropout` layers that a method creates and calls itself, because such dropout is often deliberate.
+    Preview: such layers in other methods, because the dropout is often deliberate there.
 
     ## Why is this bad?
     Validation and inference are random, and worse than the model really is. The argument `training` is True by
@@ -116,7 +118,15 @@ class DropoutIgnoresMode(Rule):
             if made is not None or self._drops(call, method):
                 is_meant = self._is_one_view(call, method) or self._knows_mode(call, method)
                 if self._may_be_evaluated(method) and not is_meant:
-                    yield AlwaysDrops(python_ast.site_of(call), made)
+                    is_sure = made is None or self._is_as_written(made, method)
+                    yield AlwaysDrops(python_ast.site_of(call), made, is_sure)
+
+    def _is_as_written(self, made: python_ast.Site, method: definitions.FunctionInfo) -> bool:
+        """Whether `forward` makes a layer with a rate that nothing can switch off."""
+        layer = self.model.tree.node(made)
+        rate = next(iter(python_ast.arguments(layer)), None) if isinstance(layer, ast.Call) else None
+        is_constant = rate is None or (isinstance(rate, ast.Constant) and bool(rate.value))
+        return method.name == "forward" and (is_constant or not self._varies(rate, method))
 
     def _may_be_evaluated(self, method: definitions.FunctionInfo) -> bool:
         """Whether a function is a method of a module that can be evaluated as usual."""
@@ -350,7 +360,7 @@ class DropoutIgnoresMode(Rule):
                 "this new dropout layer is always in training mode: it also drops after `eval()`",
                 related=[(drops.made, "the layer is created here")],
                 help="create it in `__init__`, as an attribute of the module",
-                confidence=Confidence.LOW,
+                confidence=Confidence.HIGH if drops.is_sure else Confidence.LOW,
             )
             return
         call = self.model.tree.node(drops.call)

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
 
 _PACKAGES = ("torchmetrics.", "torcheval.metrics.")
-_HOOKS = frozenset(
-    f"{prefix}{stage}_epoch_end" for prefix in ("on_", "") for stage in ("train", "validation")
-) | {"training_epoch_end"}
+_HOOKS = frozenset(f"{prefix}{stage}_epoch_end" for prefix in ("on_", "") for stage in ("train", "validation")) | {
+    "training_epoch_end"
+}
 
 
 class NeverReset(NamedTuple):

@@ -33,7 +33,8 @@ class OptimizerMissesParameters(Rule):
     ## What it does
     Finds a module or layer that is recreated after its optimizer, under the name from which the optimizer got its
     parameters. A `backward` through the new module and a step of that optimizer follow. Also finds
-    `requires_grad = True` on a frozen module between its forward pass and the backward of the loss.
+    `requires_grad = True` on a frozen module between its forward pass and the backward of the loss, and a loss with
+    its own parameters that no optimizer holds.
 
     ## Why is this bad?
     The new parameters keep their initial values, for example in a new classification head, and nothing raises. The

@@ -51,6 +51,12 @@ class NeverStepped(NamedTuple):
     other: str = ""
 
 
+class LeftToLightning(NamedTuple):
+    """`configure_optimizers` makes a scheduler at `made`, and its module optimizes by hand without stepping it."""
+
+    made: Site
+
+
 class SchedulerNeverStepped(Rule):
     """A learning-rate scheduler is created, but nothing ever steps it.
 
@@ -63,6 +69,8 @@ class SchedulerNeverStepped(Rule):
     displays the optimizer. Other comments about the step do not count.
 
     Preview: a second scheduler of the same optimizer, which is usually a leftover.
+
+    Also finds the schedulers of a Lightning module that optimizes by hand and steps none: Lightning leaves them alone.
 
     ## Why is this bad?
     Training works, but worse than planned. Only `step` changes the learning rate, so the rate keeps its initial
@@ -110,7 +118,9 @@ class SchedulerNeverStepped(Rule):
     category = Category.SUSPICIOUS
     triggers = (triggers.SCHEDULER,)
 
-    def ask(self) -> Iterator[NeverStepped]:
+    def ask(self) -> Iterator[NeverStepped | LeftToLightning]:
+        if not self.model.is_test:
+            yield from (LeftToLightning(site_of(call)) for call in self.model.cadence.idle_schedules())
         if self._sets_rates_by_hand():
             return
         variables = _Variables(self.model.tree, self._is_local)
@@ -268,6 +278,13 @@ class SchedulerNeverStepped(Rule):
                 if step.name == optimizer and function is around:
                     return step
         return None
+
+    def report_LeftToLightning(self, found: LeftToLightning) -> None:
+        self.report(
+            found.made,
+            "with manual optimization Lightning steps no scheduler, and this module steps none either",
+            help="call `self.lr_schedulers().step()`, once a batch in `training_step` or in `on_train_epoch_end`",
+        )
 
     def report_NeverStepped(self, found: NeverStepped) -> None:
         cost = "the learning rate keeps its initial value"

@@ -34,7 +34,8 @@ class StepWithoutBackward(Rule):
 
     ## What it does
     Finds a `step` without a `backward` before it although the code computes a loss. Either there is no `backward`
-    at all, or it comes later in the same loop. Also finds a `step` on parameters that no loss depends on.
+    at all, or it comes later in the same loop. Also finds a `step` on parameters that no loss depends on, and a step
+    after the scaler's step of the same optimizer, with the same gradients.
 
     ## Why is this bad?
     A step without gradients updates nothing. Where the `backward` comes later, the first step has no effect, each
@@ -89,11 +90,12 @@ class StepWithoutBackward(Rule):
     def concerns(cls, index: FileIndex) -> bool:
         return index.has_word(triggers.CLEAR) or index.goes_backward
 
-    def ask(self) -> Iterator[EmptyStep | gradients.UnreachedStep]:
+    def ask(self) -> Iterator[EmptyStep | gradients.UnreachedStep | gradients.SteppedAgain]:
         """Steps without a backward before them, with one later in the same loop (late), or with none at all."""
         for trace in self.model.program.traces if not self._hands_backward_on() else ():
             if trace.called or _steps_itself(trace):
                 continue
+            yield from gradients.stepped_again(trace, self.model.ownership)
             for optimizer in self.model.ownership.optimizers(trace):
                 if held_parameters.surely_optimizer(optimizer):
                     unreached = {item.step: item for item in self._unreached(trace, optimizer)}
@@ -196,6 +198,14 @@ class StepWithoutBackward(Rule):
         if module_values.is_forward(value):
             return not known or self.model.ownership.may_use(value, ours)
         return any(item in ours and isinstance(item, values.Tensor) for item in map(values.resolved, value.parents))
+
+    def report_SteppedAgain(self, found: gradients.SteppedAgain) -> None:
+        self.report(
+            found.step.site,
+            f"`{found.step.name}` steps again with the gradients of the scaler's step: each batch counts twice",
+            related=[(found.first.site, "the scaler steps here, unless it finds infinite gradients")],
+            help="remove this step",
+        )
 
     def report_UnreachedStep(self, found: gradients.UnreachedStep) -> None:
         was_there = values.resolved(found.step.optimizer).order < found.backward.order

@@ -81,7 +81,8 @@ def imported_training(code: bytes, search: Search) -> tuple[bytes, ...] | None:
         return None
     is_test = naming.is_test(search.inside_top, code)
     if trains(code):
-        return () if is_test else tuple(search.imported(code).values())
+        modules = {} if is_test else search.imported(code)
+        return tuple(_with_bases(code, modules, search).values())
     if is_test:
         return None
     modules = search.imported(code)
@@ -90,7 +91,24 @@ def imported_training(code: bytes, search: Search) -> tuple[bytes, ...] | None:
     names = {name for path, text in named.items() for name in _names_that_train(code, text, search.of(path))}
     names |= set(_aliases(names, modules, search)) if names else set()
     names |= set(_makers(code, modules, search))
-    return tuple(modules.values()) if not names.isdisjoint(mentioned) else None
+    return tuple(_with_bases(code, modules, search).values()) if not names.isdisjoint(mentioned) else None
+
+
+def _with_bases(code: bytes, modules: Mapping[str, bytes], search: Search) -> dict[str, bytes]:
+    """The modules that define the bases of the classes that a program calls: a training loop may stand only there."""
+    texts, called = dict(modules), _called(code)
+    waiting = [(path, name) for path, text in modules.items() for name, _ in _derived(text) if name in called]
+    for _ in range(MAX_BASES):
+        found = [
+            (base, search.of(path).imported_as(base.decode()))
+            for path, name in waiting
+            for known, bases in _derived(texts[path])
+            if known == name
+            for base in bases
+        ]
+        texts.update(item for _, others in found for item in others.items())
+        waiting = [(path, base) for base, others in found for path in others]
+    return texts
 
 
 def _mentioned(code: bytes, modules: Iterable[str], search: Search) -> frozenset[bytes]:

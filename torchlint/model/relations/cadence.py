@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 
 from torchlint.model.events import Event, Loop, ScheduleStep
 from torchlint.model.program import Program, Trace
+from torchlint.model.relations._by_hand import idle_schedule
 from torchlint.model.relations._horizons import Horizons, Unit
 from torchlint.model.relations._iterations import Iteration, called_name, generates, reads_memory
 from torchlint.model.relations._paces import Cadence, Pace, Paces
@@ -41,6 +43,11 @@ class Cadences:
     def configured_mismatches(self) -> Iterator[Mismatch]:
         """The same for schedules from Lightning's `configure_optimizers`, with their intervals."""
         return self._units.configured_mismatches()
+
+    def idle_schedules(self) -> Iterator[ast.Call]:
+        """The schedulers that modules of Lightning with manual optimization configure, and nothing steps."""
+        found = map(idle_schedule, self._program.definitions.classes.values())
+        return (call for call in found if call is not None)
 
     def iteration(self, trace: Trace, loop: Loop) -> Iteration:
         """The role of a loop's iterations, computed once: a step of one training, or a separate job."""

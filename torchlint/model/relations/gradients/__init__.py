@@ -14,7 +14,7 @@ from torchlint.model.relations.gradients.epochs import OpenWindow, open_windows
 from torchlint.model.relations.gradients.lightning import ClipInHook, clips_in_hooks
 from torchlint.model.relations.gradients.micro_batches import LostMicroBatch, lost_micro_batches
 from torchlint.model.relations.gradients.mixed import MixedStep, mixed_steps
-from torchlint.model.relations.gradients.scalers import NotUpdated, not_updated
+from torchlint.model.relations.gradients.scalers import NotUpdated, SteppedAgain, not_updated, stepped_again
 from torchlint.model.relations.gradients.stale import GradientsBetweenSteps, StaleGradients
 from torchlint.model.relations.gradients.stale_parts import StalePart
 from torchlint.model.relations.gradients.unreached import UnreachedStep, unreached_steps
@@ -32,6 +32,7 @@ __all__ = [
     "OpenWindow",
     "StaleGradients",
     "StalePart",
+    "SteppedAgain",
     "UnreachedStep",
     "cleared_in_window",
     "clipped_in_window",
@@ -41,6 +42,7 @@ __all__ = [
     "mixed_steps",
     "not_updated",
     "open_windows",
+    "stepped_again",
     "unreached_steps",
     "unseen",
     "windows",

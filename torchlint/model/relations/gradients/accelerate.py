@@ -15,7 +15,7 @@ from torchlint.model.relations.gradients.micro_batches import LostMicroBatch
 from torchlint.model.utilities import Kind, is_kind
 from torchlint.model.values import Answer, Attribute, Optimizer, Plain, Tensor, Value, resolved
 from torchlint.pytorch import operators
-from torchlint.syntax.python_ast import called_name, walk
+from torchlint.syntax.python_ast import called_name, dotted, walk
 
 MICRO_BATCHES = "gradient_accumulation_steps"
 
@@ -58,14 +58,22 @@ def _is_by(loss: Tensor, number: Value, accelerator: Value | None) -> bool:
 
 
 def cleared_in_window(program: Program, ownership: Ownership) -> Iterator[LostMicroBatch]:
-    """Clearings of a module with each micro-batch. A prepared optimizer's clearing waits for the end of a window."""
+    """Clearings with each micro-batch: of a module, or of a prepared optimizer before the backward.
+
+    A prepared optimizer clears only in the last micro-batch of a window. Before its backward that is too early.
+    """
     for trace in program.traces:
         for backward in _in_windows(program, trace):
             for clear in trace.of(Clear, backward.loops) if backward.loops else ():
                 in_each = clear.loops == backward.loops and set(clear.path) <= set(backward.path)
                 if in_each and clear.explicit and not _is_guarded(clear, program):
                     steps = (step for step in trace.of(Step, backward.loops) if not step.manual)
-                    cleared = (step for step in steps if _is_of_module(clear, backward, step, ownership))
+                    cleared = (
+                        step
+                        for step in steps
+                        if _is_of_module(clear, backward, step, ownership)
+                        or _is_too_early(clear, backward, step, program)
+                    )
                     yield from (LostMicroBatch(clear, backward, step) for step in islice(cleared, 1))
 
 
@@ -77,6 +85,20 @@ def _is_of_module(clear: Clear, backward: Backward, step: Step, ownership: Owner
     holds = ownership.clears(target, resolved(step.optimizer))
     through = set(modules_of(ownership.tracking.graph(backward.loss)))
     return holds is Answer.YES or (holds is Answer.UNKNOWN and target in through)
+
+
+def _is_too_early(clear: Clear, backward: Backward, step: Step, program: Program) -> bool:
+    """Whether a prepared optimizer clears before the backward of its step, in the same block."""
+    target, optimizer = (resolved(item) if item is not None else None for item in (clear.target, step.optimizer))
+    if target is not optimizer or not isinstance(target, Optimizer) or not clear.order < backward.order < step.order:
+        return False
+    windows = {_window(event, program) for event in (clear, backward, step)}
+    if len(windows) != 1 or None in windows:
+        return False
+    node = program.tree.own_node(clear.site)
+    receiver = node.func.value if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else None
+    prepared = (call for call in program.tree.of_type(ast.Call) if called_name(call) == "prepare")
+    return receiver is not None and any(dotted(receiver) == dotted(item) for call in prepared for item in call.args)
 
 
 def clipped_in_window(program: Program) -> Iterator[tuple[Clip, Backward]]:

@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from torchlint.model.dataflow import Flow
-from torchlint.model.events import Branch, Call, Event, Exit, Loop, Step, Unscale, Yield
+from torchlint.model.events import Branch, Call, Clear, Event, Exit, Loop, MayClear, Step, Unscale, Yield
+from torchlint.model.ownership import GIVING, Ownership
 from torchlint.model.program import Program, Trace
 from torchlint.model.utilities import Kind, is_kind
-from torchlint.model.values import Instance, Module, Value, inputs_of, resolved
+from torchlint.model.values import Instance, Module, Optimizer, Value, inputs_of, resolved
 from torchlint.syntax.python_ast import called_name, dotted, names_read, walk
 from torchlint.syntax.python_tree import PythonTree
 
@@ -40,6 +41,30 @@ def not_updated(program: Program) -> Iterator[NotUpdated]:
             if follows and is_repeated and not is_elsewhere and _is_on(scaler, event, updates, program.tree):
                 if _Iterations(program, event, scaler).leave_it_open(loop or trace):
                     yield NotUpdated(event, updates[0] if updates else None)
+
+
+class SteppedAgain(NamedTuple):
+    """`step` uses the gradients that `first`, the step of a scaler, has used: nothing gives new ones between them."""
+
+    step: Step
+    first: Step
+
+
+def stepped_again(trace: Trace, ownership: Ownership) -> Iterator[SteppedAgain]:
+    """The steps of an optimizer that always follow one by a scaler, with the same gradients."""
+    steps = trace.of(Step)
+    for first in steps:
+        optimizer = resolved(first.optimizer)
+        if first.scaler is None or not isinstance(optimizer, Optimizer):
+            continue
+        for step in steps:
+            is_same = resolved(step.optimizer) is optimizer and step.scaler is None and not step.manual
+            in_one_pass = (step.loops, step.path, step.passed) == (first.loops, first.path, first.passed)
+            if is_same and in_one_pass and step.order > first.order and step.calls == first.calls:
+                inside = [event for event in trace.of_kinds(*GIVING) if first.order < event.order < step.order]
+                changing = (isinstance(event, (Clear, MayClear, Yield)) for event in inside)
+                if not any(changing) and not any(ownership.may_give_gradients(item, optimizer) for item in inside):
+                    yield SteppedAgain(step, first)
 
 
 class _Iterations:

@@ -288,18 +288,31 @@ class Replacements:
         An optimizer with a single module may be meant for that one only; one with a list of several has left one out.
         """
         held = {item for item in self.ownership.held_by(optimizer)[0] if module_values.is_module_like(item)}
-        for whole in called:
+        for whole in called.union(*map(self._losses_in, called)):
             if len(held) < 2 and not self._has_own_parameters(whole) and not _is_of_chain(whole, held):
                 continue
             others = self._stepping(trace, whole)
             has_some = self.ownership.holds(optimizer, whole) is values.Answer.YES or _is_of_chain(whole, held)
-            inside = self._parts_in(whole) if has_some and self._is_made_to_learn(whole) else {whole.label: whole}
+            inside = self._parts_in(whole) if has_some and self._is_made_to_learn(whole) else {_name(whole): whole}
             for name, module in inside.items():
                 if not self._is_made_to_learn(module, name):
                     continue
-                if whole.order < optimizer.order and all(isinstance(item, values.Optimizer) for item in others):
+                is_made = whole.order < optimizer.order or self._has_own_parameters(module)
+                if is_made and all(isinstance(item, values.Optimizer) for item in others):
                     if all(self.ownership.holds(other, module) is values.Answer.NO for other in others):
                         yield Unheld(module, name, step, self._has_own_parameters(module))
+
+    def _losses_in(self, whole: values.Value) -> list[values.Value]:
+        """The losses with parameters that a module is made with, and that its `forward` uses."""
+        info, made = values.class_of(whole), self.tree.node(whole.site)
+        init = info.method("__init__") if info is not None else None
+        if info is None or init is None or not isinstance(made, ast.Call) or made.keywords:
+            return []
+        given = dict(zip(init.parameters[1:], whole.parents, strict=False))
+        stored = {name: values.resolved(value) for name, value in self.program.attributes_of(info).items()}
+        names = {value.label: name for name, value in stored.items() if isinstance(value, values.Parameter)}
+        parts = (values.resolved(given[label]) for label in names.keys() & given.keys() if _has(whole, names[label]))
+        return [item for item in parts if self._has_own_parameters(item)]
 
     def _stepping(self, trace: Trace, whole: values.Value) -> set[values.Value]:
         """The optimizers created or stepped in a module's scope, and other updates such as those by hand.
@@ -330,7 +343,7 @@ class Replacements:
         """Whether a module is new, neither loaded, evaluated nor frozen, and by its name meant to learn."""
         if not isinstance(module, values.Module):
             return False
-        name = name or module.label
+        name = name or _name(module)
         uses = module.has_use("load_state_dict", "eval", "requires_grad_", "train", "apply", "load", "freeze")
         is_known = module.name.startswith("torch.nn.") if module.info is None else self._is_of_layers(module)
         return (
@@ -356,11 +369,12 @@ class Replacements:
         return [item for value in stored.values() for item in values.inputs_of(value)]
 
     def _has_own_parameters(self, module: values.Value) -> bool:
-        """Whether a loss of the program creates parameters itself, and holds no other module."""
+        """Whether a loss of the program creates parameters itself, and holds no module but new layers of PyTorch."""
         parts = self._stored_in(module) if isinstance(module, values.Module) else []
         own = [item for item in parts if isinstance(item, values.Leaf) and item.leaf]
-        is_alone = bool(own) and not any(map(module_values.is_module_like, parts))
-        return is_alone and _LOSS.search(module.label) is not None
+        others = [item for item in parts if module_values.is_module_like(item) and not _is_layer(item)]
+        is_alone = bool(own) and not others
+        return is_alone and _LOSS.search(_name(module)) is not None
 
 
 def before(trace: Trace, step: events.Step) -> Iterator[events.Backward]:
@@ -374,6 +388,17 @@ def _is_of_chain(whole: values.Value, held: set[values.Value]) -> bool:
     """Whether an optimizer holds some layers of an `nn.Sequential`."""
     is_chain = isinstance(whole, values.Module) and whole.info is None and whole.name == "torch.nn.Sequential"
     return is_chain and whole not in held and not held.isdisjoint(map(values.resolved, whole.parents))
+
+
+def _name(module: values.Value) -> str:
+    """The name of a module; of one that is made in a call, that of its class."""
+    info = values.class_of(module)
+    return module.label or (info.name if info is not None else "")
+
+
+def _is_layer(module: values.Value) -> bool:
+    is_known = isinstance(module, values.Module) and module.info is None and module.name.startswith("torch.nn.")
+    return is_known and module_values.is_as_made(module)
 
 
 def _has(owner: values.Value, key: object) -> bool:
