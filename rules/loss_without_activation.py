@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from torchlint import Category, Rule
+from torchlint import Category, Confidence, Rule
 from torchlint.model.queries import losses
 from torchlint.pytorch.losses import FUNCTIONS
 
@@ -25,6 +25,7 @@ class WrongInput(NamedTuple):
     source: Site
     function: str
     probabilities: bool
+    is_softmax: bool = False
 
 
 class LossWithoutActivation(Rule):
@@ -33,7 +34,8 @@ class LossWithoutActivation(Rule):
     ## What it does
     Finds calls of `F.nll_loss` and `nn.NLLLoss` whose input is a softmax, a sigmoid or what a linear layer or
     convolution gives, and of `F.binary_cross_entropy` and `nn.BCELoss` whose input is what such a layer gives: in the
-    same function, or as an output of a module of the file, on every `return` of its `forward`.
+    same function, or as an output of a module of the file, on every `return` of its `forward`. In preview: all but a
+    softmax that `nll_loss` takes.
 
     ## Why is this bad?
     `nll_loss` takes logarithms of probabilities, and returns their negative: of anything else that is no loss. It falls
@@ -86,7 +88,6 @@ class LossWithoutActivation(Rule):
 
     code = "TL505"
     category = Category.CORRECTNESS
-    preview = True
     triggers = ((b"NLLLoss", b"nll_loss", b"BCELoss", b"binary_cross_entropy"), (b"torch",))
     calls = frozenset({"NLLLoss", "nll_loss", "BCELoss", "binary_cross_entropy"})
 
@@ -107,7 +108,8 @@ class LossWithoutActivation(Rule):
                 self.model.endings.of(given, _PROBABILITIES, call=event.value) if function == "nll_loss" else None
             )
             if probabilities is not None:
-                yield WrongInput(event.site, probabilities, function, probabilities=True)
+                is_softmax = self.model.endings.of(given, {"softmax"}, call=event.value) is not None
+                yield WrongInput(event.site, probabilities, function, True, is_softmax)
 
     def report_WrongInput(self, wrong: WrongInput) -> None:
         is_nll = wrong.function == "nll_loss"
@@ -121,4 +123,5 @@ class LossWithoutActivation(Rule):
             f"`{wrong.function}` takes {wanted}, but is given {given}: {then}",
             related=[(wrong.source, f"the {given} are made here")],
             help="take the logarithm by `log_softmax`" if wrong.probabilities else instead,
+            confidence=Confidence.HIGH if wrong.is_softmax else Confidence.LOW,
         )
