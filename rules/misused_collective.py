@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule
-from torchlint.model.queries import names, written
+from torchlint.model.queries import collectives, names, written
 from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
@@ -33,16 +33,25 @@ class SameTensor(NamedTuple):
     name: str
 
 
+class Dropped(NamedTuple):
+    """The call at `site` returns the sum over the processes, and leaves its argument what it is."""
+
+    site: Site
+    name: str
+
+
 class MisusedCollective(Rule):
     """The result of a collective call is not where the program looks for it.
 
     ## What it does
     Finds the result of `all_reduce`, `reduce`, `broadcast` and `all_gather` of `torch.distributed` that is assigned or
-    computed with, and lists for `all_gather` that hold one tensor several times: `[torch.zeros(n)] * world_size`.
+    computed with, and lists for `all_gather` that hold one tensor several times: `[torch.zeros(n)] * world_size`. Also
+    statements that call a function of the program which reduces a copy of its argument, and returns the copy.
 
     ## Why is this bad?
     These calls write into the tensors that they are given, and return None. A list that repeats one tensor has one
-    place for what all processes send: each element is what came last.
+    place for what all processes send: each element is what came last. A copy that is thrown away leaves each process
+    with its own share.
 
     ## Example
     ```python
@@ -74,8 +83,10 @@ class MisusedCollective(Rule):
     category = Category.CORRECTNESS
     triggers = ((b"distributed",), (b"reduce", b"gather", b"broadcast", b"scatter"))
 
-    def ask(self) -> Iterator[NoResult | SameTensor]:
+    def ask(self) -> Iterator[NoResult | SameTensor | Dropped]:
         for call in self.model.tree.of_type(ast.Call):
+            if self.model.tree.stands_alone(call) and collectives.reduced_copy(call, self.model.definitions):
+                yield Dropped(python_ast.site_of(call), python_ast.called_name(call))
             qualified = names.imported(call.func, self.model.definitions)
             name = qualified.removeprefix(_MODULE)
             if name == qualified or "." in name:
@@ -84,7 +95,7 @@ class MisusedCollective(Rule):
                 yield NoResult(python_ast.site_of(call), name)
             if name in _GATHERING and (given := written.argument(call, _GATHERING[name], "tensor_list")) is not None:
                 made = written.value_of(given, self.model.definitions)
-                if name != "all_gather_object" and self._repeats_one(made):
+                if name != "all_gather_object" and collectives.repeats_one(made):
                     yield SameTensor(python_ast.site_of(given), python_ast.site_of(made), name)
 
     def _is_used(self, call: ast.Call) -> bool:
@@ -95,27 +106,8 @@ class MisusedCollective(Rule):
         if isinstance(around, ast.Assign):
             target = around.targets[0]
             is_kept = isinstance(target, ast.Name) and not target.id.strip("_")
-            return not is_kept and self._is_read(target)
+            return not is_kept and collectives.is_result_read(target, self.model.tree)
         return isinstance(around, (ast.BinOp, ast.Attribute, ast.Subscript))
-
-    def _is_read(self, target: ast.expr) -> bool:
-        """Whether something computes with what is assigned, and does not ask for None or wait for it."""
-        name = python_ast.dotted(target)
-        reads = [
-            node for node in self.model.tree.of_type(ast.Name, ast.Attribute)
-            if isinstance(node.ctx, ast.Load) and python_ast.dotted(node) == name and node.lineno > target.lineno
-        ]  # fmt: skip
-        parents = [self.model.tree.parent(node) for node in reads]
-        if any(isinstance(item, ast.Attribute) and item.attr in ("wait", "is_completed") for item in parents):
-            return False
-        return bool(parents) and not any(isinstance(item, (ast.Compare, ast.If)) for item in parents)
-
-    def _repeats_one(self, made: ast.expr) -> bool:
-        """`[tensor] * n`."""
-        if not isinstance(made, ast.BinOp) or not isinstance(made.op, ast.Mult):
-            return False
-        lists = [item for item in (made.left, made.right) if isinstance(item, ast.List) and len(item.elts) == 1]
-        return len(lists) == 1 and not isinstance(lists[0].elts[0], ast.Constant)
 
     def report_NoResult(self, found: NoResult) -> None:
         self.report(
@@ -130,4 +122,11 @@ class MisusedCollective(Rule):
             f"the list for `{found.name}` holds one tensor several times: each element is what came last",
             related=[(found.made, "the list is made here")],
             help="make one tensor for each process: `[torch.empty_like(x) for _ in range(n)]`",
+        )
+
+    def report_Dropped(self, found: Dropped) -> None:
+        self.report(
+            found.site,
+            f"`{found.name}` reduces a copy and returns it: what it is given stays this process's share",
+            help=f"use the result: `x = {found.name}(x)`",
         )
