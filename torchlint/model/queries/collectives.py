@@ -53,7 +53,7 @@ def repeats_one(made: ast.expr) -> bool:
 
 def reduced_copy(call: ast.Call, definitions: Definitions) -> FunctionInfo | None:
     """The function of the program that a call runs, if all that it does is to reduce a copy, which it returns."""
-    info = definitions.defined(dotted(call.func)) or names.function(call.func, definitions)
+    info = definitions.function_anywhere(dotted(call.func)) or names.function(call.func, definitions)
     if not isinstance(info, FunctionInfo) or info.is_generator or info.decorators or not call.args:
         return None
     if _has_effects(info):
