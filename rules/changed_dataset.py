@@ -106,7 +106,8 @@ class ChangedDataset(Rule):
 
     def _made(self, node: ast.expr) -> str:
         """The function that gives an attribute its array or tensor, whose rows are views; else empty."""
-        assert isinstance(node, ast.Attribute)
+        if not isinstance(node, ast.Attribute):
+            return ""
         made = written.attribute_value(node, self.model.definitions)
         made = made.elt if isinstance(made, ast.ListComp) else made
         while isinstance(made, ast.Call) and isinstance(made.func, ast.Attribute):

@@ -90,6 +90,9 @@ class LogOfSoftmax(Rule):
     ## Fix safety
     Replacing the two calls by one is unsafe: results that were infinite or NaN are others.
 
+    ## What verify shows
+    `torchlint verify` looks at the probabilities whose logarithm the line takes. It confirms the finding if one is 0.
+
     ## References
     - [torch.nn.functional.log_softmax](https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.log_softmax.html):
       "While mathematically equivalent to log(softmax(x)), doing these two operations separately is slower and

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _PACKAGES = ("torchmetrics.", "torcheval.metrics.")
 _HOOKS = frozenset(
-    f"{prefix}{stage}_epoch_end" for prefix in ("on_", "") for stage in ("train", "validation", "test")
+    f"{prefix}{stage}_epoch_end" for prefix in ("on_", "") for stage in ("train", "validation")
 ) | {"training_epoch_end"}
 
 

@@ -79,6 +79,10 @@ class ReentrantCheckpoint(Rule):
     ## Fix safety
     `use_reentrant=False` is unsafe: weights may get gradients that had none, and the block runs in another way.
 
+    ## What verify shows
+    `torchlint verify` follows the checkpoint. It confirms the finding if parameters inside get no gradient, because no
+    input requires one.
+
     ## References
     - [torch.utils.checkpoint](https://docs.pytorch.org/docs/stable/checkpoint.html): "If `use_reentrant` is not passed
       explicitly, a warning is raised"

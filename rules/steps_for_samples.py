@@ -27,7 +27,7 @@ class StepsForSamples(Rule):
     Finds `nn.LSTM`, `nn.GRU`, `nn.RNN` and `nn.TransformerEncoder` whose output is read as if time were the other
     dimension: `out[:, -1]`, `out.mean(dim=1)` without `batch_first=True`, `out[-1]`, `out.mean(dim=0)` with it. Finds
     as well positional encodings that are added along the samples: `x + pe[:x.size(0)]` before a layer with
-    `batch_first=True`.
+    `batch_first=True`. `missing-batch-first` reports layers whose batches come from a loader that the program makes.
 
     ## Why is this bad?
     Nothing raises. The state goes from sample to sample instead of from step to step, predictions are those of one
@@ -92,7 +92,7 @@ class StepsForSamples(Rule):
         layer = self._sequences.layer(value.parents[0]) if claimed is not None else None
         is_first = self._sequences.samples_first(layer) if layer is not None else None
         if layer is not None and claimed is not None and is_first is not None and claimed[1] == (0 if is_first else 1):
-            if not self._sequences.is_single(layer.parents[1]):
+            if not self._sequences.is_single(layer.parents[1]) and layer.site not in self.model.shapes.batches_as_time:
                 yield self._found(claimed[0], layer, claimed[1])
 
     def _found(self, site: Site, layer: values.ModuleOutput, steps: int) -> Swapped:

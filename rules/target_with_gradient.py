@@ -76,6 +76,9 @@ class TargetWithGradient(Rule):
             optimizer.step()
     ```
 
+    ## What verify shows
+    `torchlint verify` looks at the target of the loss. It confirms the finding if the target has a graph at each call.
+
     ## References
     - [Locally disabling gradient computation](https://docs.pytorch.org/docs/stable/notes/autograd.html#locally-disabling-gradient-computation)
     """

@@ -85,6 +85,10 @@ class WorkerSeeding(Rule):
     ## Fix safety
     Seeding from `torch.initial_seed()` is unsafe: random numbers are others.
 
+    ## What verify shows
+    `torchlint verify` compares the batches of the loader's workers. It confirms the finding if two workers give the same
+    batch.
+
     ## References
     - [Randomness in multi-process data loading](https://docs.pytorch.org/docs/stable/notes/randomness.html#dataloader)
     - [PyTorch seeds numpy in workers since 1.9](https://github.com/pytorch/pytorch/pull/56488)

@@ -223,7 +223,7 @@ def test_a_folder_that_is_not_there_is_told_before_anything_is_linted(folder: Pa
         (("--select=TL1,,TL2",), "'--select': the list has an empty item"),
         (("--extend-select", " "), "'--extend-select': the list has an empty item"),
         (("--ignore", ","), "'--ignore': the list has an empty item"),
-        (("--exclude", ""), "'--exclude': the list has an empty item"),
+        (("--exclude", ""), "'--exclude' / '--extend-exclude': the list has an empty item"),
         (("",), "the path is empty"),
         (("-", "--stdin-filename", ""), "'--stdin-filename': the path is empty"),
         (("--baseline", ""), "'--baseline': the path is empty"),

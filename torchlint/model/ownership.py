@@ -78,7 +78,8 @@ class Ownership:
         self._touching: dict[Loop | Trace, list[Item]] = {}
         self._held: dict[Value, tuple[set[Value], bool]] = {}
         self._modules: dict[Value, tuple[set[Value], bool]] = {}
-        self.stepped = {step.optimizer for step in self._steps()}
+        self.stepped = {step.optimizer for step in self._steps() if not step.manual}
+        """Optimizers with a step. An update by hand may change parameters that one of them holds."""
 
     def _steps(self) -> Iterator[Step]:
         for trace in self.traces:

@@ -39,7 +39,7 @@ MAX_EXTENDED = 20
 """No chain of files that anybody writes is longer."""
 
 ONLY_OPTIONS = frozenset(
-    "add-ignores color config diff executor exit-zero extend-exclude fix fix-only ignore-noqa isolated jobs "
+    "add-ignores color config diff executor exit-zero fix fix-only ignore-noqa isolated jobs "
     "no-baseline no-cache no-follow output-file quiet reason show-files show-fixes show-settings since statistics "
     "stdin-filename unsafe-fixes update-baseline verbose watch".split()
 )
