@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from torchlint.lazy_pattern import LazyPattern
-from torchlint.model.definitions import Definitions, FunctionInfo
 from torchlint.model.queries import names, written
 from torchlint.syntax.python_ast import FUNCTIONS, dotted
+
+if TYPE_CHECKING:
+    from torchlint.model.definitions import Definitions, FunctionInfo
 
 _IN_PLACE = LazyPattern(r"^(?:add|sub|mul|div|clamp|abs|neg|log|sqrt|pow|fill|zero|normal|uniform|copy|masked_fill)_$")
 _CHOICES = (ast.If, ast.Try, ast.While, ast.Match, ast.IfExp, ast.BoolOp, ast.Lambda, *FUNCTIONS)
@@ -22,7 +25,7 @@ def _is_changed_by(call: ast.Call, name: str, definitions: Definitions, steps: i
     is_own = isinstance(call.func, ast.Attribute) and dotted(call.func.value) == "self"
     if is_own and around is not None and around.owner is not None:
         info = around.owner.method(call.func.attr)  # type: ignore[attr-defined]
-    if not isinstance(info, FunctionInfo) or info.decorators or info.is_generator or not steps:
+    if info is None or info.decorators or info.is_generator or not steps:
         return False
     own = info.parameters[1:] if info.is_method else info.parameters
     given = [parameter for parameter, item in zip(own, call.args, strict=False) if dotted(item) == name]

@@ -2,7 +2,7 @@ import numpy as np
 import torch
 from torch.utils.data import Dataset
 
-import helpers
+import arrays
 
 
 class Images(Dataset):
@@ -11,4 +11,4 @@ class Images(Dataset):
 
     def __getitem__(self, index):
         image = self.images[index]
-        return torch.from_numpy(helpers.normalize(image, 127, 50))
+        return torch.from_numpy(arrays.normalize(image, 127, 50))
