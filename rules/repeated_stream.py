@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchlint import Category, Rule
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import values
-from torchlint.model.definitions import ClassInfo
 from torchlint.model.queries import default_numbers, names, written
 from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
+    from torchlint.model.definitions import ClassInfo
     from torchlint.model.utilities import DataLoader
     from torchlint.syntax.python_ast import Site
 
