@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule
 from torchlint.lazy_pattern import LazyPattern
-from torchlint.model.queries import names, written
+from torchlint.model.queries import changed_arguments, names, written
 from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
@@ -19,7 +19,8 @@ _ARRAY = LazyPattern(
     r"^(?:numpy\.(?:load|array|asarray|zeros|ones|stack|concatenate|random\.\w+)"
     r"|torch\.(?:tensor|from_numpy|randn|rand|zeros|ones|stack|cat|FloatTensor|Tensor))$"
 )
-_IN_PLACE = LazyPattern(r"^(?:add|sub|mul|div|clamp|abs|neg|log|sqrt|pow|fill|zero|normal|uniform|copy|masked_fill)_$")
+_CONVERTING = frozenset("astype float reshape view to copy clip clamp".split())
+_DRAWING = "numpy.random.default_rng"
 _SCALING = (ast.Add, ast.Sub, ast.Mult, ast.Div)
 
 
@@ -90,12 +91,12 @@ class ChangedDataset(Rule):
     def _changes(self, method: FunctionInfo) -> Iterator[Changed]:
         nodes = list(names.own_nodes(method.node))
         for taken in nodes:
-            if not isinstance(taken, ast.Subscript) or python_ast.dotted(taken.slice) != method.parameters[1]:
+            if not isinstance(taken, ast.Subscript) or not _is_row(taken.slice, method.parameters[1]):
                 continue
-            statement = self.model.tree.parent(taken)
-            target = statement.targets[0] if isinstance(statement, ast.Assign) else None
+            stores = [node for node in nodes if isinstance(node, ast.Name) and not written.is_load(node)]
+            target = next((node for node in stores if written.assigned(node, self.model.definitions) is taken), None)
             attribute = python_ast.dotted(taken.value)
-            if not isinstance(target, ast.Name) or not attribute.startswith("self.") or attribute.count(".") > 1:
+            if target is None or not attribute.startswith("self.") or attribute.count(".") > 1:
                 continue
             made = self._made(taken.value)
             if _ARRAY.search(made):
@@ -115,9 +116,13 @@ class ChangedDataset(Rule):
             if qualified:
                 is_mapped = qualified == "numpy.load" and any(item.arg == "mmap_mode" for item in made.keywords)
                 return "" if is_mapped else qualified
-            if made.func.attr not in ("astype", "float", "reshape", "view", "to", "copy"):
-                return ""
+            is_drawn = made.func.attr not in _CONVERTING
             made = written.value_of(made.func.value, self.model.definitions)
+            if is_drawn:
+                is_generator = (
+                    isinstance(made, ast.Call) and names.imported(made.func, self.model.definitions) == _DRAWING
+                )
+                return _DRAWING if is_generator else ""
         return ""
 
     def _change(self, name: ast.Name, nodes: list[ast.AST]) -> ast.AST | None:
@@ -128,22 +133,16 @@ class ChangedDataset(Rule):
         for store in stores:
             statement = self.model.tree.parent(store)
             if store is not name and not isinstance(statement, ast.AugAssign):
-                return None
+                call = written.assigned(store, self.model.definitions)
+                return call if isinstance(call, ast.Call) and self._changes_by(call, name.id) else None
         for store in sorted(stores, key=lambda item: item.lineno):
             statement = self.model.tree.parent(store)
             if isinstance(statement, ast.AugAssign) and isinstance(statement.op, _SCALING):
                 return statement
-        for node in nodes:
-            if (
-                isinstance(node, ast.Subscript)
-                and not written.is_load(node)
-                and python_ast.dotted(node.value) == name.id
-            ):
-                return node
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-                if python_ast.dotted(node.func.value) == name.id and _IN_PLACE.search(node.func.attr):
-                    return node
-        return None
+        return next((node for node in nodes if self._changes_by(node, name.id)), None)
+
+    def _changes_by(self, node: ast.AST | None, name: str) -> bool:
+        return node is not None and changed_arguments.is_change(node, name, self.model.definitions)
 
     def report_Changed(self, found: Changed) -> None:
         self.report(
@@ -152,6 +151,15 @@ class ChangedDataset(Rule):
             related=[(found.taken, "the row is a view of the dataset")],
             help="compute a new array, or copy the row first",
         )
+
+
+def _is_row(index: ast.expr, name: str) -> bool:
+    """Whether an index takes a view of one row: `index`, or `index, ...`."""
+    first, *rest = index.elts if isinstance(index, ast.Tuple) and index.elts else [index]
+    is_view = all(
+        isinstance(item, ast.Slice) or (isinstance(item, ast.Constant) and item.value is ...) for item in rest
+    )
+    return python_ast.dotted(first) == name and is_view
 
 
 def _is_read_as_array(name: str, nodes: list[ast.AST]) -> bool:

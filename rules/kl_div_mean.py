@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchlint import Category, Rule
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import module_values, values
+from torchlint.model.queries import attention, losses, numbers
 from torchlint.pytorch import api, operators
+from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
 
+_LOG_SOFTMAX = "log_softmax"
 _COUNT = LazyPattern(r"(?i)size|shape|class|vocab|len\(|num|dim")
 
 
@@ -24,11 +27,20 @@ class Divided(NamedTuple):
     made: Site | None
 
 
+class ClassMean(NamedTuple):
+    """The mean at `site` goes over the dimension of the classes, as the softmax does."""
+
+    site: Site
+    loss: Site
+    dimension: int
+
+
 class KlDivMean(Rule):
     """`kl_div` without a `reduction` divides the divergence by the number of classes.
 
     ## What it does
-    Finds `F.kl_div` and `nn.KLDivLoss` without the argument `reduction`, if the result is not multiplied by a size.
+    Finds `F.kl_div` and `nn.KLDivLoss` without the argument `reduction`, if the result is not multiplied by a size, and
+    `kl_div(p, q, reduction="none").mean(1)` where the logarithms of `p` come from a softmax over the same dimension.
 
     ## Why is this bad?
     The default is the mean over all elements instead of the mean over samples. With 1000 classes, the loss and its
@@ -65,8 +77,9 @@ class KlDivMean(Rule):
     triggers = ((b"kl_div", b"KLDivLoss"),)
     calls = frozenset({"kl_div", "KLDivLoss"})
 
-    def ask(self) -> Iterator[Divided]:
+    def ask(self) -> Iterator[Divided | ClassMean]:
         for event, loss in [] if self.model.is_test else self.model.endings.losses("kl_div"):
+            yield from self._means(loss)
             if event.mode is api.GradMode.OFF or self._is_multiplied(loss):
                 continue
             module = values.resolved(loss.parents[0]) if isinstance(loss, values.ModuleOutput) else None
@@ -77,6 +90,17 @@ class KlDivMean(Rule):
             if isinstance(call, ast.Call) and self._is_default(call, 0 if module is not None else 2):
                 yield Divided(event.site, module.site if module is not None else None)
 
+    def _means(self, loss: values.Tensor) -> Iterator[ClassMean]:
+        """Means of the elements of a divergence over the dimension of its softmax."""
+        scores = values.resolved(losses.operands(loss)[0])
+        if not isinstance(scores, values.Tensor) or scores.op != _LOG_SOFTMAX or loss.site is None:
+            return
+        classes = attention.dimension(scores, self.model.program)
+        for mean in self.model.domain.users(loss):
+            if mean.op == operators.MEAN and mean.site is not None and not self._is_multiplied(mean):
+                if classes is not None and numbers.dimension(mean, self.model.program) == classes:
+                    yield ClassMean(mean.site, loss.site, classes)
+
     def _is_default(self, call: ast.Call, positional: int) -> bool:
         """Whether a call leaves the reduction at its default."""
         is_short = len(call.args) <= positional and not any(isinstance(item, ast.Starred) for item in call.args)
@@ -84,10 +108,22 @@ class KlDivMean(Rule):
 
     def _is_multiplied(self, loss: values.Tensor) -> bool:
         """Whether code multiplies a divergence by a value that may be the number of classes."""
-        for user in self.model.domain.users(loss):
-            if user.op == operators.MUL and user.site is not None and _COUNT.search(self.model.tree.code(user.site)):
-                return True
-        return False
+        products = [user for user in self.model.domain.users(loss) if user.op == operators.MUL]
+        factors = [item for product in products for item in product.parents if values.resolved(item) is not loss]
+        return any(_COUNT.search(self._written(values.resolved(item))) for item in factors)
+
+    def _written(self, factor: values.Value) -> str:
+        if factor.site is None or isinstance(self.model.tree.node(factor.site), python_ast.FUNCTIONS):
+            return factor.label
+        return self.model.tree.code(factor.site)
+
+    def report_ClassMean(self, found: ClassMean) -> None:
+        self.report(
+            found.site,
+            f"the mean over dimension {found.dimension} divides the divergence by the number of classes",
+            related=[(found.loss, "the divergence is computed here")],
+            help=f"sum over the classes: `.sum({found.dimension})`",
+        )
 
     def report_Divided(self, found: Divided) -> None:
         self.report(

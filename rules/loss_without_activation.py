@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from torchlint import Category, Rule
+from torchlint import Category, Confidence, Rule
 from torchlint.model.queries import losses
 from torchlint.pytorch.losses import FUNCTIONS
 
@@ -25,6 +25,7 @@ class WrongInput(NamedTuple):
     source: Site
     function: str
     probabilities: bool
+    is_softmax: bool = False
 
 
 class LossWithoutActivation(Rule):
@@ -34,6 +35,8 @@ class LossWithoutActivation(Rule):
     Finds calls of `F.nll_loss` and `nn.NLLLoss` whose input comes from a softmax, a sigmoid, a linear layer or a
     convolution. Also finds calls of `F.binary_cross_entropy` and `nn.BCELoss` whose input comes from such a layer. The
     source is in the same function, or every `return` of the `forward` of a module in the file has it.
+
+    Preview: all forms except a softmax as input of `nll_loss`.
 
     ## Why is this bad?
     `nll_loss` expects log-probabilities, and returns their negative. For any other input, the result is not a loss. It
@@ -86,7 +89,6 @@ class LossWithoutActivation(Rule):
 
     code = "TL505"
     category = Category.CORRECTNESS
-    preview = True
     triggers = ((b"NLLLoss", b"nll_loss", b"BCELoss", b"binary_cross_entropy"), (b"torch",))
     calls = frozenset({"NLLLoss", "nll_loss", "BCELoss", "binary_cross_entropy"})
 
@@ -107,7 +109,8 @@ class LossWithoutActivation(Rule):
                 self.model.endings.of(given, _PROBABILITIES, call=event.value) if function == "nll_loss" else None
             )
             if probabilities is not None:
-                yield WrongInput(event.site, probabilities, function, probabilities=True)
+                is_softmax = self.model.endings.of(given, {"softmax"}, call=event.value) is not None
+                yield WrongInput(event.site, probabilities, function, True, is_softmax)
 
     def report_WrongInput(self, wrong: WrongInput) -> None:
         is_nll = wrong.function == "nll_loss"
@@ -121,4 +124,5 @@ class LossWithoutActivation(Rule):
             f"`{wrong.function}` expects {wanted}, but gets {given}: {then}",
             related=[(wrong.source, f"the {given} are made here")],
             help="apply `log_softmax`" if wrong.probabilities else instead,
+            confidence=Confidence.HIGH if wrong.is_softmax else Confidence.LOW,
         )

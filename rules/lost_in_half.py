@@ -78,7 +78,7 @@ class LostInHalf(Rule):
     code = "TL537"
     category = Category.CORRECTNESS
     triggers = ((b"autocast",), (b"1e", b"-10", b"binary_cross_entropy", b"BCELoss"))
-    calls = frozenset({"masked_fill", "binary_cross_entropy", "BCELoss", "log", "clamp"})
+    calls = frozenset({"autocast", "masked_fill", "binary_cross_entropy", "BCELoss", "log", "clamp"})
 
     def ask(self) -> Iterator[Lost]:
         seen = set[Site]()

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule
-from torchlint.model.queries import names, written
+from torchlint.model.queries import collectives, names, written
 from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
@@ -33,17 +33,26 @@ class SameTensor(NamedTuple):
     name: str
 
 
+class Dropped(NamedTuple):
+    """The call at `site` returns the sum over the processes, and leaves its argument what it is."""
+
+    site: Site
+    name: str
+
+
 class MisusedCollective(Rule):
     """The result of a collective call is not where the program expects it.
 
     ## What it does
     Finds results of `all_reduce`, `reduce`, `broadcast` and `all_gather` of `torch.distributed` that the code assigns
     or computes with. Also finds lists for `all_gather` that hold one tensor several times:
-    `[torch.zeros(n)] * world_size`.
+    `[torch.zeros(n)] * world_size`, and statements that call a function of the program which reduces a copy of its
+    argument and returns the copy.
 
     ## Why is this bad?
     These calls write into their tensor arguments and return None. A list that repeats one tensor has one buffer for the
-    data of all processes, so every element holds the data that arrived last.
+    data of all processes, so every element holds the data that arrived last. Without the returned copy, each process
+    keeps its own share.
 
     ## Example
     ```python
@@ -75,8 +84,10 @@ class MisusedCollective(Rule):
     category = Category.CORRECTNESS
     triggers = ((b"distributed",), (b"reduce", b"gather", b"broadcast", b"scatter"))
 
-    def ask(self) -> Iterator[NoResult | SameTensor]:
+    def ask(self) -> Iterator[NoResult | SameTensor | Dropped]:
         for call in self.model.tree.of_type(ast.Call):
+            if self.model.tree.stands_alone(call) and collectives.reduced_copy(call, self.model.definitions):
+                yield Dropped(python_ast.site_of(call), python_ast.called_name(call))
             qualified = names.imported(call.func, self.model.definitions)
             name = qualified.removeprefix(_MODULE)
             if name == qualified or "." in name:
@@ -85,7 +96,7 @@ class MisusedCollective(Rule):
                 yield NoResult(python_ast.site_of(call), name)
             if name in _GATHERING and (given := written.argument(call, _GATHERING[name], "tensor_list")) is not None:
                 made = written.value_of(given, self.model.definitions)
-                if name != "all_gather_object" and self._repeats_one(made):
+                if name != "all_gather_object" and collectives.repeats_one(made):
                     yield SameTensor(python_ast.site_of(given), python_ast.site_of(made), name)
 
     def _is_used(self, call: ast.Call) -> bool:
@@ -96,27 +107,8 @@ class MisusedCollective(Rule):
         if isinstance(around, ast.Assign):
             target = around.targets[0]
             is_kept = isinstance(target, ast.Name) and not target.id.strip("_")
-            return not is_kept and self._is_read(target)
+            return not is_kept and collectives.is_result_read(target, self.model.tree)
         return isinstance(around, (ast.BinOp, ast.Attribute, ast.Subscript))
-
-    def _is_read(self, target: ast.expr) -> bool:
-        """Whether code computes with the assigned value. Tests for None and calls that wait do not count."""
-        name = python_ast.dotted(target)
-        reads = [
-            node for node in self.model.tree.of_type(ast.Name, ast.Attribute)
-            if isinstance(node.ctx, ast.Load) and python_ast.dotted(node) == name and node.lineno > target.lineno
-        ]  # fmt: skip
-        parents = [self.model.tree.parent(node) for node in reads]
-        if any(isinstance(item, ast.Attribute) and item.attr in ("wait", "is_completed") for item in parents):
-            return False
-        return bool(parents) and not any(isinstance(item, (ast.Compare, ast.If)) for item in parents)
-
-    def _repeats_one(self, made: ast.expr) -> bool:
-        """Whether a list repeats one tensor: `[tensor] * n`."""
-        if not isinstance(made, ast.BinOp) or not isinstance(made.op, ast.Mult):
-            return False
-        lists = [item for item in (made.left, made.right) if isinstance(item, ast.List) and len(item.elts) == 1]
-        return len(lists) == 1 and not isinstance(lists[0].elts[0], ast.Constant)
 
     def report_NoResult(self, found: NoResult) -> None:
         self.report(
@@ -131,4 +123,11 @@ class MisusedCollective(Rule):
             f"the list for `{found.name}` holds one tensor several times: each element is the data that arrived last",
             related=[(found.made, "the list is made here")],
             help="create one tensor for each process: `[torch.empty_like(x) for _ in range(n)]`",
+        )
+
+    def report_Dropped(self, found: Dropped) -> None:
+        self.report(
+            found.site,
+            f"`{found.name}` returns a reduced copy: its argument keeps this process's share",
+            help=f"use the result: `x = {found.name}(x)`",
         )

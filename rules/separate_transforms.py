@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
 
 _TARGET = LazyPattern(
-    r"(?i)(?:^|[._])(?:\w*masks?(?:_\w+)?|\w*seg(?:mentation)?|gt|ground_?truth|annot\w*|\w*label_?(?:img|image|map))$"
+    r"(?i)(?:^|[._])(?:\w*masks?(?:_\w+)?|\w*seg(?:mentation)?|gt|ground_?truth|annot\w*|\w*label_?(?:img|image|map)"
+    r"|weightings?|\w*weight_?maps?|trimaps?|depth(?:_?maps?)?|disparity(?:_?maps?)?)$"
 )
 _SEEDING = LazyPattern(r"seed|rng_state|get_params|setstate|getstate")
 
@@ -78,7 +79,7 @@ class SeparateTransforms(Rule):
 
     code = "TL625"
     category = Category.CORRECTNESS
-    triggers = ((b"torchvision",), (b"Random", b"Elastic"))
+    triggers = ((b"ransform",), (b"Random", b"Elastic"), (b"torchvision", b"Dataset"))
 
     def ask(self) -> Iterator[Separate]:
         if self.model.is_test:

@@ -19,8 +19,9 @@ class OtherDimension(NamedTuple):
     softmax: Site
     product: Site
     dimension: int
+    summed: int
+    """The dimension that the product sums over, counted from the end."""
     is_first: bool
-    """Whether the weights are the first factor, which the product sums along its last dimension."""
 
 
 class SoftmaxOverQueries(Rule):
@@ -59,21 +60,21 @@ class SoftmaxOverQueries(Rule):
 
     code = "TL718"
     category = Category.CORRECTNESS
-    triggers = ((b"torch",), (b"oftmax",), (b"bmm", b"matmul", b"@"))
-    calls = frozenset({"bmm", "matmul", "softmax", "Softmax"})
+    triggers = ((b"torch",), (b"oftmax",), (b"bmm", b"matmul", b"@", b"einsum"))
+    calls = frozenset({"bmm", "matmul", "einsum", "softmax", "Softmax"})
 
     def ask(self) -> Iterator[OtherDimension]:
         seen = set[Site]()
         for trace in [] if self.model.is_test else self.model.program.traces:
             for event in trace.of(events.Compute):
                 for value, _ in masks.computed_in_calls(event.value):
-                    found = self._wrong(value) if value.op in _PRODUCTS and len(value.parents) == 2 else None
+                    found = self._wrong(value)
                     if found is not None and found.softmax not in seen:
                         seen.add(found.softmax)
                         yield found
 
     def _wrong(self, product: values.Tensor) -> OtherDimension | None:
-        for place, weights in enumerate(product.parents[:2]):
+        for place, (weights, summed) in enumerate(self._factors(product)):
             softmax = attention.softmax_of(weights)
             if softmax is None or softmax.site is None or product.site is None:
                 continue
@@ -82,15 +83,33 @@ class SoftmaxOverQueries(Rule):
             if dimension is None or rank is None:
                 continue
             behind = dimension - rank if dimension >= 0 else dimension
-            if behind != (-1 if place == 0 else -2):
-                return OtherDimension(softmax.site, product.site, dimension, place == 0)
+            if behind != summed:
+                return OtherDimension(softmax.site, product.site, dimension, summed, place == 0)
         return None
 
+    def _factors(self, product: values.Tensor) -> Iterator[tuple[values.Value, int]]:
+        """The two factors of a product, each with the one dimension that it is summed over, counted from the end."""
+        factors = product.parents[-2:]
+        letters = attention.equation(product, self.model.program)
+        if product.op in _PRODUCTS and len(product.parents) == 2:
+            yield from zip(factors, (-1, -2), strict=True)
+        elif letters is not None and len(factors) == 2:
+            summed = {*letters[0]} & {*letters[1]} - {*letters[2]}
+            if len(summed) == 1:
+                letter = summed.pop()
+                yield from (
+                    (factor, text.index(letter) - len(text)) for factor, text in zip(factors, letters[:2], strict=True)
+                )
+
     def report_OtherDimension(self, found: OtherDimension) -> None:
-        summed = "the last one" if found.is_first else "the second-to-last one"
+        names = {-1: "the last one", -2: "the second-to-last one"}
+        is_matrix = found.summed == (-1 if found.is_first else -2)
         self.report(
             found.softmax,
-            f"the softmax is along dimension {found.dimension}, but the weights are summed along {summed}",
+            f"the softmax is along dimension {found.dimension}, but the weights are summed along "
+            + names.get(found.summed, f"dimension {found.summed}"),
             related=[(found.product, "the weighted sum is here")],
-            help="use `dim=-1`" if found.is_first else "transpose the weights, or use `dim=-2`",
+            help="transpose the weights, or use `dim=-2`"
+            if is_matrix and not found.is_first
+            else f"use `dim={found.summed}`",
         )

@@ -89,8 +89,8 @@ class WorkerSeeding(Rule):
     Seeding from `torch.initial_seed()` is unsafe, because it changes the random numbers.
 
     ## What verify shows
-    `torchlint verify` compares the batches of the loader's workers. It confirms the finding if two workers give the same
-    batch.
+    `torchlint verify` compares the batches of the loader's workers. It confirms the finding if two workers give the
+    same batch.
 
     ## References
     - [Randomness in multi-process data loading](https://docs.pytorch.org/docs/stable/notes/randomness.html#dataloader)

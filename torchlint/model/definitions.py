@@ -164,6 +164,9 @@ class Others(Protocol):
     def defined(self, qualified: str, importer: Definitions) -> ClassInfo | FunctionInfo | None:
         """The class or function behind a qualified name in a module; None if no module of the repository has it."""
 
+    def anywhere(self, qualified: str, importer: Definitions) -> ClassInfo | FunctionInfo | None:
+        """The same, also where imports are followed for base classes only."""
+
     def imported_by_star(self, module: str, name: str, importer: Definitions) -> str | None:
         """The qualified name of a name that `from module import *` binds; None if it binds no such name."""
 
@@ -341,6 +344,15 @@ class Definitions:
             if target is not None:
                 return self.others.defined(f"{target}{dot}{rest}", self)
         return found
+
+    def function_anywhere(self, name: str) -> FunctionInfo | None:
+        """The function that a dotted name stands for, also where imports are followed for base classes only."""
+        found = self.defined(name)
+        first, dot, rest = name.partition(".")
+        target = self.imported(first) if found is None and self.others is not None else None
+        if target is not None and self.others is not None:
+            found = self.others.anywhere(f"{target}{dot}{rest}", self)
+        return found if isinstance(found, FunctionInfo) else None
 
     def function_named(self, name: str) -> FunctionInfo | None:
         """The top-level function of the module with this name."""

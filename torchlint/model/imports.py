@@ -159,6 +159,9 @@ class Imports:
             self._known[key] = self._look_up(qualified, importer)
         return self._known[key]
 
+    def anywhere(self, qualified: str, importer: Definitions) -> ClassInfo | FunctionInfo | None:
+        return self.defined(qualified, importer)
+
     def _look_up(self, qualified: str, importer: Definitions) -> ClassInfo | FunctionInfo | None:
         for _ in range(MAX_REEXPORTS):
             target = self.target(qualified, importer)
@@ -301,6 +304,9 @@ class Bases:
             return None
         found = self.imports.defined(qualified, importer)
         return found if isinstance(found, ClassInfo) else None
+
+    def anywhere(self, qualified: str, importer: Definitions) -> ClassInfo | FunctionInfo | None:
+        return self.imports.defined(qualified, importer)
 
     def imported_by_star(self, module: str, name: str, importer: Definitions) -> str | None:
         return self.imports.imported_by_star(module, name, importer)

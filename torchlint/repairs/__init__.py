@@ -90,6 +90,6 @@ def without_activation(model: Model, nodes: Nodes | None, loss: Site, activation
 
 def without_argument(nodes: Nodes | None, call: Site, name: str) -> Change | None:
     """A call without `name=True`; None where that is not written there."""
-    from torchlint.repairs.without_argument import without
+    from torchlint.repairs.dropped_argument import without
 
     return without(nodes.at(call), name) if nodes is not None else None

@@ -30,7 +30,7 @@ for step in range(6):
     optimizer.zero_grad()
     loss = negative(scores, y)  # verify: loss-without-activation confirmed, unseen by the linter
     loss = loss + negative(scores.log_softmax(1), y)  # verify: loss-without-activation refuted
-    loss = loss + F.nll_loss(scores.softmax(1), y)  # verify: loss-without-activation confirmed, unseen by the linter
+    loss = loss + F.nll_loss(scores.softmax(1), y)  # verify: loss-without-activation confirmed
     loss = loss + F.nll_loss(-scores.abs(), y)  # verify: loss-without-activation confirmed, unseen by the linter, says inconclusive
     loss = loss + binary(gate(x).sigmoid(), truth)  # verify: loss-without-activation refuted
     try:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 from typing import TYPE_CHECKING
 
+from torchlint.lazy_pattern import LazyPattern
 from torchlint.model.program import Program
 from torchlint.model.queries import numbers
 from torchlint.model.values import Module, ModuleOutput, Phi, Plain, Tensor, Value, resolved
@@ -19,6 +21,8 @@ _KEEPING = frozenset("dropout masked_fill clone contiguous float to type_as half
 }
 _PASSING = frozenset({"dropout", "contiguous", "clone", "float", "to"})
 _TRANSPOSING = frozenset({"transpose"})
+_EINSUM = "einsum"
+_EQUATION = LazyPattern(r"^([a-zA-Z]+),([a-zA-Z]+)->([a-zA-Z]+)$")
 _MOST = 10
 
 
@@ -57,6 +61,15 @@ def dimension(softmax: Tensor, program: Program) -> int | None:
     return constant if type(constant) is int else None
 
 
+def equation(product: Tensor, program: Program) -> tuple[str, str, str] | None:
+    """The letters of the two factors and of the result of an `einsum`, if they are written without an ellipsis."""
+    node = program.tree.node(product.site) if product.op == _EINSUM and product.site is not None else None
+    given = node.args[0] if isinstance(node, ast.Call) and node.args else None
+    text = given.value if isinstance(given, ast.Constant) and isinstance(given.value, str) else ""
+    match = _EQUATION.search(text.replace(" ", ""))
+    return (match[1], match[2], match[3]) if match else None
+
+
 def rank(scores: Value, model: Model) -> int | None:
     """The number of dimensions of scores from a batched matrix product; None if they may be something else."""
     for _ in range(_MOST):
@@ -68,6 +81,9 @@ def rank(scores: Value, model: Model) -> int | None:
             return None
         if scores.op == operators.BMM:
             return 3
+        if scores.op == _EINSUM:
+            first, second, result = equation(scores, model.program) or ("", "", "")
+            return len(result) if {*first} & {*second} & {*result} else None
         if scores.op == operators.MATMUL:
             known = {item.rank for item in model.shapes.types_of(scores)}
             is_known = len(known) == 1 and None not in known

@@ -7,7 +7,18 @@ import ast
 from torchlint.model.events import Event
 from torchlint.model.program import Program
 from torchlint.model.queries import names
-from torchlint.model.values import Component, Container, Module, ModuleOutput, Phi, Plain, Tensor, Value, resolved
+from torchlint.model.values import (
+    Attribute,
+    Component,
+    Container,
+    Module,
+    ModuleOutput,
+    Phi,
+    Plain,
+    Tensor,
+    Value,
+    resolved,
+)
 from torchlint.pytorch import operators
 from torchlint.syntax.python_ast import FUNCTIONS, dotted
 from torchlint.syntax.python_tree import PythonTree
@@ -21,9 +32,10 @@ _LAYERS = frozenset("Linear Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d
 _PRODUCTS = frozenset("matmul bmm mm addmm linear conv1d conv2d conv3d einsum baddbmm".split())
 _KEEPING = frozenset(
     "sigmoid tanh relu gelu view reshape squeeze unsqueeze transpose permute flatten contiguous clone dropout getitem "
-    "neg clamp abs max min expand chunk masked_fill".split()
+    "neg clamp abs max min amax amin mean std expand chunk masked_fill".split()
 )
 """Operators that keep the type of their first operand under autocast."""
+_EXTREMES = frozenset({"max", "min"})
 _WITH_NUMBERS = frozenset({operators.ADD, operators.SUB, operators.RSUB, operators.MUL, operators.DIV})
 _MOST = 16
 
@@ -62,6 +74,9 @@ def _type_of(context: ast.expr, program: Program) -> str | None:
 def is_half(value: Value, tree: PythonTree, steps: int = _MOST) -> bool:
     """Whether autocast surely computes a value in half precision: a matrix product, or operators that keep its type."""
     value = resolved(value)
+    if isinstance(value, Attribute) and value.label == "values" and value.parents:  # `x.max(dim=1).values`
+        whole = resolved(value.parents[0])
+        return isinstance(whole, Tensor) and whole.op in _EXTREMES and is_half(whole, tree, steps - 1)
     if isinstance(value, Phi) and not value.is_loop:
         return bool(steps) and all(is_half(item, tree, steps - 1) for item in value.parents)
     if not isinstance(value, Tensor) or not value.parents or not steps:

@@ -7,6 +7,7 @@ import ast
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model.definitions import Definitions
 from torchlint.model.queries import names, written
+from torchlint.syntax.python_ast import called_name, dotted
 
 _TRANSFORM = LazyPattern(r"^torchvision\.transforms\.(?:v2\.)?(?:transforms\.)?(\w+)$")
 _STEPS = 3
@@ -15,6 +16,9 @@ GEOMETRIC = frozenset(
     "RandomPerspective ElasticTransform".split()
 )
 """Transforms that move the content of an image at random."""
+_OF_PROGRAM = GEOMETRIC | {"Compose"}
+_DRAWS = LazyPattern(r"\brand|uniform\(|choice\(|\.sample\(|for \w+ in self\.")
+"""Code of a transform that draws a number, or of a `Compose`."""
 RANDOM = GEOMETRIC | frozenset(
     "ColorJitter RandomGrayscale RandomErasing AutoAugment RandAugment TrivialAugmentWide AugMix GaussianBlur "
     "RandomAdjustSharpness RandomAutocontrast RandomEqualize RandomInvert RandomPosterize RandomSolarize".split()
@@ -22,10 +26,15 @@ RANDOM = GEOMETRIC | frozenset(
 
 
 def name_of(node: ast.expr, definitions: Definitions) -> str:
-    """The torchvision transform that a call creates; else empty."""
+    """The torchvision transform that a call creates, or one of the program with such a name; else empty."""
     qualified = names.imported(node.func, definitions) if isinstance(node, ast.Call) else ""
     match = _TRANSFORM.search(qualified)
-    return match[1] if match else ""
+    if match or not isinstance(node, ast.Call) or called_name(node) not in _OF_PROGRAM:
+        return match[1] if match else ""
+    info = definitions.class_named(dotted(node.func))
+    method = (info.method("__call__") or info.method("forward")) if info is not None else None
+    code = method.definitions.tree.code(method.node) if method is not None else ""
+    return called_name(node) if _DRAWS.search(code) and "seed" not in code else ""
 
 
 def steps_of(node: ast.expr, definitions: Definitions) -> list[tuple[str, ast.expr]]:

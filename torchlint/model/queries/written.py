@@ -44,7 +44,24 @@ def attribute_value(node: ast.Attribute, definitions: Definitions) -> ast.expr |
     if around is None or around.owner is None:
         return None
     found = list(stores_of(node.attr, around.owner))
-    return assigned(found[0], definitions) if len(found) == 1 else None
+    if len(found) != 1:
+        return None
+    return assigned(found[0], definitions) or _part_of_result(found[0], around.owner, definitions)
+
+
+def _part_of_result(target: ast.expr, owner: ClassInfo, definitions: Definitions) -> ast.expr | None:
+    """One of several values that a method returns at its only end: `self.x, self.y = self.load()`."""
+    around = definitions.tree.parent(target)
+    statement = definitions.tree.parent(around) if isinstance(around, ast.Tuple) else None
+    call = statement.value if isinstance(statement, ast.Assign) else None
+    name = dotted(call.func).removeprefix("self.") if isinstance(call, ast.Call) else ""
+    method = owner.methods.get(name)
+    if method is None or method.decorators or not isinstance(around, ast.Tuple):
+        return None
+    returned = [node.value for node in walk(method.node) if isinstance(node, ast.Return)]
+    value = returned[0] if len(returned) == 1 else None
+    is_paired = isinstance(value, ast.Tuple) and len(value.elts) == len(around.elts)
+    return value.elts[around.elts.index(target)] if is_paired else None  # type: ignore[union-attr]
 
 
 def assigned(target: ast.expr, definitions: Definitions) -> ast.expr | None:

@@ -1,0 +1,136 @@
+"""Iterable datasets that each worker of a loader reads from the start to the end."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from torchlint import Category, Rule
+from torchlint.lazy_pattern import LazyPattern
+from torchlint.model import values
+from torchlint.model.queries import default_numbers, names, written
+from torchlint.syntax import python_ast
+
+if TYPE_CHECKING:
+    from torchlint.model.definitions import ClassInfo
+    from torchlint.model.utilities import DataLoader
+    from torchlint.syntax.python_ast import Site
+
+_BASE = LazyPattern(r"^torch\.utils\.data\.(?:dataset\.)?IterableDataset$")
+_PARTS = LazyPattern(
+    r"(?i)worker_?(?:info|id|init)|rank\b|world_?size|shard|webdataset|\bwds\b|\bdatasets\b|datapipe|torchdata|litdata"
+    r"|streaming|accelerat|lightning"
+)
+"""Words of programs that may give each worker its own part of the data."""
+_ENDLESS = LazyPattern(r"(?i)\bwhile\b|rand|shuffl|sampl|choice|permut|cycle|count\(|queue|socket|\benv|replay|buffer")
+"""Words of classes whose numbers may be others in each worker."""
+_BEFORE_WORKERS = 5
+
+
+class Repeated(NamedTuple):
+    """Each of `workers` workers of the loader at `loader` goes over the whole dataset `name`."""
+
+    loader: Site
+    start: Site | None
+    name: str
+    workers: int
+
+
+class RepeatedStream(Rule):
+    """Each worker of a loader goes over the whole `IterableDataset`.
+
+    ## What it does
+    Finds loaders with at least two workers, also by the default of an option, whose dataset is an `IterableDataset` of
+    the program. Its `__iter__` draws nothing at random and goes over its data to the end, and nothing in its file or in
+    the loader's asks for the worker or has a word of sharding.
+
+    ## Why is this bad?
+    Each worker has its own copy of the dataset, and runs `__iter__` from the start. With two workers each sample comes
+    twice in an epoch, with eight workers eight times. An evaluation counts samples several times.
+
+    ## Example
+    ```python
+    from torch.utils.data import DataLoader, IterableDataset
+
+    class Lines(IterableDataset):
+        def __init__(self, path):
+            self.path = path
+
+        def __iter__(self):
+            with open(self.path) as file:
+                yield from file
+
+    loader = DataLoader(Lines("train.txt"), batch_size=32, num_workers=4)
+    ```
+
+    Use instead:
+    ```python
+    from itertools import islice
+
+    from torch.utils.data import DataLoader, IterableDataset, get_worker_info
+
+    class Lines(IterableDataset):
+        def __init__(self, path):
+            self.path = path
+
+        def __iter__(self):
+            info = get_worker_info()
+            first, step = (info.id, info.num_workers) if info is not None else (0, 1)
+            with open(self.path) as file:
+                yield from islice(file, first, None, step)
+
+    loader = DataLoader(Lines("train.txt"), batch_size=32, num_workers=4)
+    ```
+
+    ## References
+    - [torch.utils.data.IterableDataset](https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.IterableDataset)
+    """
+
+    code = "TL633"
+    category = Category.CORRECTNESS
+    triggers = ((b"DataLoader",), (b"num_workers",))
+    calls = frozenset({"DataLoader"})
+
+    def ask(self) -> Iterator[Repeated]:
+        if self.model.is_test or _PARTS.search(self.model.tree.source.text):
+            return
+        for loader in self.model.program.observations.loaders:
+            dataset = loader.part("dataset")
+            dataset = values.resolved(dataset) if dataset is not None else None
+            if isinstance(dataset, values.Instance) and self._reads_all(dataset.info):
+                workers = self._workers(loader)
+                if workers >= 2 and loader.site is not None:
+                    method = dataset.info.methods["__iter__"]
+                    is_here = method.definitions is self.model.definitions
+                    start = python_ast.site_of(method.node) if is_here else None
+                    yield Repeated(loader.site, start, dataset.info.name, workers)
+
+    def _reads_all(self, info: ClassInfo) -> bool:
+        """Whether a class goes over the same data in each worker."""
+        method = info.methods.get("__iter__")
+        bases = [item for item in info.ancestors() if item is not info]
+        if method is None or len(bases) != 1 or not isinstance(bases[0], str) or not _BASE.search(bases[0]):
+            return False
+        tree = method.definitions.tree
+        is_finite = not _ENDLESS.search(tree.code(info.node)) and not _PARTS.search(tree.source.text)
+        returns = [item.value for item in names.own_nodes(method.node) if isinstance(item, ast.Return)]
+        is_iterator = any(isinstance(item, ast.Call) and python_ast.called_name(item) == "iter" for item in returns)
+        return is_finite and not method.decorators and (method.is_generator or is_iterator)
+
+    def _workers(self, loader: DataLoader) -> int:
+        """The number of workers that a call asks for; 0: it is not known, or a function for the workers is given."""
+        call = self.model.tree.node(loader.site) if loader.site is not None else None
+        if not isinstance(call, ast.Call) or any(item.arg in (None, "worker_init_fn") for item in call.keywords):
+            return 0
+        given = written.argument(call, _BEFORE_WORKERS, "num_workers")
+        number = default_numbers.default_number(given, self.model.definitions) if given is not None else None
+        return int(number) if number is not None else 0
+
+    def report_Repeated(self, found: Repeated) -> None:
+        self.report(
+            found.loader,
+            f"each of the {found.workers} workers reads all of `{found.name}`: a sample comes {found.workers} times",
+            related=[(found.start, "each worker starts here")] if found.start is not None else (),
+            help="let `__iter__` ask `get_worker_info()` which part of the data is the worker's",
+        )

@@ -1,0 +1,3 @@
+def normalize(image, mean, std):
+    image[...] = (image - mean) / std
+    return image
