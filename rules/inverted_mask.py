@@ -21,6 +21,8 @@ _LAYERS = {
     "Transformer": "src tgt src_mask tgt_mask memory_mask src_key_padding_mask tgt_key_padding_mask".split(),
 }
 """The parameters of the attention layers."""
+_MOST_USERS = 50
+"""So many values are followed from scores to their softmax."""
 
 
 class Inverted(NamedTuple):
@@ -101,7 +103,7 @@ class InvertedMask(Rule):
             fill = change.by[-1]
         else:
             return
-        known = self._polarities.of(found[0]) if self._is_far(fill) else None
+        known = self._polarities.of(found[0]) if self._is_far(fill) and self._attends(change.target) else None
         if known is not None and (known.keeps or known.masks_itself):
             yield Inverted(change.site, known.made, "inverted" if known.keeps else "itself")
 
@@ -123,9 +125,9 @@ class InvertedMask(Rule):
         """The masks of an operation, whether True should mean visible, and whether the mask is added to scores."""
         operands = value.parents
         if value.op in (operators.MASKED_FILL, operators.MASKED_FILL_) and len(operands) == 3:
-            if self._is_far(operands[2]):
+            if self._is_far(operands[2]) and self._attends(value):
                 yield operands[1], False, False
-        elif value.op == operators.WHERE and len(operands) == 3 and self._is_far(operands[2]):
+        elif value.op == operators.WHERE and len(operands) == 3 and self._is_far(operands[2]) and self._attends(value):
             yield operands[0], True, False
         elif value.op == operators.SOFTMAX and operands:
             scores = values.resolved(operands[0])
@@ -146,6 +148,18 @@ class InvertedMask(Rule):
                 given = known[1].get(index, name) if "mask" in name else None
                 if given is not None:
                     yield given, False, True
+
+    def _attends(self, scores: values.Value) -> bool:
+        """Whether a softmax follows: other code fills with large numbers as well, before a maximum for example."""
+        seen, stack = set[values.Value](), [scores]
+        while stack and len(seen) < _MOST_USERS:
+            for user in self.model.domain.users(stack.pop()):
+                if user.op == operators.SOFTMAX or isinstance(user, values.ModuleOutput):
+                    return True
+                if user not in seen:
+                    seen.add(user)
+                    stack.append(user)
+        return False
 
     def _is_far(self, fill: values.Value) -> bool:
         return numbers.is_far(fill, self.model.program) or self.model.domain.is_minus_infinity(fill)

@@ -120,6 +120,8 @@ class Polarities:
             is_false = operator is ast.Eq if not number else operator in (ast.NotEq, ast.Lt)
             turned = inner.turned() if is_false else inner._replace(is_boolean=True)
             return turned if is_true or is_false else None
+        if any(isinstance(item, Tensor) and item.op in (operators.SUB, operators.RSUB) for item in (left, right)):
+            return None  # padding at the start: positions from `n - lengths` on are allowed
         if operator in (ast.Lt, ast.GtE) and self._is_position(left) and not self._is_position(right):
             return Polarity(operator is ast.Lt, site, False, is_boolean=True)
         if operator in (ast.Gt, ast.LtE) and self._is_position(right) and not self._is_position(left):
