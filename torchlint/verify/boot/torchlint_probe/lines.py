@@ -292,7 +292,8 @@ class _Tracing:
     def stop(self) -> None:
         self.slows = False
         if threading.gettrace() is self._trace:
-            threading.settrace(None)  # type: ignore[arg-type]  # which the stubs do not know
+            nothing: Any = None  # some versions of the stubs do not allow None
+            threading.settrace(nothing)
         if sys.gettrace() is self._trace:
             sys.settrace(None)
 

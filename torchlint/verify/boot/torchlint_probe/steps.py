@@ -35,6 +35,12 @@ def _closure(args: Any, kwargs: Any) -> Any:
     return kwargs.get("closure") if kwargs and "closure" in kwargs else (args[1] if len(args) > 1 else None)
 
 
+def _has_hooks(optimizer: Any) -> bool:
+    """Whether the program has given an optimizer hooks for its step."""
+    names = ("_optimizer_step_pre_hooks", "_optimizer_step_post_hooks")
+    return any(getattr(optimizer, name, None) for name in names)
+
+
 class StepHooks:
     """An optimizer whose `step` calls the one of its base class is reported twice, so depth is counted.
 
@@ -55,7 +61,8 @@ class StepHooks:
         probe = self._probe
         is_followed = probe.lines.switch(False)
         result = self._before(optimizer, args, kwargs)
-        if is_followed and (_closure(args, kwargs) or not probe.forwards.is_of_library(type(optimizer))):
+        runs_program = _has_hooks(optimizer) or not probe.forwards.is_of_library(type(optimizer))
+        if is_followed and (_closure(args, kwargs) or runs_program):
             probe.lines.switch(True)
         probe.local.is_followed |= is_followed
         return result

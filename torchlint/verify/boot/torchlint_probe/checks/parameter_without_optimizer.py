@@ -63,7 +63,8 @@ class ParameterWithoutOptimizer(Check):
             return
         site = max(set(sites), key=sites.count)
         self._seen.pop(site, None)
-        if still and len(still) == len(free):
+        is_chosen = all(leaf.dim() < 2 for leaf in leaves if id(leaf) in self._held)  # adapts norms or biases only
+        if still and len(still) == len(free) and not is_chosen:
             message = f"{self.models.named(still)} of the model get gradients, but are in no optimizer"
             is_forgotten = all(leaf.dim() < 2 for leaf in still)  # biases and norms only: no weight was left out
             self._seen[site] = Sighting(site, message, {"parameters": len(still)}, advice="" if is_forgotten else _NEXT)
