@@ -110,6 +110,6 @@ class LateHashSeed(Rule):
     def report_LateSeed(self, late: LateSeed) -> None:
         self.report(
             late.site,
-            f"Python reads `{_NAME}` when it starts: setting it here does not change the hashes of this process",
+            f"`{_NAME}` is read when Python starts: setting it here does not change the hashes of this process",
             help=f"set it in the shell: `{_NAME}=0 python ...`",
         )

@@ -68,4 +68,4 @@ def test_a_loss_that_does_not_depend_on_the_parameters_went_backward() -> None:
     assert "does not depend on its parameters" in finding.message
     assert [item.span.start.line for item in finding.related] == [12]
     assert finding.help is not None
-    assert "call `backward`" not in finding.help
+    assert "on a loss that uses the parameters" in finding.help

@@ -37,8 +37,10 @@ EXCEPTIONS = {
     "needs the network": [
         "pip install torch==2.13.0",
         "pip install -e '.[docs]'",
+        "python tests/benchmarks/edits.py --write",
         "python tests/benchmarks/speed.py",
         "python tests/benchmarks/speed.py --write",
+        "python tests/benchmarks/start.py --write",
         "python tests/benchmarks/compared.py --write",
         "python tests/golden/compare.py traces --against tests/golden/corpus.txt",
     ],

@@ -18,7 +18,7 @@ from torch import nn
 
 
 class Head(nn.Module):
-    def forward(self, h):
+    def drop(self, h):
         return nn.Dropout(0.5)(h)
 """
 

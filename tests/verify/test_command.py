@@ -50,7 +50,7 @@ def test_wrong_usage(tmp_path: Path, arguments: tuple[str, ...], message: str) -
 def test_help_teaches(tmp_path: Path) -> None:
     done = run(tmp_path, "--help")
     assert done.returncode == 0
-    for word in ("confirmed", "refuted", "not-reached", "inconclusive", "--findings", "Exit codes", "no sandbox"):
+    for word in ("confirmed", "refuted", "not-reached", "inconclusive", "--findings", "Exit codes", "without a sandbox"):
         assert word in done.stdout
 
 
@@ -83,14 +83,14 @@ def test_the_nearest_project_is_linted(tmp_path: Path, verify: Callable[..., Any
     assert paths == [("elsewhere.py", "not-reached"), (str(Path("src", "script.py")), "confirmed")]
 
 
-@pytest.mark.parametrize(("select", "preview", "found"), [((), True, 1), (("TL505",), False, 1), ((), False, 0)])
+@pytest.mark.parametrize(("select", "preview", "found"), [((), True, 1), (("TL503",), False, 1), ((), False, 0)])
 def test_previews_are_verified_where_they_are_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, select: tuple[str, ...], preview: bool, found: int
 ) -> None:
-    shutil.copy(ROOT / "fixtures" / "loss_without_activation" / "bad.py", tmp_path / "train.py")
+    shutil.copy(ROOT / "fixtures" / "log_of_softmax" / "bad.py", tmp_path / "train.py")
     monkeypatch.chdir(tmp_path)
     subjects = _linted(tmp_path, select, preview, False)
-    assert any(subject.finding.name == "loss-without-activation" for subject in subjects) == bool(found)
+    assert any(subject.finding.name == "log-of-softmax" for subject in subjects) == bool(found)
 
 
 @pytest.mark.needs("torch")

@@ -402,7 +402,7 @@ def test_only_what_is_new_counts_beside_an_earlier_report(tmp_path: Path) -> Non
     old.write_text(json_report.render(seen, False))
     assert comparing.compared(seen, comparing.read(old)).exit_code == 0
     old.write_text("[]")
-    with pytest.raises(comparing.ReportError, match="no report"):
+    with pytest.raises(comparing.ReportError, match="is not a report"):
         comparing.read(old)
 
 
