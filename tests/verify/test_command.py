@@ -50,7 +50,15 @@ def test_wrong_usage(tmp_path: Path, arguments: tuple[str, ...], message: str) -
 def test_help_teaches(tmp_path: Path) -> None:
     done = run(tmp_path, "--help")
     assert done.returncode == 0
-    for word in ("confirmed", "refuted", "not-reached", "inconclusive", "--findings", "Exit codes", "without a sandbox"):
+    for word in (
+        "confirmed",
+        "refuted",
+        "not-reached",
+        "inconclusive",
+        "--findings",
+        "Exit codes",
+        "without a sandbox",
+    ):
         assert word in done.stdout
 
 
