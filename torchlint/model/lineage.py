@@ -63,12 +63,8 @@ def held_at(container: Container, user: Value) -> list[Value]:
 
     Items made later do not count, unless the previous iteration may have left them in it.
     """
-
-    def may_be_in(item: Value) -> bool:
-        repeated = set(item.loops).intersection(user.loops).difference(container.loops)
-        return item.order <= user.order or bool(repeated)
-
-    return [item for item in container.elements() if may_be_in(item)]
+    order, again = user.order, set(user.loops).difference(container.loops)
+    return [item for item in container.elements() if item.order <= order or not again.isdisjoint(item.loops)]
 
 
 def opened(parts: Iterable[Value], user: Value, given: set[Value]) -> Iterator[Value]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 from collections.abc import Iterator
 from functools import lru_cache
 
@@ -48,7 +49,7 @@ def is_read_after(name: str, node: ast.AST, definitions: Definitions) -> bool:
     scope = around.node if around is not None else tree.module
     statement, end = tree.statement(node), getattr(tree.statement(node), "end_lineno", 0)
     own = _names_in(scope).get(name, [])
-    if any(isinstance(item.ctx, ast.Load) and _is_below(item, end, scope, definitions) for item in own):
+    if _last_reads(scope, definitions).get(name, 0) > end:
         return True
     return any(_is_read_again(own, loop, statement, tree) for loop in tree.ancestors(node) if isinstance(loop, LOOPS))
 
@@ -63,9 +64,17 @@ def _names_in(scope: ast.AST) -> dict[str, list[ast.Name]]:
     return found
 
 
-def _is_below(name: ast.Name, line: int, scope: ast.AST, definitions: Definitions) -> bool:
-    around = definitions.function_around(name)
-    return name.lineno > line or (around is not None and around.node is not scope)
+@lru_cache(maxsize=4)
+def _last_reads(scope: ast.AST, definitions: Definitions) -> dict[str, float]:
+    """The last line that reads each name of a function or the module; infinite where an inner function reads it."""
+    last: dict[str, float] = {}
+    for name, items in _names_in(scope).items():
+        for item in items:
+            if isinstance(item.ctx, ast.Load):
+                around = definitions.function_around(item)
+                is_inner = around is not None and around.node is not scope
+                last[name] = max(last.get(name, 0), math.inf if is_inner else item.lineno)
+    return last
 
 
 def _is_read_again(names: list[ast.Name], loop: ast.AST, statement: ast.AST, tree: PythonTree) -> bool:

@@ -40,6 +40,7 @@ class Held:
         self._parts = parts
         self._conditions = Conditions(program)
         self._known: dict[Loop | Trace, Places] = {}
+        self._known_sums: dict[tuple[Value, Value | None], list[End]] = {}
         self._known_keeps: dict[Trace, dict[tuple[Value, Keeping | None], list[Keep]]] = {}
 
     def after(self, keep: Keep, container: Value, loop: Loop | None, trace: Trace) -> Holding:
@@ -159,7 +160,7 @@ class Held:
             for before, after in places.by_name.get(keep.name.rpartition(".")[2], ()):
                 before = before or keep.container
                 if before is keep.container or before in self._tracking.graph(keep.container):
-                    yield self._sums(before, after)
+                    yield iter(self._sums(before, after))
         for item in () if is_sum else alive:
             for before, after in places.by_value.get(item, ()):
                 yield self._bound(before, after, alive, places)
@@ -216,8 +217,14 @@ class Held:
         index = target.slice if isinstance(target, ast.Subscript) else None
         return str(index.value) if isinstance(index, ast.Constant) else ""
 
-    def _sums(self, begun: Value, ended: Value | None) -> Iterator[End]:
+    def _sums(self, begun: Value, ended: Value | None) -> list[End]:
         """The possible values of a sum; one that starts with a new graph held none in the first iteration."""
+        key = begun, ended
+        if key not in self._known_sums:
+            self._known_sums[key] = list(self._values_of_sum(begun, ended))
+        return self._known_sums[key]
+
+    def _values_of_sum(self, begun: Value, ended: Value | None) -> Iterator[End]:
         for item, arms in alternatives(ended, begun):
             if item is None or is_none(item):
                 yield End(Answer.NO, arms, "it begins anew")
