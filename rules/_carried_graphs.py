@@ -109,11 +109,8 @@ class CarriedGraphs:
         attributes = [node for node in ast.walk(body) if isinstance(node, ast.Attribute)] if body else []
         if any(node.attr in ("detach_", "set_") or _changes_data(node) for node in attributes):
             return True
-        if isinstance(body, ast.For) and _is_own_method(body.iter):
-            return True  # a generator of the object, which may change its attributes between two iterations
         edge = loop.edge if loop is not None else trace.edge
-        is_attribute = edge is None or any(name == state.label for _, name in edge.attributes)
-        if edge is None or (is_attribute and trace.receiver in edge.contents):
+        if edge is None or any(owner in edge.contents for owner, name in edge.attributes if name == state.label):
             return True
         if any(map(is_hooked, modules_of(self.sure_graphs.of(carried)))):
             return True
@@ -131,12 +128,6 @@ def _user(graph: set[Value], state: Value) -> Value | None:
     """The first value of a graph computed from a state, if it is in this file."""
     using = (item for item in _by_age(graph) if isinstance(item, Tensor) and state in item.parents)
     return next((item for item in using if item.site is not None and item.site.inner is None), None)
-
-
-def _is_own_method(iterated: ast.expr) -> bool:
-    """Whether a loop goes over the result of `self.method(...)`."""
-    function = iterated.func if isinstance(iterated, ast.Call) else None
-    return isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name) and function.value.id == "self"
 
 
 def _changes_data(node: ast.Attribute) -> bool:

@@ -83,6 +83,8 @@ class InvertedMask(Rule):
 
     def ask(self) -> Iterator[Inverted]:
         self._polarities = polarity.Polarities(self.model.program)
+        masked = self.model.program.observations.masked
+        self._masks: dict[Site, values.Value] = {site: mask for site, _, mask in reversed(masked)}
         seen = set[Site]()
         for trace in [] if self.model.is_test else self.model.program.traces:
             for change in trace.of(events.Mutate):
@@ -96,14 +98,13 @@ class InvertedMask(Rule):
 
     def _changed(self, change: events.Mutate) -> Iterator[Inverted]:
         """Scores that are filled in place: `scores.masked_fill_(mask, -inf)`, `scores[mask] = -inf`."""
-        found = [mask for site, _, mask in self.model.program.observations.masked if site == change.site]
         if change.how == operators.MASKED_FILL_ and len(change.by) == 2:
-            found, fill = [change.by[0]], change.by[1]  # type: ignore[list-item]
-        elif change.how == operators.SETITEM and found and change.by:
-            fill = change.by[-1]
+            mask, fill = change.by
+        elif change.how == operators.SETITEM and change.by and (by_site := self._masks.get(change.site)) is not None:
+            mask, fill = by_site, change.by[-1]
         else:
             return
-        known = self._polarities.of(found[0]) if self._is_far(fill) and self._attends(change.target) else None
+        known = self._polarities.of(mask) if self._is_far(fill) and self._attends(change.target) else None
         if known is not None and (known.keeps or known.masks_itself):
             yield Inverted(change.site, known.made, "inverted" if known.keeps else "itself")
 

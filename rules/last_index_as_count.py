@@ -114,5 +114,6 @@ def _counts_from_zero(node: ast.expr) -> bool:
     """Whether a loop runs over `enumerate(loader)`, possibly inside a progress bar."""
     if isinstance(node, ast.Call) and python_ast.called_name(node) in ("tqdm", "track") and node.args:
         node = node.args[0]
-    is_enumerate = isinstance(node, ast.Call) and python_ast.called_name(node) == "enumerate"
-    return is_enumerate and len(node.args) == 1 and not node.keywords  # type: ignore[attr-defined]
+    if not isinstance(node, ast.Call) or python_ast.called_name(node) != "enumerate":
+        return False
+    return len(node.args) == 1 and not node.keywords

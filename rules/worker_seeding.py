@@ -290,11 +290,11 @@ class WorkerSeeding(Rule):
 
 def _called_on_itself(method: definitions.FunctionInfo) -> Iterator[str]:
     """The methods that a method calls on its own object: `self.reset()`, `super().reset()`."""
-    for node in names.own_nodes(method.node):
-        owner = node.func.value if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else None
-        is_super = isinstance(owner, ast.Call) and python_ast.dotted(owner.func) == "super"
-        if owner is not None and (is_super or python_ast.dotted(owner) in method.parameters[:1]):
-            yield node.func.attr  # type: ignore[attr-defined]
+    called = (node.func for node in names.own_nodes(method.node) if isinstance(node, ast.Call))
+    for function in (item for item in called if isinstance(item, ast.Attribute)):
+        is_super = isinstance(function.value, ast.Call) and python_ast.dotted(function.value.func) == "super"
+        if is_super or python_ast.dotted(function.value) in method.parameters[:1]:
+            yield function.attr
 
 
 def _reads(method: definitions.FunctionInfo, name: str) -> bool:

@@ -78,6 +78,8 @@ class Observations:
     """Generators that yield inside a block that switches gradients: the mode of their consumer, and the site."""
     yielding: dict[Site, list[Clear | ModeSwitch]] = field(default_factory=dict)
     """The clearings and mode switches of generators, by the site of the call that makes them."""
+    setting: dict[Site, Value] = field(default_factory=dict)
+    """The object whose attributes a generator method sets, by the site of the call that makes the generator."""
     checkpoints: list[Unknown] = field(default_factory=list)
     """Results of calls that checkpoint activations."""
     direct_forwards: list[tuple[Site, Value]] = field(default_factory=list)
@@ -104,7 +106,8 @@ class Observations:
     def of_next(self) -> Observations:
         """Observations of a root that starts after this one: the same classes, and the effects of its statements."""
         begun = self.of_same_classes()
-        begun.mutated, begun.suspended, begun.yielding = {*self.mutated}, {**self.suspended}, {**self.yielding}
+        begun.mutated, begun.suspended = {*self.mutated}, {**self.suspended}
+        begun.yielding, begun.setting = {**self.yielding}, {**self.setting}
         return begun
 
     def of_same_classes(self) -> Observations:

@@ -22,9 +22,8 @@ def _is_changed_by(call: ast.Call, name: str, definitions: Definitions, steps: i
     """Whether a call of a function of the program surely changes the elements of a variable that it is given."""
     info = definitions.function_anywhere(dotted(call.func)) or names.function(call.func, definitions)
     around = definitions.method_around(call)
-    is_own = isinstance(call.func, ast.Attribute) and dotted(call.func.value) == "self"
-    if is_own and around is not None and around.owner is not None:
-        info = around.owner.method(call.func.attr)  # type: ignore[attr-defined]
+    if isinstance(call.func, ast.Attribute) and dotted(call.func.value) == "self" and around is not None:
+        info = around.owner.method(call.func.attr) if around.owner is not None else info
     if info is None or info.decorators or info.is_generator or not steps:
         return False
     own = info.parameters[1:] if info.is_method else info.parameters

@@ -65,8 +65,9 @@ class Sequences:
             value = resolved(value)
             if isinstance(value, Component):
                 whole = resolved(value.parents[0])
-                is_output = isinstance(whole, ModuleOutput) and whole.key_of(value) == 0
-                return whole if is_output and self._is_of(whole, RECURRENT) else None  # type: ignore[return-value]
+                if isinstance(whole, ModuleOutput) and whole.key_of(value) == 0 and self._is_of(whole, RECURRENT):
+                    return whole
+                return None
             if isinstance(value, ModuleOutput):
                 if self._is_of(value, ENCODERS):
                     return value

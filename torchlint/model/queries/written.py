@@ -59,9 +59,14 @@ def _part_of_result(target: ast.expr, owner: ClassInfo, definitions: Definitions
     if method is None or method.decorators or not isinstance(around, ast.Tuple):
         return None
     returned = [node.value for node in walk(method.node) if isinstance(node, ast.Return)]
-    value = returned[0] if len(returned) == 1 else None
-    is_paired = isinstance(value, ast.Tuple) and len(value.elts) == len(around.elts)
-    return value.elts[around.elts.index(target)] if is_paired else None  # type: ignore[union-attr]
+    return _counterpart(target, around, returned[0]) if len(returned) == 1 else None
+
+
+def _counterpart(target: ast.expr, targets: ast.Tuple, values: ast.expr | None) -> ast.expr | None:
+    """The item of a tuple that a target of another tuple gets; None if the tuples do not pair up."""
+    if not isinstance(values, ast.Tuple) or len(values.elts) != len(targets.elts):
+        return None
+    return values.elts[targets.elts.index(target)]
 
 
 def assigned(target: ast.expr, definitions: Definitions) -> ast.expr | None:
@@ -72,9 +77,7 @@ def assigned(target: ast.expr, definitions: Definitions) -> ast.expr | None:
         return None
     if not isinstance(around, ast.Tuple):
         return statement.value
-    value = statement.value
-    is_paired = isinstance(value, ast.Tuple) and len(value.elts) == len(around.elts)
-    return value.elts[around.elts.index(target)] if is_paired else None  # type: ignore[attr-defined]
+    return _counterpart(target, around, statement.value)
 
 
 def stores_of(attribute: str, owner: ClassInfo) -> Iterator[ast.Attribute]:

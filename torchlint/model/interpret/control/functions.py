@@ -47,6 +47,7 @@ class Functions(Part):
         frame.block = block
         self._bind_parameters(frame, function, arguments)
         caller, mode, items, start = state.frame, state.mode, list[Item](), state.clock
+        attributes = self._attributes(function)
         decorated = function.mode or decorated_mode(info, self.state)
         before = self.machine.visit.at
         if caller.definitions is self.machine.own and elsewhere_of(node) is None:
@@ -67,11 +68,19 @@ class Functions(Part):
             result = state.stamp(CallResult(node, arguments.all(), "", External(node, info.name), state.mode))
         if info.is_generator and (done := [item for item in events_in(items) if isinstance(item, (Clear, ModeSwitch))]):
             self.observations.yielding[site_of(node)] = done
+        if function.receiver is not None and self._attributes(function) != attributes:
+            self.observations.setting[site_of(node)] = function.receiver
         if info.is_generator and not any(isinstance(event, _TRAINING) for event in events_in(items)):
             items = without_yields(items)  # the consumer of its items runs here
         if items:
             state.items.append(Inlined(site_of(node), items, start, result, function.receiver))
         return result
+
+    def _attributes(self, function: Function) -> dict[str, Value]:
+        """The attributes of the object of a generator method, which may set them whenever it runs on."""
+        if not function.info.is_generator or function.receiver is None:
+            return {}
+        return {name: value for (owner, name), value in self.state.heap.items() if owner is function.receiver}
 
     def _is_vague(self, result: Value, start: int) -> bool:
         """Whether the result of another module's function is too vague: its name here says more."""

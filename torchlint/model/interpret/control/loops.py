@@ -6,6 +6,7 @@ import ast
 from collections.abc import Callable, Sequence
 
 from torchlint.model.events import Loop, MayClear, ModeSwitch
+from torchlint.model.heap import Change
 from torchlint.model.interpret.control.leaving import leaves_only_by_its_end, may_repeat
 from torchlint.model.interpret.expressions.targets import Targets
 from torchlint.model.interpret.machine import Machine, Part
@@ -89,9 +90,11 @@ class Loops(Part):
 
     def _resume(self, iterable: ast.expr) -> None:
         """Record the effects that a generator of the program may have before it yields again."""
-        yielding = self.observations.yielding
-        calls = (node for node in walk(iterable) if isinstance(node, ast.Call)) if yielding else ()
+        yielding, setting = self.observations.yielding, self.observations.setting
+        calls = (node for node in walk(iterable) if isinstance(node, ast.Call)) if yielding or setting else ()
         for call in calls:
+            if (owner := setting.get(site_of(call))) is not None:
+                self.state.change(owner, Change.UNKNOWN, call, by=dotted(call.func))
             for event in yielding.get(site_of(call), ()):
                 if isinstance(event, ModeSwitch):
                     self.state.emit(MayClear(event.site, "train", (event.module,)))
