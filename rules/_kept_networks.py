@@ -12,6 +12,7 @@ from torchlint.index import FileIndex
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import events
 from torchlint.model.definitions import ClassInfo
+from torchlint.model.relations import held
 from torchlint.model.values import Value, resolved
 from torchlint.syntax.python_ast import (
     LOOPS,
@@ -25,9 +26,6 @@ from torchlint.syntax.python_ast import (
     walk,
     written_alike,
 )
-
-from ._kept_state_dicts import KeptReferences
-from ._state_dict_places import DEEP, is_state_dict, wrapper
 
 _SNAPSHOT = LazyPattern(r"(?i)(^|_)(best|snapshot|backup|saved|kept|initial|init|early|checkpoint)(_|$)|best")
 """Names for the state of a network at a certain time."""
@@ -61,7 +59,7 @@ class KeptNetworks:
     def __init__(self, model: Model) -> None:
         self.model = model
         self.tree = model.tree
-        self.references = KeptReferences(model)
+        self.references = model.held.references
 
     def answers(self) -> Iterator[KeptNetwork]:
         seen: set[Site] = set()
@@ -99,7 +97,7 @@ class KeptNetworks:
         around = self.tree.own_node(loop.site) if loop is not None else None
         if source is None or loop is None or not isinstance(around, LOOPS) or around not in self.tree.ancestors(target):
             return None
-        if self.references.is_for_the_end(target, around) or not self._is_conditional(target, around):
+        if held.is_for_the_end(target, around, self.tree) or not self._is_conditional(target, around):
             return None
         if self.references.binds_anew(source, around) or self._is_copied_or_bound_again(target, around):
             return None
@@ -112,7 +110,7 @@ class KeptNetworks:
 
     def _source(self, target: ast.expr) -> ast.expr | None:
         """`model` of `best_model = model` and of `best, best_model = score, model`, or a shallow copy of it."""
-        value = self.references.places.value_for(target)
+        value = held.value_for(target, self.tree)
         is_copy = isinstance(value, ast.Call) and self.model.definitions.named(value.func) == "copy.copy"
         return value if isinstance(value, (ast.Name, ast.Attribute)) or is_copy else None
 
@@ -150,7 +148,8 @@ class KeptByObjects:
 
     def answers(self) -> Iterator[KeptByObject]:
         for node in self.tree.of_type(ast.Call):
-            method = self.definitions.method_around(node) if is_state_dict(node) else None
+            is_state_dict = called_name(node) == "state_dict" and not node.args
+            method = self.definitions.method_around(node) if is_state_dict else None
             if method is not None and method.owner is not None and method.is_method:
                 target = self._target(node)
                 own = f"{method.parameters[0]}.{target.attr}" if target is not None else ""
@@ -172,11 +171,12 @@ class KeptByObjects:
 
     def _target(self, node: ast.expr) -> ast.Attribute | None:
         """The attribute that stores a state dictionary, or a dictionary or shallow copy with it."""
-        while (around := wrapper(node, self.tree)) is not None:
-            node = around
-        statement = self.tree.parent(node)
-        target = statement.targets[0] if isinstance(statement, ast.Assign) and statement.value is node else None
-        return target if isinstance(target, ast.Attribute) else None
+        statement = self.tree.statement(node)
+        target = statement.targets[0] if isinstance(statement, ast.Assign) and node in walk(statement.value) else None
+        calls = (item for item in walk(statement) if isinstance(item, ast.Call))
+        shares = all(called_name(item) in held.SHALLOW | {"state_dict"} for item in calls)
+        kept = (item for item in walk(statement) if isinstance(item, ast.DictComp))
+        return target if isinstance(target, ast.Attribute) and shares and all(map(held.shares_tensors, kept)) else None
 
     def _is_never_copied(self, target: ast.Attribute, node: ast.Call, owner: ClassInfo) -> bool:
         """Whether the attribute is only ever None or this, and its class only loads it or checks that it exists."""
@@ -190,7 +190,7 @@ class KeptByObjects:
                     return False
             elif not self._only_loads(item):
                 return False
-        return not any(called_name(call) in DEEP for call in walk(node.func) if isinstance(call, ast.Call))
+        return not any(called_name(call) in held.DEEP for call in walk(node.func) if isinstance(call, ast.Call))
 
     def _only_loads(self, read: ast.expr) -> bool:
         node: ast.AST | None = self.tree.parent(read)

@@ -11,9 +11,9 @@ from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
     from torchlint.index import FileIndex
+    from torchlint.model.relations import held
 
     from ._kept_networks import KeptByObject, KeptNetwork
-    from ._kept_state_dicts import KeptReference
 
 
 class UncopiedStateDict(Rule):
@@ -90,8 +90,8 @@ class UncopiedStateDict(Rule):
     memory. Refuted if it has memory of its own.
 
     ## Known limits
-    torchlint does not follow weights that are appended to a list, weights that the same loop stores and saves, and
-    a training loop and an early stop in different files.
+    torchlint does not follow weights that get their name before the condition, and a training loop and an early stop
+    in different files.
 
     ## References
     - [Saving and loading models](https://docs.pytorch.org/tutorials/beginner/saving_loading_models.html)
@@ -105,17 +105,16 @@ class UncopiedStateDict(Rule):
     def concerns(cls, index: FileIndex) -> bool:
         return index.goes_backward or index.optimizes or index.has_word((b"load_state_dict",))
 
-    def ask(self) -> Iterator[KeptReference | KeptNetwork | KeptByObject]:
+    def ask(self) -> Iterator[held.Reference | KeptNetwork | KeptByObject]:
         from ._kept_networks import KeptByObjects, KeptNetworks
-        from ._kept_state_dicts import KeptReferences
 
-        found = {kept.site: kept for kept in KeptReferences(self.model).answers()}
+        found = {kept.site: kept for kept in self.model.held.references.stale()}
         yield from found.values()
         if not self.model.is_test:
             yield from KeptNetworks(self.model).answers()
             yield from (kept for kept in KeptByObjects(self.model).answers() if kept.site not in found)
 
-    def report_KeptReference(self, kept: KeptReference) -> None:
+    def report_Reference(self, kept: held.Reference) -> None:
         self.report(
             kept.site,
             f"`{kept.place}` references the parameters of `{kept.model}`, not a copy: later steps change them",

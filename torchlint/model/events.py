@@ -256,6 +256,13 @@ class Returned(Event):
 
 
 @dataclass(eq=False, repr=False)
+class Saved(Event):
+    """`torch.save` writes a value to a file."""
+
+    value: Value
+
+
+@dataclass(eq=False, repr=False)
 class Fresh(Event):
     """An object with gradients of its own is created: an optimizer, a module, a leaf."""
 

@@ -194,7 +194,7 @@ class Model:
     @cached_property
     def held(self) -> relations.held.Held:
         """Values that iterations of loops leave behind."""
-        return relations.held.Held(self.program, self.tracking, self.parts)
+        return relations.held.Held(self.program, self.tracking, self.parts, self.ownership)
 
     @cached_property
     def layout(self) -> relations.layout.Layout:

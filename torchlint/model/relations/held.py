@@ -10,15 +10,37 @@ from typing import NamedTuple
 from torchlint.model.events import Keep, Keeping, Loop, Path, apart, repeating
 from torchlint.model.heap import AS_MADE, Change, Contents
 from torchlint.model.lineage import with_owners
+from torchlint.model.ownership import Ownership
 from torchlint.model.parts import Parts
 from torchlint.model.program import Program, Trace
 from torchlint.model.relations._conditions import Conditions
 from torchlint.model.relations._places import MOST_ARMS, End, Places, alternatives, put_in
+from torchlint.model.relations._references import (
+    DEEP,
+    SHALLOW,
+    Reference,
+    References,
+    is_for_the_end,
+    shares_tensors,
+    value_for,
+)
 from torchlint.model.relations.answer import Answer as Text
 from torchlint.model.relations.answer import lines
 from torchlint.model.tracking import Tracking
 from torchlint.model.values import Answer, CallResult, Container, Phi, Value, inputs_of, is_none, resolved
 from torchlint.syntax.python_ast import walk
+
+__all__ = [
+    "DEEP",
+    "SHALLOW",
+    "Held",
+    "Holding",
+    "Reference",
+    "References",
+    "is_for_the_end",
+    "shares_tensors",
+    "value_for",
+]
 
 _EMPTYING = frozenset({"clear", "pop", "popleft"})
 
@@ -34,7 +56,8 @@ class Holding(NamedTuple):
 class Held:
     """Answers about places that outlive the iterations of a loop."""
 
-    def __init__(self, program: Program, tracking: Tracking, parts: Parts) -> None:
+    def __init__(self, program: Program, tracking: Tracking, parts: Parts, ownership: Ownership) -> None:
+        self.references = References(program, ownership)
         self._program = program
         self._tracking = tracking
         self._parts = parts
@@ -133,6 +156,12 @@ class Held:
                 loops = [loop for loop in repeating(keep.loops) if loop not in container.loops]
                 if loops and keep.how is not Keeping.CLEAR and self._tracking.tracked(keep.value) is Answer.YES:
                     yield Text(keep.site, self._said(keep, self.after(keep, container, loops[-1], trace), loops[-1]))
+        for found in self.references.stale():
+            where = lines(self._program.tree, [found.use])
+            yield Text(
+                found.site,
+                f"`{found.place}` holds the parameters of `{found.model}` itself; {where} uses them after a step",
+            )
 
     def _said(self, keep: Keep, holding: Holding, loop: Loop) -> str:
         name = f"`{keep.name}`" if keep.name else "the container"

@@ -15,6 +15,7 @@ from torchlint.model.interpret.transfer.elements import key_of
 from torchlint.model.interpret.transfer.transfer import Transfer
 from torchlint.model.kinds import note_tensor
 from torchlint.model.values import (
+    CallResult,
     Container,
     Element,
     Function,
@@ -112,6 +113,8 @@ class Targets(Part):
         key = key_of(index)
         if isinstance(owner, (Module, Unknown)):
             self.attributes.note_place(owner, key, value, target)
+        if isinstance(owner, CallResult):
+            self.state.change(owner, Change.SET, target, value, "" if key is None else str(key))
         if isinstance(owner, Container):
             owner.unsure |= isinstance(owner, List) and isinstance(key, int)
             self.state.store(owner, index if key is None else None, value, target)

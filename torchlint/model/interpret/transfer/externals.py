@@ -7,6 +7,7 @@ from collections.abc import Callable
 from functools import partial
 
 from torchlint.model.arguments import Arguments
+from torchlint.model.events import Saved
 from torchlint.model.interpret.machine import Machine, Part
 from torchlint.model.interpret.transfer.builtin_functions import BuiltinFunctions
 from torchlint.model.interpret.transfer.elements import Elements
@@ -32,6 +33,7 @@ from torchlint.model.values import (
     resolved,
 )
 from torchlint.pytorch import api, datasets, naming, table
+from torchlint.syntax.python_ast import site_of
 
 MANY = 10_000
 """A bound so large that the graphs stay until the run ends, or longer."""
@@ -75,6 +77,8 @@ class Externals(Part):
                 return result
         if name in self._containers:
             return self._containers[name](arguments, node)
+        if name == "torch.save" and arguments.positional:
+            self.state.emit(Saved(site_of(node), arguments.positional[0]))
         if api.WRAPPERS.search(name) and arguments.positional:
             if last == "FullyShardedDataParallel" and _shards(arguments):
                 self.observations.sharded[resolved(arguments.positional[0])] = self.state.position.path
