@@ -83,9 +83,13 @@ class AverageWithoutBuffers(Rule):
             return
         for copy in self.model.provenance.copies:
             loop = self.model.tree.parent(copy.node)
-            if isinstance(loop, ast.For) and _averages(loop) and self._is_evaluated(copy.target):
+            if isinstance(loop, ast.For) and self._averages(loop) and self._is_evaluated(copy.target):
                 if self._has_statistics():
                     yield LeftOut(python_ast.site_of(copy.node), self.model.tree.code(copy.target))
+
+    def _averages(self, loop: ast.For) -> bool:
+        """Whether a loop keeps a part of the values into which it copies others."""
+        return any(any(update.kept) for update in self.model.provenance.average_updates(loop))
 
     def _has_statistics(self) -> bool:
         """Whether this file, or another file of the repository, names a layer with running statistics."""
@@ -120,12 +124,3 @@ class AverageWithoutBuffers(Rule):
             f"`{found.name}` averages parameters only: its BatchNorm statistics keep their initial values",
             help="copy the buffers too: `for average, b in zip(ema.buffers(), model.buffers()): average.copy_(b)`",
         )
-
-
-def _averages(loop: ast.For) -> bool:
-    """Whether a loop weights the values that it copies."""
-    nodes = [node for statement in loop.body for node in python_ast.walk(statement)]
-    methods = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
-    return any(isinstance(node, ast.BinOp) for node in nodes) and bool(
-        methods & {"mul_", "lerp_", "add_"} or any(isinstance(getattr(node, "op", None), ast.Mult) for node in nodes)
-    )

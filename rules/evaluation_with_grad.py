@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule, edits
 from torchlint.model import definitions, events, lineage, module_values, program, values
-from torchlint.model.queries import gradient_users
+from torchlint.model.queries import gradient_users, initial_weights
 from torchlint.model.relations import mode
 from torchlint.pytorch import api, naming, triggers
 from torchlint.syntax import python_ast
-
-from ._trials import only_tries_out
 
 if TYPE_CHECKING:
     from torchlint.index import FileIndex
@@ -147,7 +145,9 @@ class EvaluationWithGrad(Rule):
             self._useless[loop] = self._is_useless(trace, loop)
         if not self._useless[loop] or self._measures(loop, forward) or self._shows_elsewhere(loop):
             return None
-        if any(map(gradient_users.adapts_itself, values.meanings(module))) or only_tries_out(self.model, trace, module):
+        if any(map(gradient_users.adapts_itself, values.meanings(module))):
+            return None
+        if initial_weights.tries_out(self.model.program, trace, module):
             return None
         places = (*forward.calls[loop.depth :], forward.site)
         site = next((place for place in places if place.inner is None), places[0])

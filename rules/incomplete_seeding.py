@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from torchlint import Category, Rule
 from torchlint.lazy_pattern import LazyPattern
-from torchlint.model.queries import names
+from torchlint.model.queries import draws, names
 from torchlint.pytorch import randomness
 from torchlint.syntax import python_ast
 
@@ -91,22 +91,20 @@ class IncompleteSeeding(Rule):
     triggers = ((b"seed",), (b"random",), (b"torch", b"numpy"))
 
     def ask(self) -> Iterator[Incomplete]:
-        from . import _random_draws as random_draws  # most files are not scripts that seed
-
         if self.model.is_test or not self._is_script() or self._may_seed_all():
             return
         set_somewhere = self._set_somewhere()
         if not set_somewhere or len(set_somewhere) == len(_GENERATORS):
             return
-        reached = random_draws.Reached(self.model.definitions)
-        seedings = [call for call in reached.calls if self._seeds(call)]
-        if not seedings or any(map(reached.is_repeated, seedings)):
+        reached = self.model.reached_calls()
+        seedings = [call for call in reached if self._seeds(call)]
+        if not seedings or any(draws.is_repeated(call, self.model.definitions) for call in seedings):
             return
-        draws = random_draws.Draws(self.model.definitions)
+        drawing = draws.Draws(self.model.definitions)
         left_out = self._commented_out()
         missing: dict[str, python_ast.Site] = {}
-        for call in reached.calls:
-            generator = draws.generator(call)
+        for call in reached:
+            generator = drawing.generator(call)
             if generator is not None and generator not in set_somewhere | left_out:
                 missing.setdefault(generator, python_ast.site_of(call))
         if missing:

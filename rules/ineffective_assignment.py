@@ -11,9 +11,8 @@ from torchlint.pytorch import api, naming
 from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
+    from torchlint.model.relations import provenance
     from torchlint.syntax.python_ast import Site
-
-    from ._module_flags import FlagOfModule
 
 _OPTIONS = frozenset({"lr", "learning_rate", "weight_decay", "momentum", "betas"})
 """Options that an optimizer keeps in its groups."""
@@ -95,11 +94,9 @@ class IneffectiveAssignment(Rule):
         ),
     )
 
-    def ask(self) -> Iterator[UnreadOption | LostInCopy | LostParameter | FlagOfModule]:
-        from ._module_flags import ModuleFlags
-
+    def ask(self) -> Iterator[UnreadOption | LostInCopy | LostParameter | provenance.FlagOfModule]:
         if b"requires_grad" in self.model.tree.source.code:
-            yield from ModuleFlags(self.model).answers()
+            yield from self.model.provenance.module_flags()
         for statement in self.model.tree.of_type(ast.Assign, ast.AugAssign):
             for target in statement.targets if isinstance(statement, ast.Assign) else (statement.target,):
                 if isinstance(target, ast.Attribute) and self._is_unread(target.value, target.attr):
@@ -192,7 +189,7 @@ class IneffectiveAssignment(Rule):
             help=f"change it in place under `torch.no_grad()`: `{lost.name}.copy_(...)`",
         )
 
-    def report_FlagOfModule(self, flag: FlagOfModule) -> None:
+    def report_FlagOfModule(self, flag: provenance.FlagOfModule) -> None:
         self.report(
             flag.site,
             f"`{flag.module}` is a module, which has no flag `requires_grad`: its parameters are still trained",

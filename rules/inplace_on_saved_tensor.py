@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Confidence, Rule, Severity, repairs
 from torchlint.model import events, program, values
+from torchlint.model.queries import saved_tensors
 from torchlint.pytorch import triggers
 from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
     from torchlint.index import FileIndex
     from torchlint.model.queries.parameter_updates import ParametersChanged
-
-    from ._saved_tensors import SavedTensorChanged
 
 
 class OldNameRead(NamedTuple):
@@ -110,10 +109,8 @@ class InplaceOnSavedTensor(Rule):
     def concerns(cls, index: FileIndex) -> bool:
         return index.changes_tensors
 
-    def ask(self) -> Iterator[SavedTensorChanged | ParametersChanged | OldNameRead]:
-        from ._saved_tensors import SavedTensors
-
-        for changed in SavedTensors(self.model).changed():
+    def ask(self) -> Iterator[saved_tensors.SavedTensorChanged | ParametersChanged | OldNameRead]:
+        for changed in saved_tensors.SavedTensors(self.model.program, self.model.tracking, self.model.torch).changed():
             if not self._may_be_out_of_place(changed.mutate):
                 yield changed
         for crossed in self.model.parameter_updates.across_backward():
@@ -150,7 +147,7 @@ class InplaceOnSavedTensor(Rule):
         later = (read for read in trace.reads.get(mutate.target, ()) if read.order > mutate.order)
         return next((read for read in later if not events.apart(read, mutate)), None)
 
-    def report_SavedTensorChanged(self, changed: SavedTensorChanged) -> None:
+    def report_SavedTensorChanged(self, changed: saved_tensors.SavedTensorChanged) -> None:
         what = "result" if changed.result else "input"
         raises = "a `backward` through it raises" if changed.certain else "a `backward` through both raises"
         outcome = "gradients are silently wrong" if changed.silent else raises

@@ -10,8 +10,6 @@ from torchlint import Category, Rule
 from torchlint.model import values
 from torchlint.model.queries import losses
 
-from . import _copied_labels
-
 if TYPE_CHECKING:
     from torchlint.model.relations._padding import Calls, Padding
     from torchlint.syntax.python_ast import Site
@@ -86,7 +84,7 @@ class PaddingInLoss(Rule):
                 if padding is not None and self._counts(padding, loss, calls):
                     yield PaddedTarget(event.site, padding.site)
         if not self.model.mentions(_MASKED):
-            for labels, padded in _copied_labels.copies(self.model.definitions):
+            for labels, padded in self.model.layout.copied_labels():
                 yield PaddedTarget(labels, padded)
 
     def _counts(self, padding: Padding, loss: values.Tensor, calls: Calls) -> bool:

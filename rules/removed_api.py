@@ -18,6 +18,7 @@ from ._byte_mask_words import CALLS, may_make_bytes, may_store_number
 if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
 
+_SAME_SIZES = frozenset({"data", "detach", "clone", "cpu", "cuda", "to", "float", "numpy"})
 _MASKING = frozenset({"masked_fill", "masked_fill_", "masked_select"})
 
 
@@ -140,15 +141,25 @@ class RemovedApi(Rule):
         )
 
     def _elements_of_numbers(self) -> Iterator[ElementOfNumber]:
-        from ._single_numbers import SingleNumbers
-
         tree, observations = self.model.tree, self.model.program.observations
-        numbers = SingleNumbers(tree, set(self._begin_backward()))
+        losses_of_backward = set(self._begin_backward())
         for site, tensor in observations.indexed:
             node = tree.node(site)
-            if site.inner is None and tensor.op in (operators.DATA, operators.NUMPY) and numbers.holds(tensor):
+            if site.inner is None and tensor.op in (operators.DATA, operators.NUMPY):
+                if not self._is_number(tensor, losses_of_backward):
+                    continue
                 if not version_guards.is_guarded(tree, node):
                     yield ElementOfNumber(site)
+
+    def _is_number(self, tensor: values.Value, losses_of_backward: set[values.Value]) -> bool:
+        """Whether a tensor certainly has no dimensions."""
+        whole = tensor
+        while isinstance(whole, values.Tensor) and whole.op in _SAME_SIZES and whole not in losses_of_backward:
+            whole = values.resolved(whole.parents[0])
+        if whole in losses_of_backward:
+            return True
+        types = self.model.shapes.types_of(tensor)
+        return bool(types) and all(item.rank == 0 for item in types)
 
     def _begin_backward(self) -> Iterator[values.Value]:
         """The tensors whose `backward` gets no gradient argument, which only single numbers allow."""

@@ -15,8 +15,7 @@ from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
     from torchlint.index import FileIndex
-
-    from ._untrained_parts import UntrainedPart
+    from torchlint.model.relations import terms
 
 
 class LossWithoutGraph(NamedTuple):
@@ -106,12 +105,10 @@ class TrainingUnderNoGrad(Rule):
     def concerns(cls, index: FileIndex) -> bool:
         return index.goes_backward
 
-    def ask(self) -> Iterator[LossWithoutGraph | UntrainedModule | UntrainedPart]:
-        from ._untrained_parts import UntrainedParts
-
+    def ask(self) -> Iterator[LossWithoutGraph | UntrainedModule | terms.UntrainedPart]:
         yield from self._losses_without_graph()
         yield from self._untrained_modules()
-        yield from UntrainedParts(self.model).answers()
+        yield from self.model.terms.untrained_parts()
 
     def _losses_without_graph(self) -> Iterator[LossWithoutGraph]:
         """Backward passes that fail, or train nothing, because their forward pass had gradients off."""
@@ -252,7 +249,7 @@ class TrainingUnderNoGrad(Rule):
     def report_UntrainedModule(self, untrained: UntrainedModule) -> None:
         self._report_untrained(untrained.forward.site, untrained.name, untrained.step, untrained.switch)
 
-    def report_UntrainedPart(self, untrained: UntrainedPart) -> None:
+    def report_UntrainedPart(self, untrained: terms.UntrainedPart) -> None:
         self._report_untrained(untrained.use, untrained.name, untrained.step, untrained.switch)
 
     def _report_untrained(

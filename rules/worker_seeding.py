@@ -14,8 +14,6 @@ from torchlint.model.queries import names
 from torchlint.pytorch import randomness
 from torchlint.syntax import python_ast
 
-from . import _generators
-
 if TYPE_CHECKING:
     from torchlint.index import FileIndex
 
@@ -224,7 +222,7 @@ class WorkerSeeding(Rule):
             return
         if not self._is_map_style(dataset.info) or b"get_worker_info" in self.model.tree.source.code:
             return
-        for owner, name, made in _generators.held_by(dataset, self.model):
+        for owner, name, made in self.model.datasets.generators_of(dataset):
             info = values.class_of(owner)
             methods = ("__getitem__",) if owner is dataset else ("__call__", "forward")
             draws = [method for method in map(info.method, methods) if method is not None] if info is not None else []

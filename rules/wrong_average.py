@@ -9,9 +9,8 @@ from typing import NamedTuple
 
 from torchlint import Category, Rule
 from torchlint.lazy_pattern import LazyPattern
+from torchlint.model.relations import provenance
 from torchlint.syntax import python_ast
-
-from . import _averages as averages
 
 _NAMES = LazyPattern(r"(?i)(?<![a-z])(ema|average|avg|averaged|shadow|teacher|slow|polyak|soft|target|tgt|ma)(?![a-z])")
 """Names of networks that follow another, and of functions that create them."""
@@ -86,12 +85,12 @@ class WrongAverage(Rule):
     def ask(self) -> Iterator[Wrong]:
         for loop in self.model.tree.of_type(ast.For) if not self.model.is_test else ():
             if len(loop.body) <= _LONGEST and _NAMES.search(self._words(loop)):
-                for update in averages.updates(loop, self.model.definitions):
+                for update in self.model.provenance.average_updates(loop):
                     fault = self._fault(update) if update.rate is not None else None
                     if fault is not None and update.rate is not None:
                         yield Wrong(python_ast.site_of(update.node), update.name, update.rate, fault)
 
-    def _fault(self, update: averages.Update) -> Fault | None:
+    def _fault(self, update: provenance.AverageUpdate) -> Fault | None:
         sums = [kept + new for kept, new in zip(update.kept, update.new, strict=True)]
         if len(set(update.new)) == 1:
             return None  # the rate is not the cause: a sum, or a momentum

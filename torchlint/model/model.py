@@ -77,6 +77,10 @@ class Model:
         """Whether a line belongs to code that a script defines and never reaches, and that no file imports."""
         return self._modules is not None and self._uncalled.holds(line) and not self._is_imported
 
+    def reached_calls(self) -> list[ast.Call]:
+        """The calls that this script reaches from its first line, in the order of the file."""
+        return self._uncalled.calls()
+
     @cached_property
     def _uncalled(self) -> Uncalled:
         return Uncalled(self.definitions)
@@ -241,7 +245,7 @@ class Model:
     @cached_property
     def terms(self) -> relations.terms.Terms:
         """The terms of losses, and whether parameters learn from them."""
-        return relations.terms.Terms(self.program, self.tracking)
+        return relations.terms.Terms(self.program, self.tracking, self.ownership, self.frozen)
 
     @cached_property
     def shapes(self) -> Shapes:

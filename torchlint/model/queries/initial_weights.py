@@ -7,7 +7,10 @@ from collections.abc import Iterator
 
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model.definitions import ClassInfo, Definitions, FunctionInfo
+from torchlint.model.events import Backward, Call, Step
+from torchlint.model.program import Program, Trace
 from torchlint.model.queries import names
+from torchlint.model.values import Module, Value, resolved
 from torchlint.syntax.python_ast import called_name, dotted, is_literal, walk
 
 _NAMED = LazyPattern(
@@ -15,6 +18,8 @@ _NAMED = LazyPattern(
 )
 """Names of functions that initialize weights, for functions outside the file."""
 _WALKS = frozenset("modules named_modules parameters named_parameters apply".split())
+_LOADING = (b"load_state_dict", b"torch.load", b"load_from_checkpoint", b"load_weights", b"load_model", b"pretrained")
+_PREPARING = LazyPattern(r"load|fit|train|learn|restore|resume|init")
 _DEPTH = 2
 """Maximum depth of classes analyzed, each of which creates an object of the next."""
 _COMMON = frozenset("Conv1d Conv2d Conv3d Linear Embedding Module".split())
@@ -131,3 +136,23 @@ def _is_pretrained(call: ast.Call) -> bool:
     weights = given.get("weights")
     has_weights = weights is not None and not isinstance(weights, ast.Name) and not is_literal(weights, None)
     return has_weights or is_literal(given.get("pretrained", ast.Pass()), True)
+
+
+def tries_out(program: Program, trace: Trace, module: Value) -> bool:
+    """Whether a file runs its own network untrained: nothing has trained it, or loaded weights."""
+    network = resolved(module)
+    info = network.info if isinstance(network, Module) else None
+    if trace.root is not None or info is None or info.definitions is not program.definitions:
+        return False
+    if any(word in program.tree.source.code for word in _LOADING) or trace.of_kinds(Backward, Step):
+        return False
+    given = (call for call in trace.of(Call) if network in map(resolved, call.value.parents))
+    return all(_is_own_figure(call, network, program.tree.node(call.site)) for call in given)
+
+
+def _is_own_figure(call: Call, network: Value, node: ast.AST) -> bool:
+    """Whether the code calls a network's method that neither trains nor loads it, by name: `net.loss(batch)`."""
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+        return False
+    is_own = resolved(call.value.parents[0]) is network
+    return is_own and not _PREPARING.search(called_name(node))

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TypeAlias
 
 from torchlint.model.definitions import ClassInfo, Definitions
-from torchlint.syntax.python_ast import FUNCTIONS, is_main_guard
+from torchlint.syntax.python_ast import FUNCTIONS, is_main_guard, site_of
 
 _Defined: TypeAlias = "ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef"
 _Scope: TypeAlias = "_Defined | None"
@@ -21,6 +21,7 @@ _ANY_NAME = frozenset({"globals", "exec", "eval", "fire", "Fire"})
 """Names through which a script may reach any of its definitions."""
 _SAME = frozenset({"no_grad", "enable_grad", "inference_mode", "staticmethod", "classmethod", "property"})
 """Decorators that call nothing themselves."""
+_MAKING = frozenset({"__init__", "__post_init__"})
 _WORD = re.compile(r"\w+")
 _LONGEST = 200
 """Maximum length of a text that may name something; longer ones are prose."""
@@ -39,6 +40,16 @@ class Uncalled:
             return False
         around = (item for item in self._around if item.lineno <= line <= (item.end_lineno or 0))
         return any(item not in self._reached for item in around)
+
+    def calls(self) -> list[ast.Call]:
+        """The calls that the script reaches, in the order of the file; not those of methods that only Python calls."""
+        found = []
+        for call in self._tree.of_type(ast.Call):
+            scope = self._scope_of(call)
+            is_special = scope is not None and scope.name.startswith("__") and scope.name not in _MAKING
+            if scope in self._reached and not is_special:
+                found.append(call)
+        return sorted(found, key=site_of)
 
     @cached_property
     def _is_script(self) -> bool:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from torchlint.model.events import Loop
 from torchlint.model.program import Program
+from torchlint.model.relations._generators import held_by
 from torchlint.model.relations.answer import Answer as Text
 from torchlint.model.utilities import DataLoader
 from torchlint.model.values import (
@@ -62,6 +63,10 @@ class Datasets:
     def __init__(self, program: Program) -> None:
         self._program = program
         self._observed = program.observations
+
+    def generators_of(self, dataset: Value) -> Iterator[tuple[Value, str, ast.Call]]:
+        """The random generators that a dataset holds, each with its owner, its attribute and the call that makes it."""
+        return held_by(dataset, self.attributes, self._program)
 
     @cached_property
     def attributes(self) -> dict[Value, dict[str, Value]]:

@@ -11,6 +11,7 @@ from torchlint.lazy_pattern import LazyPattern
 from torchlint.model.events import Compute
 from torchlint.model.module_values import is_as_made
 from torchlint.model.program import Program
+from torchlint.model.relations._copied_labels import copies
 from torchlint.model.relations._padding import PAD, REORDERED, Calls, Padding, PaddingSearch, given_in
 from torchlint.model.relations.answer import Answer as Text
 from torchlint.model.utilities import DataLoader
@@ -35,6 +36,7 @@ from torchlint.model.values import (
 )
 from torchlint.pytorch import operators
 from torchlint.pytorch import shapes as table
+from torchlint.syntax.python_ast import Site
 
 _LOADER = LazyPattern(r"loader|batch", re.IGNORECASE)
 _MOST_STEPS = 60
@@ -72,6 +74,10 @@ class Layout:
 
     def __init__(self, program: Program) -> None:
         self._program = program
+
+    def copied_labels(self) -> Iterator[tuple[Site, Site]]:
+        """The labels that are a copy of padded tokens, each with the call of the tokenizer."""
+        return copies(self._program.definitions)
 
     def part_of(self, value: Value) -> Value | None:
         """The part of a batch whose samples are in the first dimension of a value, in order; None if unknown."""

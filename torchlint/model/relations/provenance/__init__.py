@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
+from torchlint.model.relations.provenance.averages import AverageUpdate
+from torchlint.model.relations.provenance.flags import FlagOfModule
 from torchlint.model.relations.provenance.provenance import Provenance, itself
 from torchlint.model.relations.provenance.replaced import Reassigned, Replacement, Replacements, Unheld, before
 
-__all__ = ["Provenance", "Reassigned", "Replacement", "Replacements", "Unheld", "before", "itself"]
+__all__ = [
+    "AverageUpdate",
+    "FlagOfModule",
+    "Provenance",
+    "Reassigned",
+    "Replacement",
+    "Replacements",
+    "Unheld",
+    "before",
+    "itself",
+]

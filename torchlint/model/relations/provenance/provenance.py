@@ -12,9 +12,11 @@ from torchlint.model.definitions import ClassInfo, Definitions, FunctionInfo, al
 from torchlint.model.parameterless import is_parameterless
 from torchlint.model.queries import names
 from torchlint.model.relations import answer
+from torchlint.model.relations.provenance.averages import AverageUpdate, average_updates
 from torchlint.model.relations.provenance.copies import Copies, Copy, given_to
 from torchlint.model.relations.provenance.drawn import Drawn
 from torchlint.model.relations.provenance.files import Files
+from torchlint.model.relations.provenance.flags import FlagOfModule, ModuleFlags
 from torchlint.model.relations.provenance.modules import Modules
 from torchlint.model.relations.provenance.states import States
 from torchlint.model.values import Answer
@@ -61,6 +63,14 @@ class Provenance:
         for site, place, load in self.states.discarded():
             lines = answer.lines(self.definitions.tree, [load])
             yield answer.Answer(site, f"`{place}` is made anew; the state of the one before is lost, from {lines}")
+
+    def average_updates(self, loop: ast.For) -> Iterator[AverageUpdate]:
+        """The averages of weights that one iteration changes, with the shares of the old and the new weights."""
+        return average_updates(loop, self.definitions)
+
+    def module_flags(self) -> Iterator[FlagOfModule]:
+        """The assignments of `requires_grad` to modules, whose parameters ignore it."""
+        return ModuleFlags(self.definitions, self.modules).answers()
 
     def created(self, node: ast.expr) -> ast.expr | None:
         """The expression that creates the value of a name.

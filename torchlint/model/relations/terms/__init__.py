@@ -2,5 +2,18 @@
 
 from torchlint.model.relations.terms.graph_ends import RESCALING, Cut, End, Ends, GraphEnds, Place, is_literal
 from torchlint.model.relations.terms.summands import Term, Terms, leaf_of
+from torchlint.model.relations.terms.untrained import UntrainedPart
 
-__all__ = ["RESCALING", "Cut", "End", "Ends", "GraphEnds", "Place", "Term", "Terms", "is_literal", "leaf_of"]
+__all__ = [
+    "RESCALING",
+    "Cut",
+    "End",
+    "Ends",
+    "GraphEnds",
+    "Place",
+    "Term",
+    "Terms",
+    "UntrainedPart",
+    "is_literal",
+    "leaf_of",
+]

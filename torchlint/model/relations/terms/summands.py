@@ -7,11 +7,14 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from torchlint.model.events import Backward
+from torchlint.model.frozen import Frozen
 from torchlint.model.kinds import is_number
 from torchlint.model.module_values import has_parameters, returned_by, returned_parts
+from torchlint.model.ownership import Ownership
 from torchlint.model.program import Program
 from torchlint.model.relations.answer import Answer as Text
 from torchlint.model.relations.terms.graph_ends import RESCALING, Ends, GraphEnds, Place
+from torchlint.model.relations.terms.untrained import UntrainedPart, UntrainedParts
 from torchlint.model.tracking import Tracking
 from torchlint.model.values import (
     Answer,
@@ -58,7 +61,8 @@ class _Part(NamedTuple):
 class Terms:
     """Splits losses into terms."""
 
-    def __init__(self, program: Program, tracking: Tracking) -> None:
+    def __init__(self, program: Program, tracking: Tracking, ownership: Ownership, frozen: Frozen) -> None:
+        self._untrained = UntrainedParts(program, tracking, ownership, frozen)
         self._program = program
         self._tracking = tracking
         self.ends = GraphEnds(program, tracking)
@@ -69,6 +73,10 @@ class Terms:
         if loss not in self._known:
             self._known[loss] = [self._term(part) for part in self._parts(loss)]
         return self._known[loss]
+
+    def untrained_parts(self) -> Iterator[UntrainedPart]:
+        """The parts of modules that a loss needs and an optimizer holds, but that run without gradients."""
+        return self._untrained.answers()
 
     def learns(self, value: Value) -> Answer:
         """Whether parameters learn from a value."""

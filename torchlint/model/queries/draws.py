@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 from functools import cached_property
 
 from torchlint.lazy_pattern import LazyPattern
-from torchlint.model.definitions import ClassInfo, Definitions, FunctionInfo, defaults_of
+from torchlint.model.definitions import Definitions, FunctionInfo, defaults_of
 from torchlint.model.queries import names
 from torchlint.pytorch import randomness, stateful_modules
 from torchlint.syntax.python_ast import LOOPS, called_name, dotted, is_literal
@@ -99,69 +98,20 @@ class Draws:
         return {str(item.arg) for item in self._tree.of_type(ast.keyword)}
 
 
-class Reached:
-    """The code that a script runs: the module's statements, and the functions and methods that they call."""
-
-    def __init__(self, definitions: Definitions) -> None:
-        self._definitions = definitions
-        self._made: set[ClassInfo] = set()
-        self._methods: set[str] = set()
-        """Names of methods called on unknown objects."""
-        self.scopes: dict[ast.AST, None] = {definitions.tree.module: None}
-        self.calls: list[ast.Call] = []
-        self._follow()
-        self.calls.sort(key=lambda call: (call.lineno, call.col_offset))
-
-    def _follow(self) -> None:
-        pending = list(self.scopes)
-        while pending:
-            for node in names.own_nodes(pending.pop()):
-                if isinstance(node, ast.Call):
-                    self.calls.append(node)
-                    pending += self._new(self._called(node))
-            if not pending:
-                pending += self._new(self._called_methods())
-
-    def _new(self, functions: Iterator[FunctionInfo]) -> list[ast.AST]:
-        own: list[ast.AST] = [item.node for item in functions if item.definitions is self._definitions]
-        new = [node for node in dict.fromkeys(own) if node not in self.scopes]
-        self.scopes.update(dict.fromkeys(new))
-        return new
-
-    def _called(self, call: ast.Call) -> Iterator[FunctionInfo]:
-        started = call.args[:1] if called_name(call) in _STARTS else []
-        for expression in (call.func, *started):
-            function = names.function(expression, self._definitions)
-            if function is not None:
-                yield function
-        info = self._definitions.class_names.get(dotted(call.func)) if isinstance(call.func, ast.Name) else None
-        if info is not None:
-            self._made.add(info)
-            yield from (item for name in ("__init__", "__post_init__") if (item := info.method(name)) is not None)
-        elif isinstance(call.func, ast.Attribute) and not names.imported(call.func, self._definitions):
-            self._methods.add(call.func.attr)
-
-    def _called_methods(self) -> Iterator[FunctionInfo]:
-        for info in self._made:
-            for name in self._methods:
-                method = info.method(name)
-                if method is not None:
-                    yield method
-
-    def is_repeated(self, call: ast.Call) -> bool:
-        """Whether a call is in a loop, or a loop calls the function that contains it."""
-        pending: list[ast.AST] = [call]
-        seen: set[FunctionInfo] = set()
-        while pending:
-            node = pending.pop()
-            for item in self._definitions.tree.ancestors(node):
-                if isinstance(item, _REPEATS):
-                    return True
-                if item in self._definitions.functions:
-                    break
-            function = self._definitions.function_around(node)
-            if function is not None and function not in seen:
-                seen.add(function)
-                name = function.owner.name if function.owner and function.name == "__init__" else function.name
-                pending += [other for other in self.calls if called_name(other) == name]
-        return False
+def is_repeated(call: ast.Call, definitions: Definitions) -> bool:
+    """Whether a call is in a loop, or a loop calls the function that contains it."""
+    pending: list[ast.AST] = [call]
+    seen: set[FunctionInfo] = set()
+    while pending:
+        node = pending.pop()
+        for item in definitions.tree.ancestors(node):
+            if isinstance(item, _REPEATS):
+                return True
+            if item in definitions.functions:
+                break
+        function = definitions.function_around(node)
+        if function is not None and function not in seen:
+            seen.add(function)
+            name = function.owner.name if function.owner and function.name == "__init__" else function.name
+            pending += [other for other in definitions.tree.of_type(ast.Call) if called_name(other) == name]
+    return False

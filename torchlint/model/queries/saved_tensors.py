@@ -6,7 +6,6 @@ import ast
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from torchlint import Model
 from torchlint.model.events import (
     Backward,
     Branch,
@@ -20,7 +19,8 @@ from torchlint.model.events import (
 from torchlint.model.kinds import is_number
 from torchlint.model.lineage import storages
 from torchlint.model.module_values import called_like_module, has_parameters
-from torchlint.model.program import Trace
+from torchlint.model.program import Program, Trace
+from torchlint.model.tracking import Tracking
 from torchlint.model.values import (
     Answer,
     CallResult,
@@ -37,6 +37,7 @@ from torchlint.pytorch import operators
 from torchlint.pytorch.api import GradMode
 from torchlint.pytorch.autograd_table import MODULES, OPERATORS
 from torchlint.pytorch.naming import CACHE, INFERENCE, SEARCHING, TRAINING
+from torchlint.pytorch.releases import Releases
 from torchlint.syntax.python_ast import FUNCTIONS, dotted, is_literal, walk
 
 _FOLDING = frozenset("Linear MultiheadAttention LSTM GRU RNN".split())
@@ -76,10 +77,10 @@ class _Save(NamedTuple):
 class SavedTensors:
     """Answers about changes of tensors that autograd saved."""
 
-    def __init__(self, model: Model) -> None:
-        self.program = model.program
-        self.tracking = model.tracking
-        self._torch = model.torch
+    def __init__(self, program: Program, tracking: Tracking, torch: Releases) -> None:
+        self.program = program
+        self.tracking = tracking
+        self._torch = torch
         self._known_storages: dict[Value, frozenset[Value]] = {}
         self._known_origins: dict[Value, list[Value]] = {}
 

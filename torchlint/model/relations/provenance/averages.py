@@ -25,7 +25,7 @@ _DEPTH = 3
 _TRIALS = 3
 
 
-class Update(NamedTuple):
+class AverageUpdate(NamedTuple):
     """The average `name` changes at `node`.
 
     It keeps these shares of itself and adds these of the other tensor, for several values of the `rates` between 0 and
@@ -46,7 +46,7 @@ class Update(NamedTuple):
         return next(iter(self.rates)) if len(self.rates) == 1 else None
 
 
-def updates(loop: ast.For, known: Definitions) -> Iterator[Update]:
+def average_updates(loop: ast.For, known: Definitions) -> Iterator[AverageUpdate]:
     """The averages that one iteration over the tensors of two networks changes, each with its last change."""
     trials = [_Trial(loop, known, trial) for trial in range(_TRIALS)]
     for trial in trials:
@@ -58,7 +58,7 @@ def updates(loop: ast.For, known: Definitions) -> Iterator[Update]:
         kept = tuple(form[name] for form in forms if form is not None)
         new = tuple(share for form in forms if form is not None for other, share in form.items() if other != name)
         rates = {rate: tuple(trial.rates[rate] for trial in trials) for rate in trials[0].rates_of[name]}
-        yield Update(node, name, kept, new, rates, trials[0].default)
+        yield AverageUpdate(node, name, kept, new, rates, trials[0].default)
 
 
 class _Trial:

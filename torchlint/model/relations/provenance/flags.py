@@ -6,8 +6,8 @@ import ast
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from torchlint import Model
 from torchlint.model.definitions import ClassInfo, Definitions
+from torchlint.model.relations.provenance.modules import Modules
 from torchlint.syntax.python_ast import Site, called_name, dotted, is_literal, names_read, site_of, walk
 
 _FLAG = "requires_grad"
@@ -23,10 +23,10 @@ class FlagOfModule(NamedTuple):
 class ModuleFlags:
     """Answers about `module.requires_grad = False`."""
 
-    def __init__(self, model: Model) -> None:
-        self.model = model
-        self.tree = model.tree
-        self.modules = model.provenance.modules
+    def __init__(self, definitions: Definitions, modules: Modules) -> None:
+        self.definitions = definitions
+        self.tree = definitions.tree
+        self.modules = modules
 
     def answers(self) -> Iterator[FlagOfModule]:
         for target in self._targets():
@@ -45,7 +45,7 @@ class ModuleFlags:
         infos = (
             [item for item in kind.ancestors() if isinstance(item, ClassInfo)] if isinstance(kind, ClassInfo) else []
         )
-        if any(map(_knows_flag, {self.model.definitions, *(info.definitions for info in infos)})):
+        if any(map(_knows_flag, {self.definitions, *(info.definitions for info in infos)})):
             return True
         for node in self.tree.of_type(ast.Attribute):
             if _names_flag(node.attr) and isinstance(node.ctx, ast.Load) and dotted(node) == dotted(target):

@@ -7,14 +7,16 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import NamedTuple
 
-from torchlint import Model
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model.definitions import ClassInfo, Definitions, FunctionInfo
 from torchlint.model.events import Backward, Step
+from torchlint.model.frozen import Frozen
 from torchlint.model.lineage import ancestry
 from torchlint.model.module_values import has_parameters
-from torchlint.model.program import Trace
+from torchlint.model.ownership import Ownership
+from torchlint.model.program import Program, Trace
 from torchlint.model.queries.gradient_users import sayings
+from torchlint.model.tracking import Tracking
 from torchlint.model.values import (
     Attribute,
     Container,
@@ -51,17 +53,19 @@ class UntrainedPart(NamedTuple):
 class UntrainedParts:
     """Analyzes the `forward` of each module behind a loss, in the file or in one that it imports."""
 
-    def __init__(self, model: Model) -> None:
-        self.model = model
-        self.tree = model.tree
-        self.program = model.program
+    def __init__(self, program: Program, tracking: Tracking, ownership: Ownership, frozen: Frozen) -> None:
+        self.tree = program.tree
+        self.program = program
+        self.tracking = tracking
+        self.ownership = ownership
+        self.frozen = frozen
 
     def answers(self) -> Iterator[UntrainedPart]:
         """For each place that switches gradients off, the first part, with the first step that should train it."""
         done: set[Site] = set()
         for trace in self.program.traces:
             for step in trace.of(Step):
-                held, known = self.model.ownership.held_by(resolved(step.optimizer))
+                held, known = self.ownership.held_by(resolved(step.optimizer))
                 if not known or step.manual:
                     continue
                 graph = self._graph(step, trace)
@@ -89,7 +93,7 @@ class UntrainedParts:
             if self._may_stand_still(whole):
                 continue
             for name, part in self._meant_to_learn(whole.info, held, is_held, set()):
-                if self.model.frozen.may_be_partly(part):
+                if self.frozen.may_be_partly(part):
                     continue
                 answer = self._untrained(name, _uses(part, inside), self._mentions(name), step)
                 if answer is not None:
@@ -123,13 +127,13 @@ class UntrainedParts:
     def _learning(self) -> set[Value]:
         """The modules that run with gradients on for the loss of any trace."""
         losses = (backward.loss for trace in self.program.traces for backward in trace.of(Backward))
-        ran = (_module_run(value) for loss in losses for value in self.model.tracking.pass_through(loss))
+        ran = (_module_run(value) for loss in losses for value in self.tracking.pass_through(loss))
         return {module for module in ran if module is not None}
 
     def _graph(self, step: Step, trace: Trace) -> set[Value]:
         """The graph of the losses that go backward in the iteration of a step."""
         losses = (backward.loss for backward in trace.backwards_of(step))
-        return {value for loss in losses for value in self.model.tracking.pass_through(loss)}
+        return {value for loss in losses for value in self.tracking.pass_through(loss)}
 
     def _meant_to_learn(
         self, info: ClassInfo, held: set[Value], is_held: bool, done: set[ClassInfo]
@@ -156,7 +160,7 @@ class UntrainedParts:
 
     def _may_stand_still(self, whole: Module) -> bool:
         """Whether some parameters of a module may be frozen, visibly or by functions that the file never calls."""
-        return self.model.frozen.may_be_partly(whole) or self._is_said_unseen
+        return self.frozen.may_be_partly(whole) or self._is_said_unseen
 
     @cached_property
     def _is_said_unseen(self) -> bool:
@@ -223,7 +227,7 @@ class UntrainedParts:
         return isinstance(called, FunctionInfo) and called in self.program.observations.interpreted
 
     def _is_given_to_optimizer(self, mention: ast.Attribute) -> bool:
-        made = {item.site for item in self.model.ownership.stepped if isinstance(item, Optimizer)}
+        made = {item.site for item in self.ownership.stepped if isinstance(item, Optimizer)}
         return any(isinstance(item, ast.Call) and site_of(item) in made for item in self.tree.ancestors(mention))
 
     def _switch(self, node: ast.AST) -> Site | None:

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
 
 from torchlint.model import values
+from torchlint.model.program import Program
 from torchlint.pytorch import randomness
-
-if TYPE_CHECKING:
-    from torchlint import Model
 
 _MOST_OBJECTS = 40
 
 
-def held_by(dataset: values.Value, model: Model) -> Iterator[tuple[values.Value, str, ast.Call]]:
+def held_by(
+    dataset: values.Value, attributes: Mapping[values.Value, Mapping[str, values.Value]], program: Program
+) -> Iterator[tuple[values.Value, str, ast.Call]]:
     """The generators that a dataset holds, each with its owner, its attribute name and the call that creates it."""
     stack, seen = [dataset], set[values.Value]()
     while stack and len(seen) < _MOST_OBJECTS:
@@ -23,11 +22,11 @@ def held_by(dataset: values.Value, model: Model) -> Iterator[tuple[values.Value,
         if owner in seen:
             continue
         seen.add(owner)
-        known = model.datasets.attributes.get(owner, {})
+        known = attributes.get(owner, {})
         if not known and isinstance(owner, values.Module) and owner.info is not None:
-            known = model.program.attributes_of(owner.info)
+            known = program.attributes_of(owner.info)
         for name, value in known.items():
-            made = _made(value, model)
+            made = _made(value, program)
             if made is not None:
                 yield owner, name, made
             stack.append(value)
@@ -35,10 +34,10 @@ def held_by(dataset: values.Value, model: Model) -> Iterator[tuple[values.Value,
             stack += owner.elements() if isinstance(owner, values.Container) else owner.parents
 
 
-def _made(value: values.Value, model: Model) -> ast.Call | None:
+def _made(value: values.Value, program: Program) -> ast.Call | None:
     """The call that creates a random generator."""
-    node = model.tree.own_node(value.site) if value.site is not None else None
+    node = program.tree.own_node(value.site) if value.site is not None else None
     while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Call):
         node = node.func.value  # `torch.Generator().manual_seed(1)`
-    is_generator = isinstance(node, ast.Call) and model.definitions.named(node.func) in randomness.GENERATORS
+    is_generator = isinstance(node, ast.Call) and program.definitions.named(node.func) in randomness.GENERATORS
     return node if is_generator and isinstance(node, ast.Call) else None
