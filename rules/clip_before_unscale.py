@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 import ast
-from collections import defaultdict
-from collections.abc import Iterable, Iterator
-from typing import NamedTuple, TypeAlias
+from collections.abc import Iterator
+from typing import NamedTuple
 
 from torchlint import Category, Rule, edits
-from torchlint.model import dataflow, events, program, utilities, values
+from torchlint.model import events, program, utilities, values
 from torchlint.model.queries import clipping
-from torchlint.pytorch import naming, triggers
-
-UNSCALED, UNSURE = "unscaled", "unsure"
-State: TypeAlias = "events.Backward | str | None"
-"""The backward pass whose gradients are scaled; or a text if they are, or may be, unscaled; None: never scaled."""
-Arrivals: TypeAlias = "dict[events.Clip, set[State]]"
+from torchlint.pytorch import triggers
 
 
 class ScaledClip(NamedTuple):
@@ -95,10 +89,8 @@ class ClipBeforeUnscale(Rule):
             clips = [clip for clip in trace.of(events.Clip) if self._compares(clip)]
             steps = [step for step in trace.of(events.Step) if self._is_scaled(step)] if clips else []
             if steps:
-                optimizers = dict.fromkeys(values.resolved(step.optimizer) for step in steps)
-                arrivals = {optimizer: self._arrivals(trace, optimizer) for optimizer in optimizers}
                 for clip in clips:
-                    yield from self._scaled(trace, clip, steps, arrivals)
+                    yield from self._scaled(trace, clip, steps)
 
     def _compares(self, clip: events.Clip) -> bool:
         """Whether a clipping has a bound that is not scaled like the gradients."""
@@ -112,22 +104,17 @@ class ClipBeforeUnscale(Rule):
 
     # -- paths ------------------------------------------------------------------------------------------
 
-    def _scaled(
-        self,
-        trace: program.Trace,
-        clip: events.Clip,
-        steps: list[events.Step],
-        arrivals: dict[values.Value, Arrivals],
-    ) -> Iterator[ScaledClip]:
+    def _scaled(self, trace: program.Trace, clip: events.Clip, steps: list[events.Step]) -> Iterator[ScaledClip]:
         """A clipping of scaled gradients, for any optimizer that holds the clipped parameters."""
         following = {_of(step): step for step in reversed(steps) if _follows(step, clip)}
         found = []
         for optimizer, step in following.items():
             if not clipping.may_be_of(clip, optimizer, self.model.ownership):
                 continue
-            states = arrivals[optimizer][clip]
-            scaled = [state for state in states if isinstance(state, events.Backward)]
-            if not scaled or not states.isdisjoint((UNSCALED, UNSURE)):
+            arrivals = self.model.gradients.arrivals(trace, optimizer).get(clip, frozenset())
+            waiting = self.model.gradients.pending(arrivals)
+            scaled = [backward for backward in waiting if self._is_of_scaled(backward)]
+            if not scaled or any(item.is_unknown or item.is_unscaled for item in arrivals):
                 return
             passes = (item for item in trace.of(events.Backward, clip.loops) if item.order < clip.order)
             before = [item for item in passes if item.path == clip.path[: len(item.path)]]
@@ -136,28 +123,6 @@ class ClipBeforeUnscale(Rule):
             first = min(scaled, key=lambda backward: backward.order)
             found.append(ScaledClip(clip, first, step, self._is_simple(trace, clip, step)))
         yield from (item._replace(is_simple=item.is_simple and len(found) == 1) for item in found[:1])
-
-    def _arrivals(self, trace: program.Trace, optimizer: values.Value) -> Arrivals:
-        """The states of an optimizer's gradients on the paths to each clipping."""
-        arrivals: Arrivals = defaultdict(set)
-
-        def transfer(event: events.Event, states: frozenset[State]) -> frozenset[State]:
-            if isinstance(event, events.Clip):
-                arrivals[event].update(states)
-            if isinstance(event, events.Backward):
-                is_ours = self.model.ownership.reaches(event, optimizer)
-                return frozenset({event}) if is_ours and self._is_of_scaled(event) else states
-            if isinstance(event, events.Step):
-                return frozenset({None}) if _of(event) is optimizer else states
-            if isinstance(event, events.Unscale):
-                other = self.model.ownership.clears(event.optimizer, optimizer) is values.Answer.NO
-                return states if other else frozenset({UNSCALED})
-            return frozenset({UNSURE}) if _may_unscale(event, optimizer) else states
-
-        unscaling = events.Unscale, events.GradRead, events.Yield, events.MayClear
-        happening = trace.only(events.Clip, events.Backward, events.Step, *unscaling)
-        dataflow.Flow(transfer).run(happening, frozenset({None}))
-        return arrivals
 
     def _is_of_scaled(self, backward: events.Backward) -> bool:
         """Whether a pass starts, on at least one path, at a loss that a gradient scaler has scaled."""
@@ -253,25 +218,3 @@ def _knows_scale(bound: values.Value) -> bool:
             return True
         stack.extend(value.parents)
     return False
-
-
-def _may_unscale(event: events.Event, optimizer: values.Value) -> bool:
-    """Whether code that torchlint does not follow may unscale an optimizer's gradients, or does it by hand."""
-    if isinstance(event, (events.GradRead, events.Yield)):
-        return True
-    if not isinstance(event, events.MayClear):
-        return False
-    return bool(naming.UNSCALING.search(event.name)) or any(_may_hold(item, optimizer) for item in _parts(event.handed))
-
-
-def _parts(handed: Iterable[values.Value]) -> Iterator[values.Value]:
-    """The arguments of a call, and the contents of containers among them."""
-    for value in handed:
-        for item in values.inputs_of(value):
-            yield item
-            yield from item.elements() if isinstance(item, values.Container) else ()
-
-
-def _may_hold(item: values.Value, optimizer: values.Value) -> bool:
-    """Whether a value is an optimizer, a scaler, or an object that may hold one."""
-    return item is optimizer or _is_one_scaler(item) or isinstance(item, values.Instance)

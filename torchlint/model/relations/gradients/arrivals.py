@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from torchlint.model.dataflow import Flow
-from torchlint.model.events import Backward, Clear, Clip, Event, Exit, Fresh, GradRead, Step, Unscale
+from torchlint.model.events import Backward, Clear, Clip, Event, Exit, Fresh, GradRead, MayClear, Step, Unscale
 from torchlint.model.ownership import GIVING, Ownership
 from torchlint.model.program import Program, Trace
 from torchlint.model.relations.answer import Answer as Text
@@ -19,6 +19,7 @@ from torchlint.model.relations.gradients.stale import GradientsBetweenSteps, Sta
 from torchlint.model.relations.gradients.stale_parts import StalePart, StaleParts
 from torchlint.model.utilities import Kind, is_kind
 from torchlint.model.values import Answer, Value, resolved
+from torchlint.pytorch.naming import UNSCALING
 from torchlint.syntax.python_ast import walk
 
 _ASKED = (Step, Clip, Clear)
@@ -44,6 +45,8 @@ class Arrival(NamedTuple):
     backward: Backward | None = None
     then: Event | None = None
     is_unknown: bool = False
+    is_unscaled: bool = False
+    """Whether a gradient scaler, or a call with such a name, has unscaled them since the pass."""
 
     @property
     def is_pending(self) -> bool:
@@ -149,12 +152,19 @@ class Gradients:
             return _given_by(event) if owned.reaches(event, optimizer) else _same
         if isinstance(event, Clear) and self._surely_clears(event, optimizer):
             return _each(_cleared_by(event))
+        if self._may_unscale(event, optimizer):
+            return _each(lambda item: item._replace(is_unscaled=item.is_pending))
         if isinstance(event, Fresh):
             none = frozenset({Arrival(None, event)})
             return (lambda arrivals: none) if event.value is optimizer else _same
         if isinstance(event, GradRead) or owned.may_clear(event, optimizer):
             return lambda arrivals: unknown
         return (lambda arrivals: arrivals | unknown) if owned.may_give_gradients(event, optimizer) else _same
+
+    def _may_unscale(self, event: Event, optimizer: Value) -> bool:
+        if isinstance(event, Unscale):
+            return self.ownership.clears(event.optimizer, optimizer) is not Answer.NO
+        return isinstance(event, MayClear) and bool(UNSCALING.search(event.name))
 
     def _surely_clears(self, clear: Clear, optimizer: Value) -> bool:
         """Whether a call clears an optimizer's gradients, or an engine clears them after its step."""
