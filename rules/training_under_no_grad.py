@@ -10,12 +10,12 @@ import libcst as cst
 
 from torchlint import Category, Rule, edits
 from torchlint.model import events, held_parameters, lineage, program, values
+from torchlint.model.relations import terms
 from torchlint.pytorch import api, triggers
 from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
     from torchlint.index import FileIndex
-    from torchlint.model.relations import terms
 
 
 class LossWithoutGraph(NamedTuple):
@@ -121,11 +121,7 @@ class TrainingUnderNoGrad(Rule):
 
     def _fails(self, backward: events.Backward) -> bool:
         """Whether a backward pass finds no graph, even if the loss is set to require a gradient."""
-        loss = values.resolved(backward.loss)
-        if isinstance(loss, values.Tensor) and loss.leaf and loss.base is not None:
-            made = values.resolved(loss.base)
-            loss = made if isinstance(made, values.Tensor) and _is_computed(made) else loss
-        return self.model.tracking.tracked(loss) is values.Answer.NO
+        return self.model.tracking.tracked(_before_leaf(backward.loss)) is values.Answer.NO
 
     def _is_reached(self, backward: events.Backward) -> bool:
         """Whether a function called with gradients off certainly goes backward.
@@ -142,26 +138,9 @@ class TrainingUnderNoGrad(Rule):
 
     def _made_without_grad(self, loss: values.Value) -> values.Value | None:
         """The operator or call behind the loss that ran with gradients off."""
-        seen: set[values.Value] = set()
-        stack = [loss]
-        while stack:
-            value = stack.pop(0)
-            if value in seen:
-                continue
-            seen.add(value)
-            if (
-                isinstance(value, (values.Tensor, values.Unknown))
-                and value.mode is api.GradMode.OFF
-                and _is_computed(value)
-            ):
-                return value
-            if isinstance(value, values.ModuleOutput) and value.body is not None:
-                stack.append(value.body)
-            if isinstance(value, (values.Tensor, values.Phi, values.Attribute, values.Element)):
-                stack.extend(value.parents)
-            elif isinstance(value, values.Container):
-                stack.extend(value.elements())
-        return None
+        ends = self.model.terms.ends
+        found = ends.of([terms.Place(_before_leaf(loss))]).ends
+        return next((end.place.value for end in reversed(found) if end.cut is terms.Cut.NO_GRAD), None)
 
     def _untrained_modules(self) -> Iterator[UntrainedModule]:
         """Modules that an optimizer holds and a loss depends on, but that never run with gradients on."""
@@ -310,6 +289,13 @@ def _ends_in_leaf(loss: values.Value) -> bool:
     """Whether a loss depends on a leaf made by `requires_grad_`, at which `backward` stops."""
     made = lineage.ancestry([loss]) - {values.resolved(loss)}
     return any(isinstance(item, values.Tensor) and item.leaf and item.base is not None for item in made)
+
+
+def _before_leaf(loss: values.Value) -> values.Value:
+    """The loss from which `requires_grad_` makes a leaf, or the loss itself."""
+    loss = values.resolved(loss)
+    made = values.resolved(loss.base) if isinstance(loss, values.Tensor) and loss.leaf and loss.base else loss
+    return made if isinstance(made, values.Tensor) and _is_computed(made) else loss
 
 
 def _is_computed(value: values.Tensor | values.Unknown) -> bool:
