@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule, edits, repairs
@@ -107,10 +107,16 @@ class UnregisteredModule(Rule):
 
     def ask(self) -> Iterator[PlainContainer]:
         for info in self.model.definitions.classes.values():
-            if "__init__" in info.methods and self._is_module(info) and not any(map(info.method, _OWN_WAY)):
+            if info.method("__init__") is not None and self._is_module(info) and not any(map(info.method, _OWN_WAY)):
                 own = (item for item in info.ancestors() if isinstance(item, definitions.ClassInfo))
                 if not any(map(self._registers, own)) and not _is_base(info):
-                    yield from self._containers(info)
+                    found = self._containers(info)
+                    yield from found if "__init__" in info.methods else filter(partial(self._is_made_in, info), found)
+
+    def _is_made_in(self, info: definitions.ClassInfo, found: PlainContainer) -> bool:
+        """Whether a method of a class makes a container that the `__init__` of its base class stores."""
+        method = self.model.definitions.method_around(self.model.tree.node(found.site))
+        return method is not None and method.owner is info
 
     def _is_module(self, info: definitions.ClassInfo) -> bool:
         """Whether a class certainly is a module class."""
@@ -163,8 +169,9 @@ class UnregisteredModule(Rule):
     def _is_handed_on(self, name: str, info: definitions.ClassInfo) -> bool:
         """Whether a container is deleted, replaced, or passed to code that may register it: `nn.ModuleList(self.x)`."""
         if info not in self._handed_on:
-            heirs = (item for item in self.model.definitions.classes.values() if info in item.ancestors())
-            self._handed_on[info] = {name for item in heirs for name in _handed_on(item)}
+            heirs = [item for item in self.model.definitions.classes.values() if info in item.ancestors()]
+            bases = [item for item in info.ancestors() if isinstance(item, definitions.ClassInfo)]
+            self._handed_on[info] = {name for item in {*heirs, *bases} for name in _handed_on(item)}
         elsewhere = info.assigned.get(name, set()) - _beginning(info)
         cuts = (method in info.methods and _only_cuts(info.methods[method], name) for method in elsewhere)
         return name in self._handed_on[info] or not all(cuts)
@@ -323,7 +330,8 @@ def _only_cuts(method: definitions.FunctionInfo, name: str) -> bool:
 
 def _goes_through(info: definitions.ClassInfo, name: str) -> bool:
     """Whether a class iterates over an attribute's elements, and takes hidden modules out of the list."""
-    loops = (node for node in python_ast.walk(info.node) if isinstance(node, (ast.For, ast.comprehension)))
+    nodes = [item.node for item in info.ancestors() if isinstance(item, definitions.ClassInfo)]
+    loops = (node for own in nodes for node in python_ast.walk(own) if isinstance(node, (ast.For, ast.comprehension)))
     return any(item.attr == name for loop in loops for item in _attributes_gone_through(loop.iter))
 
 

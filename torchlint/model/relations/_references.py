@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model.dataflow import Flow
-from torchlint.model.events import Call, Event, Keep, Keeping, Loop, Returned, Saved, Step, events_in
+from torchlint.model.events import Call, Event, Keep, Keeping, Loop, Returned, Saved, Step, apart, events_in
 from torchlint.model.heap import AS_MADE, Change, Contents
 from torchlint.model.lineage import ancestry, made_of, with_owners
 from torchlint.model.module_values import is_module_like
@@ -81,7 +81,11 @@ class References:
                 place = place or next((keep.name for keep in kept if keep.how is Keeping.APPEND), "")
                 if not place:
                     continue
-                others = [item for item in calls if self.place(item) == place and not self._is_beside(item, call)]
+                others = [
+                    item
+                    for item in calls
+                    if self.place(item) == place and (apart(item, call) or not self._is_beside(item, call))
+                ]
                 found = self._use(trace, call, loop, others, is_one_of_many=bool(kept))
                 if found is not None:
                     yield self._answer(call, place, found, others)
@@ -180,15 +184,19 @@ class References:
 
     def holds(self, value: Value, state: Value, loop: Loop) -> bool:
         """Whether a value is a state dictionary, or holds its tensors; a copy after the loop comes too late."""
-        stack, seen = [value], set[Value]()
-        while stack:
-            item = stack.pop()
-            if item is state:
-                return True
-            if item not in seen:
-                seen.add(item)
-                stack += self._shared(item, loop)
-        return False
+        return state in self._sources(value, loop)
+
+    def _sources(self, value: Value, loop: Loop) -> set[Value]:
+        """The values whose tensors a value may hold."""
+        return ancestry([value], lambda item: self._shared(item, loop))
+
+    def _is_carried(self, value: Value, use: Event, call: Call, loop: Loop) -> bool:
+        """Whether a value may hold tensors from an earlier iteration of a loop, or is used after the loop."""
+        sources = self._sources(value, loop)
+        phis = [item for item in sources if isinstance(item, Phi)]
+        is_only_one = not phis and not set(call.path) <= set(use.path)  # then other iterations have it from before
+        is_older = any(isinstance(item, Container) and loop not in item.loops for item in sources)
+        return loop not in use.loops or is_only_one or is_older or any(phi.loop is loop for phi in phis)
 
     def _shared(self, item: Value, loop: Loop) -> Iterable[Value]:
         """The inputs whose tensors a value shares."""
@@ -245,7 +253,7 @@ class References:
     ) -> tuple[Event, str] | None:
         """The first use on a path from the call through a step."""
         owner = resolved(call.value.parents[0])
-        uses = {event: verb for event, _, verb in self._uses(trace, call, loop)}
+        uses = {event: (value, verb) for event, value, verb in self._uses(trace, call, loop)}
         arrivals: dict[Event, set[bool | None]] = defaultdict(set)
 
         def transfer(event: Event, states: frozenset[bool | None]) -> frozenset[bool | None]:
@@ -259,8 +267,13 @@ class References:
                 return states - {False} | {True}
             return states
 
+        Flow(transfer).run(loop.body, frozenset({None}))
+        within = {event for event, states in arrivals.items() if True in states}
         Flow(transfer).run(trace.only(Call, Saved, Returned, Step), frozenset({None}))
-        return next(((event, verb) for event, verb in uses.items() if True in arrivals[event]), None)
+        for event, (value, verb) in uses.items():
+            if event in within or (True in arrivals[event] and self._is_carried(value, event, call, loop)):
+                return event, verb
+        return None
 
     def _answer(self, call: Call, place: str, found: tuple[Event, str], others: list[Call]) -> Reference:
         node = self._tree.own_node(call.site)
