@@ -20,8 +20,8 @@ class UncopiedStateDict(Rule):
     """The best weights are stored without a copy while training continues.
 
     ## What it does
-    Finds `model.state_dict()` in a training loop where a variable, an attribute or a dictionary stores the result
-    without a copy, an optimizer steps afterwards, and the stored weights are then loaded, saved or returned.
+    Finds `model.state_dict()` in a training loop where a variable, an attribute, a list or a dictionary stores the
+    result without a copy, an optimizer steps afterwards, and the stored weights are then loaded, saved or returned.
     `dict(...)`, `OrderedDict(...)`, `copy.copy(...)`, `.copy()` and a comprehension without `.clone()` do not copy
     the weights.
 

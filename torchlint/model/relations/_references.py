@@ -45,6 +45,8 @@ _SWAPPING = frozenset("apply_shadow average_parameters copy_to swap swap_paramet
 _ASIDE = LazyPattern(r"optim|sched|scaler|ema|target|teacher|averag|swa|frozen|reference")
 """Names of models that an unknown optimizer may not step."""
 _FIRST = (0, 1)
+_MOST = 40
+"""Maximum number of calls of `state_dict` in a trace; with more of them, no answer."""
 
 
 class Reference(NamedTuple):
@@ -66,12 +68,13 @@ class References:
         self._program = program
         self._tree = program.tree
         self._ownership = ownership
+        self._known: dict[tuple[Value, Loop], set[Value]] = {}
 
     def stale(self) -> Iterator[Reference]:
         """The references that are used after a step has changed their weights."""
         for trace in self._program.traces:
             calls = [call for call in trace.of(Call) if self._is_state_dict(call)]
-            for call in calls:
+            for call in calls if len(calls) <= _MOST else ():
                 owner = resolved(call.value.parents[0])
                 loop = self.training_loop(trace, call.loops, owner)
                 place = self.place(call)
@@ -188,7 +191,10 @@ class References:
 
     def _sources(self, value: Value, loop: Loop) -> set[Value]:
         """The values whose tensors a value may hold."""
-        return ancestry([value], lambda item: self._shared(item, loop))
+        key = value, loop
+        if key not in self._known:
+            self._known[key] = ancestry([value], lambda item: self._shared(item, loop))
+        return self._known[key]
 
     def _is_carried(self, value: Value, use: Event, call: Call, loop: Loop) -> bool:
         """Whether a value may hold tensors from an earlier iteration of a loop, or is used after the loop."""
