@@ -32,6 +32,7 @@ from torchlint.model.values import (
     inputs_of,
     resolved,
 )
+from torchlint.pytorch import operators
 from torchlint.syntax.python_ast import LOOPS, Site, arguments, called_name, dotted, names_read, walk
 from torchlint.syntax.python_tree import PythonTree
 
@@ -214,7 +215,7 @@ class References:
         if isinstance(item, (CallResult, UnknownObject)):
             name = _called(item)
             return item.parents if name in SHALLOW or (name in DEEP and loop not in item.loops) else ()
-        return item.parents if isinstance(item, Tensor) and item.op in ("detach", "data") else ()
+        return item.parents if isinstance(item, Tensor) and item.op in (operators.DETACH, operators.DATA) else ()
 
     # -- uses --------------------------------------------------------------------------------------------
 
