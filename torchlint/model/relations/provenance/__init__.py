@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from torchlint.model.relations.provenance.provenance import Provenance, itself
+from torchlint.model.relations.provenance.rebound import Rebound
 from torchlint.model.relations.provenance.replaced import Reassigned, Replacement, Replacements, Unheld, before
 
-__all__ = ["Provenance", "Reassigned", "Replacement", "Replacements", "Unheld", "before", "itself"]
+__all__ = ["Provenance", "Reassigned", "Rebound", "Replacement", "Replacements", "Unheld", "before", "itself"]

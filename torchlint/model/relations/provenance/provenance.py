@@ -16,6 +16,7 @@ from torchlint.model.relations.provenance.copies import Copies, Copy, given_to
 from torchlint.model.relations.provenance.drawn import Drawn
 from torchlint.model.relations.provenance.files import Files
 from torchlint.model.relations.provenance.modules import Modules
+from torchlint.model.relations.provenance.rebound import Rebounds
 from torchlint.model.relations.provenance.states import States
 from torchlint.model.values import Answer
 from torchlint.pytorch import naming, stateful_modules
@@ -216,6 +217,11 @@ class Provenance:
     def states(self) -> States:
         """The objects that load a state, and those created again."""
         return States(self.definitions)
+
+    @cached_property
+    def rebounds(self) -> Rebounds:
+        """The optimizers whose parameters a later statement replaces."""
+        return Rebounds(self.definitions)
 
     @cached_property
     def drawn(self) -> Drawn:

@@ -19,7 +19,7 @@ from torchlint.model.parts import Parts
 from torchlint.model.program import Program, Trace
 from torchlint.model.queries import moved_modules
 from torchlint.model.queries.sure_graphs import SureGraphs
-from torchlint.syntax.python_ast import Site, called_name, dotted, is_literal, walk
+from torchlint.syntax.python_ast import LOOPS, SCOPES, Site, called_name, dotted, is_literal, walk
 
 _FIXED = LazyPattern(r"(?i)random|fixed|frozen|target|teacher|ema|ref|pretrain|vgg|lpips|percept|loss|criterion|metric")
 """Names of networks that are not meant to learn, or of losses."""
@@ -127,7 +127,7 @@ class Replacements:
         """Whole models created after an optimizer, under the name of the model that it holds."""
         for module in called:
             name = self._target(module)
-            if name and self._is_new(module, optimizer, step) and self._had_before(optimizer, module):
+            if name and self._is_new(module, optimizer, step.order) and self._had_before(optimizer, module):
                 if not self._is_taken_care_of(trace, optimizer, module, module, module):
                     yield Replacement(module, name, optimizer, step)
 
@@ -137,7 +137,7 @@ class Replacements:
         """Layers and parameters placed in a model after an optimizer received its parameters."""
         for placed in self.program.observations.placed:
             owner, module = placed.owner, placed.value
-            if not optimizer.order < placed.order < step.order or not self._is_new(module, optimizer, step):
+            if not self._precedes(placed, optimizer, step) or not self._is_new(module, optimizer, placed.order + 1):
                 continue
             if not self._happens_before(placed, trace, optimizer) or not self._is_kept(trace, placed):
                 continue
@@ -152,13 +152,28 @@ class Replacements:
             if holds and not self._is_taken_care_of(trace, optimizer, module, owner, whole):
                 yield Replacement(module, self._written(placed), optimizer, step)
 
-    def _is_new(self, module: values.Value, optimizer: values.Optimizer, step: events.Step) -> bool:
+    def _precedes(self, placed: Placed, optimizer: values.Optimizer, step: events.Step) -> bool:
+        """Whether a placement follows an optimizer and precedes a step, perhaps that of the next iteration."""
+        if placed.order < step.order:
+            return optimizer.order < placed.order
+        repeated = (set(placed.loops) & set(step.loops)) - set(optimizer.loops)
+        return bool(repeated) and not self._is_last(placed.site)
+
+    def _is_last(self, site: Site) -> bool:
+        """Whether the loop around a statement ends after it: its block breaks, returns or raises."""
+        node, leaves = self.tree.own_node(site), False
+        while node is not None and not isinstance(node, (*LOOPS, *SCOPES)):
+            leaves |= any(isinstance(item, (ast.Break, ast.Return, ast.Raise)) for item in self.tree.block(node))
+            node = self.tree.parent(self.tree.statement(node))
+        return leaves and isinstance(node, LOOPS)
+
+    def _is_new(self, module: values.Value, optimizer: values.Optimizer, end: int) -> bool:
         """Whether a module or parameter with weights is created after an optimizer, from nothing older."""
         if isinstance(module, values.Module):
             is_plain = module_values.is_as_made(module) and module_values.has_parameters(module)
         else:
             is_plain = isinstance(module, values.Tensor) and not isinstance(module, values.ModuleParameter)
-        return is_plain and optimizer.order < module.order < step.order and not self._takes_in(module, optimizer)
+        return is_plain and optimizer.order < module.order < end and not self._takes_in(module, optimizer)
 
     def _takes_in(self, module: values.Value, optimizer: values.Optimizer) -> bool:
         """Whether a module is built from parts older than an optimizer: `Sequential(Dropout(), head)`."""
