@@ -59,7 +59,8 @@ class ClipOutsideStep(Rule):
 
     - no `backward` has computed gradients since the optimizer's last step or `zero_grad`, on any path;
     - the call is right before the step of another optimizer, and clips the wrong parameters;
-    - a Lightning hook that runs before `backward`, such as `training_step`, clips;
+    - a Lightning hook that runs before `backward`, such as `training_step`, clips, or `on_after_backward` while the
+      gradients still have the scale of mixed precision;
     - with accelerate, the call runs after each micro-batch of `accumulate`;
     - the call receives an iterator that its first use exhausts: `params = model.parameters()` before the loop.
 
@@ -213,6 +214,14 @@ class ClipOutsideStep(Rule):
         )
 
     def report_ClipInHook(self, found: gradients.ClipInHook) -> None:
+        if found.scaling is not None:
+            self.report(
+                found.clip.site,
+                f"gradients are clipped in `{found.hook}`, before Lightning divides them by the scale",
+                related=[(site_of(found.scaling), "this precision scales the loss")],
+                help="clip in `on_before_optimizer_step`",
+            )
+            return
         when = "after the step" if found.is_after else "before `backward`"
         self.report(
             found.clip.site,
