@@ -12,7 +12,7 @@ from torchlint.model.definitions import ClassInfo, Definitions, FunctionInfo, al
 from torchlint.model.parameterless import is_parameterless
 from torchlint.model.queries import names
 from torchlint.model.relations import answer
-from torchlint.model.relations.provenance.copies import Copies, Copy, given_to
+from torchlint.model.relations.provenance.copies import Copies, Copy, given_for, given_to
 from torchlint.model.relations.provenance.drawn import Drawn
 from torchlint.model.relations.provenance.files import Files
 from torchlint.model.relations.provenance.modules import Modules
@@ -267,17 +267,8 @@ class Provenance:
         notes = [item.annotation for item in all_parameters(function.node) if item.arg == node.id]
         if any(note is not None and _is_optimizer_class(self.definitions.named(note)) for note in notes):
             return True
-        given = self._given_for(function, node.id) if depth else []
+        given = given_for(function, node.id, self.definitions) if depth else []
         return bool(given) and all(self.is_optimizer(item, depth - 1) for item in given)
-
-    def _given_for(self, function: FunctionInfo, parameter: str) -> list[ast.expr]:
-        """The arguments that calls in the file pass for a parameter; empty if one of them is not clear."""
-        name = function.name
-        if name == "__init__" and function.owner is not None:
-            name = function.owner.name
-        calls = list(FileIndex.of(self.definitions.tree).calls_named(name))
-        given = [given_to(call, function).get(parameter) for call in calls]
-        return [] if None in given else [item for item in given if item is not None]
 
     def has_weights(self, call: ast.Call) -> bool:
         """Whether a call creates a module that surely has parameters."""
