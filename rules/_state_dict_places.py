@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from torchlint import Model
+from torchlint.model.queries import names
 from torchlint.syntax.python_ast import FUNCTIONS, called_name, dotted, names_read, site_of, walk
 from torchlint.syntax.python_tree import PythonTree
 
@@ -207,14 +208,7 @@ class StateDictPlaces:
 
     def value_for(self, target: ast.expr) -> ast.expr | None:
         """The value that a statement assigns to a target; None where it is not explicit."""
-        parent = self.tree.parent(target)
-        if isinstance(parent, (ast.Assign, ast.AnnAssign)):
-            return parent.value
-        around = self.tree.parent(parent) if parent is not None else None
-        if isinstance(parent, ast.Tuple) and isinstance(around, ast.Assign) and isinstance(around.value, ast.Tuple):
-            if len(parent.elts) == len(around.value.elts):
-                return around.value.elts[parent.elts.index(target)]
-        return None
+        return names.bound_value(target, self.tree)
 
     def _is_before(self, target: ast.expr, store: Store) -> bool:
         """Whether a place is assigned before the loop: not in it, and not after it."""

@@ -106,8 +106,7 @@ class Provenance:
                     found[item.attr].append(item)
             self._stores[owner] = found
         stores = self._stores[owner][name]
-        statement = self.definitions.tree.parent(stores[0]) if len(stores) == 1 else None
-        return statement.value if isinstance(statement, (ast.Assign, ast.AnnAssign)) else None
+        return names.bound_value(stores[0], self.definitions.tree) if len(stores) == 1 else None
 
     def origin(self, node: ast.expr) -> object:
         """The expression that creates the object of a name, or the function parameter that it is.
@@ -157,7 +156,17 @@ class Provenance:
             return Answer.UNKNOWN
         if one == other:
             return Answer.YES
-        return Answer.NO if isinstance(one, ast.Call) and isinstance(other, ast.Call) else Answer.UNKNOWN
+        if not isinstance(one, ast.Call) or not isinstance(other, ast.Call):
+            return Answer.UNKNOWN
+        return Answer.YES if self._share_layers(one, other) else Answer.NO
+
+    def _share_layers(self, first: ast.Call, second: ast.Call) -> bool:
+        """Whether two chains contain the same layers: `nn.Sequential(encoder, head)` twice."""
+        if not all(self.definitions.named(item.func) == "torch.nn.Sequential" for item in (first, second)):
+            return False
+        weighted = [item for item in first.args if self.made_layer(item) is not None]
+        origins = [self.origin(item) for item in second.args]
+        return bool(weighted) and all(self.origin(item) in origins for item in weighted)
 
     def one_for_two(self) -> Iterator[tuple[ast.Call, ast.expr, Site | None]]:
         """The calls that pass one object for two parameters between which the class copies weights.
