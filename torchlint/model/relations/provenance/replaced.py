@@ -25,8 +25,10 @@ _FIXED = LazyPattern(r"(?i)random|fixed|frozen|target|teacher|ema|ref|pretrain|v
 """Names of networks that are not meant to learn, or of losses."""
 _LOSS = LazyPattern(r"(?i)loss|crit|arc_?face|cos_?face|center|margin|metric")
 """Names of losses that may have parameters."""
-
-
+_GIVING_WEIGHTS = ("load_state_dict", "requires_grad_", "apply", "load", "freeze")
+"""Methods by which a module may get its weights, or keep them."""
+_SETTING_MODE = ("train", "eval")
+"""Methods by which a part of a module may be set apart."""
 _MOST_OPTIMIZERS = 20
 """Maximum number of optimizers, as each module is compared with each."""
 _MOST_CHOICES = 6
@@ -56,8 +58,9 @@ class Unheld(NamedTuple):
     module: values.Value
     name: str
     step: events.Step
+    optimizer: values.Value
     is_sure: bool
-    """Whether it is a loss with parameters, which have no other use."""
+    """Whether it is a loss with parameters, or the only optimizer holds other layers of the same new network."""
 
 
 class Replacements:
@@ -308,14 +311,16 @@ class Replacements:
                 continue
             others = self._stepping(trace, whole)
             has_some = self.ownership.holds(optimizer, whole) is values.Answer.YES or _is_of_chain(whole, held)
-            inside = self._parts_in(whole) if has_some and self._is_made_to_learn(whole) else {_name(whole): whole}
+            is_split = has_some and self._is_made_to_learn(whole, uses=_GIVING_WEIGHTS)
+            inside = self._parts_in(whole) if is_split else {_name(whole): whole}
+            has_most = is_split and len(held & set(inside.values())) > 1 and len(self._optimizers) == 1
             for name, module in inside.items():
                 if not self._is_made_to_learn(module, name):
                     continue
                 is_made = whole.order < optimizer.order or self._has_own_parameters(module)
                 if is_made and all(isinstance(item, values.Optimizer) for item in others):
                     if all(self.ownership.holds(other, module) is values.Answer.NO for other in others):
-                        yield Unheld(module, name, step, self._has_own_parameters(module))
+                        yield Unheld(module, name, step, optimizer, has_most or self._has_own_parameters(module))
 
     def _losses_in(self, whole: values.Value) -> list[values.Value]:
         """The losses with parameters that a module is made with, and that its `forward` uses."""
@@ -354,15 +359,16 @@ class Replacements:
         stored = self.program.attributes_of(info)
         return {name: values.resolved(value) for name, value in stored.items() if _has(whole, name)}
 
-    def _is_made_to_learn(self, module: values.Value, name: str = "") -> bool:
+    def _is_made_to_learn(
+        self, module: values.Value, name: str = "", uses: tuple[str, ...] = (*_GIVING_WEIGHTS, *_SETTING_MODE)
+    ) -> bool:
         """Whether a module is new, neither loaded, evaluated nor frozen, and by its name meant to learn."""
         if not isinstance(module, values.Module):
             return False
         name = name or _name(module)
-        uses = module.has_use("load_state_dict", "eval", "requires_grad_", "train", "apply", "load", "freeze")
         is_known = module.name.startswith("torch.nn.") if module.info is None else self._is_of_layers(module)
         return (
-            not uses
+            not module.has_use(*uses)
             and is_known
             and module_values.is_as_made(module)
             and module_values.has_parameters(module)
