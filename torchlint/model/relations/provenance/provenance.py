@@ -279,7 +279,16 @@ class Provenance:
         given = given_for(function, node.id, self.definitions) if depth else []
         return bool(given) and all(self.is_optimizer(item, depth - 1) for item in given)
 
-    def has_weights(self, call: ast.Call) -> bool:
+    def _returns_weights(self, call: ast.Call, depth: int) -> bool:
+        """Whether a function of the file surely returns a module with parameters."""
+        function = names.function(call.func, self.definitions) if isinstance(call.func, ast.Name) else None
+        if function is None or isinstance(function.node, ast.Lambda):
+            return False
+        ends = [node.value for node in names.own_nodes(function.node) if isinstance(node, ast.Return)]
+        made = [self.created(value) if value is not None else None for value in ends]
+        return bool(made) and all(isinstance(item, ast.Call) and self.has_weights(item, depth - 1) for item in made)
+
+    def has_weights(self, call: ast.Call, depth: int = 2) -> bool:
         """Whether a call creates a module that surely has parameters."""
         info = self.definitions.class_named(dotted(call.func))
         if info is not None:
@@ -287,7 +296,7 @@ class Provenance:
             return is_module and not is_parameterless(info)
         name = self.definitions.named(call.func)
         if not name.startswith("torch.nn."):
-            return False
+            return depth > 0 and self._returns_weights(call, depth)
         last = called_name(call)
         if last == "Sequential":
             return any(isinstance(item, ast.Call) and self.has_weights(item) for item in call.args)

@@ -21,7 +21,9 @@ from torchlint.model.queries import moved_modules
 from torchlint.model.queries.sure_graphs import SureGraphs
 from torchlint.syntax.python_ast import LOOPS, SCOPES, Site, called_name, dotted, is_literal, walk
 
-_FIXED = LazyPattern(r"(?i)random|fixed|frozen|target|teacher|ema|ref|pretrain|vgg|lpips|percept|loss|criterion|metric")
+_FIXED = LazyPattern(
+    r"(?i)random|fixed|frozen|target|teacher|ema|momentum|ref|pretrain|vgg|lpips|percept|loss|criterion|metric"
+)
 """Names of networks that are not meant to learn, or of losses."""
 _LOSS = LazyPattern(r"(?i)loss|crit|arc_?face|cos_?face|center|margin|metric")
 """Names of losses that may have parameters."""
@@ -313,7 +315,9 @@ class Replacements:
             has_some = self.ownership.holds(optimizer, whole) is values.Answer.YES or _is_of_chain(whole, held)
             is_split = has_some and self._is_made_to_learn(whole, uses=_GIVING_WEIGHTS)
             inside = self._parts_in(whole) if is_split else {_name(whole): whole}
-            has_most = is_split and len(held & set(inside.values())) > 1 and len(self._optimizers) == 1
+            has_most = (
+                is_split and len(held & set(inside.values())) > 1 and len({item.site for item in self._optimizers}) < 2
+            )
             for name, module in inside.items():
                 if not self._is_made_to_learn(module, name):
                     continue
