@@ -153,7 +153,8 @@ class Replacements:
                 continue
             if owner is not whole and self._has_siblings(whole, trace):
                 continue  # a class's attribute is one value for all of its objects
-            holds = self.ownership.holds(optimizer, owner) is values.Answer.YES
+            is_inside = whole in self.ownership.held_by(optimizer)[0]
+            holds = is_inside or self.ownership.holds(optimizer, owner) is values.Answer.YES
             if holds and not self._is_taken_care_of(trace, optimizer, module, owner, whole):
                 yield Replacement(module, self._written(placed), optimizer, step)
 
