@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from torchlint import Category, Rule, index
+from torchlint import Category, Rule
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.pytorch import naming
 from torchlint.syntax import python_ast
@@ -114,8 +114,7 @@ class IncompleteResume(Rule):
         if method is None or not self._restores_counter(method.node):
             return
         region = method.owner.node if method.owner is not None else method.node
-        calls = index.FileIndex.of(self.model.tree).calls_named(method.name)
-        callers = {self.model.tree.function_around(call) or self.model.tree.module for call in calls}
+        callers = self.model.provenance.states.callers(method.name)
         steps = [
             call
             for call in (node for item in (region, *callers) for node in python_ast.walk(item))

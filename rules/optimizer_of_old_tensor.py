@@ -51,9 +51,6 @@ class OptimizerOfOldTensor(Rule):
             optimizer.step()
     ```
 
-    ## Known limits
-    A copy on the device or in the type that the tensor may have already is not reported.
-
     ## References
     - [torch.optim](https://docs.pytorch.org/docs/stable/optim.html): "constructing it"
     - [FullyShardedDataParallel](https://docs.pytorch.org/docs/stable/fsdp.html): "must be initialized after"

@@ -38,6 +38,7 @@ class ScaleAfterUpdate(Rule):
     import torch
 
     def train_step(model, x, y, optimizer, scaler):
+        optimizer.zero_grad()
         loss = scaler.scale((model(x) - y).pow(2).mean())
         loss.backward()
         scaler.step(optimizer)
@@ -50,6 +51,7 @@ class ScaleAfterUpdate(Rule):
     import torch
 
     def train_step(model, x, y, optimizer, scaler):
+        optimizer.zero_grad()
         loss = (model(x) - y).pow(2).mean()
         scaler.scale(loss).backward()
         scaler.step(optimizer)

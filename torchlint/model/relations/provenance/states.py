@@ -45,6 +45,11 @@ class States:
                     found.append(call.func.value)
         return found
 
+    def callers(self, name: str) -> set[ast.AST]:
+        """The functions of the file, or the module, that call a function of a name."""
+        calls = (call for call in self.tree.of_type(ast.Call) if called_name(call) == name)
+        return {self.tree.function_around(call) or self.tree.module for call in calls}
+
     def discarded(self) -> Iterator[tuple[Site, str, Site]]:
         """Objects created again after their state was loaded and before any use.
 
