@@ -59,7 +59,8 @@ class ClipOutsideStep(Rule):
 
     - no `backward` has computed gradients since the optimizer's last step or `zero_grad`, on any path;
     - the call is right before the step of another optimizer, and clips the wrong parameters;
-    - a Lightning hook that runs before `backward`, such as `training_step`, clips;
+    - a Lightning hook that runs before `backward`, such as `training_step`, clips, or `on_after_backward` while the
+      gradients still have the scale of mixed precision;
     - with accelerate, the call runs after each micro-batch of `accumulate`;
     - the call receives an iterator that its first use exhausts: `params = model.parameters()` before the loop.
 
@@ -130,8 +131,12 @@ class ClipOutsideStep(Rule):
                     yield ClipOfNothing(clip, site_of(made))
             if clips and not trace.called:
                 for clip in clips:
+                    others = self._of_others(trace, clip)
+                    if others is not None and self._is_unused(trace, clip):
+                        yield others
+                        continue
                     for useless in self._useless(trace, clip):
-                        yield self._of_others(trace, clip) or useless
+                        yield others or useless
 
     def _of_others(self, trace: program.Trace, clip: events.Clip) -> OtherParametersClipped | None:
         """The step right after a clipping in the same function, if the clipping is on other parameters.
@@ -152,6 +157,21 @@ class ClipOutsideStep(Rule):
         if is_stepped or any(self._may_be_of(item, step) for item in between):
             return None
         return OtherParametersClipped(clip, backward, step)
+
+    def _is_unused(self, trace: program.Trace, clip: events.Clip) -> bool:
+        """Whether optimizers that surely hold the clipped parameters never use these gradients."""
+        optimizers = {values.resolved(step.optimizer): step for step in trace.of(events.Step)}
+        holders = [item for item in optimizers if clipping.may_be_of(clip, item, self.model.ownership)]
+        for optimizer in holders:
+            arrivals = self.model.gradients.arrivals(trace, optimizer, repeated=True)
+            clipped = set(self.model.gradients.pending(arrivals.get(clip, ())))
+            steps = [step for step in trace.of(events.Step) if values.resolved(step.optimizer) is optimizer]
+            there = [item for step in steps for item in arrivals.get(step, ())]
+            if not clipped or any(item.is_unknown for item in there):
+                return False
+            if not clipped.isdisjoint(self.model.gradients.pending(there)):
+                return False
+        return bool(holders)
 
     def _may_be_of(self, clip: events.Clip, step: events.Step) -> bool:
         """Whether the optimizer of a step may hold the clipped parameters."""
@@ -213,6 +233,14 @@ class ClipOutsideStep(Rule):
         )
 
     def report_ClipInHook(self, found: gradients.ClipInHook) -> None:
+        if found.scaling is not None:
+            self.report(
+                found.clip.site,
+                f"gradients are clipped in `{found.hook}`, before Lightning divides them by the scale",
+                related=[(site_of(found.scaling), "this precision scales the loss")],
+                help="clip in `on_before_optimizer_step`",
+            )
+            return
         when = "after the step" if found.is_after else "before `backward`"
         self.report(
             found.clip.site,

@@ -24,7 +24,7 @@ class DiscardedState(Rule):
 
     ## What it does
     Finds a name that is assigned a new object after `load_state_dict` on the previous one, where nothing uses the
-    previous one in between. The load or the second creation may be in another function or method of the file.
+    previous one in between. The load or the second creation may be in another function or method.
 
     ## Why is this bad?
     The loaded state is lost: momentum and learning rate, the position in the schedule, or the weights. The resumed
@@ -57,7 +57,7 @@ class DiscardedState(Rule):
 
     code = "TL328"
     category = Category.CORRECTNESS
-    triggers = ((b"load_state_dict",),)
+    triggers = ((b"load_state_dict", b"resume", b"restore", b"checkpoint", b"ckpt"), (b"torch",))
 
     def ask(self) -> Iterator[Discarded]:
         if not self.model.is_test:

@@ -114,9 +114,10 @@ class IncompleteResume(Rule):
         if method is None or not self._restores_counter(method.node):
             return
         region = method.owner.node if method.owner is not None else method.node
+        callers = self.model.provenance.states.callers(method.name)
         steps = [
             call
-            for call in python_ast.walk(region)
+            for call in (node for item in (region, *callers) for node in python_ast.walk(item))
             if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "step"
             if self._begins_anew(call.func.value) and not call.args
         ]

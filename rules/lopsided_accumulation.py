@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from torchlint import Category, Rule, edits
+from torchlint import Category, Confidence, Rule, edits
 from torchlint.model import events, program, values
 from torchlint.model.relations import gradients
 from torchlint.pytorch import triggers
@@ -81,8 +81,7 @@ class LopsidedAccumulation(Rule):
 
     code = "TL113"
     category = Category.SUSPICIOUS
-    preview = True
-    triggers = (triggers.BACKWARD, triggers.STEP, triggers.CLEAR, (b"%",))
+    triggers = (triggers.BACKWARD, triggers.STEP, triggers.CLEAR, (b"%", b"==", b">="))
 
     @classmethod
     def concerns(cls, index: FileIndex) -> bool:
@@ -159,6 +158,7 @@ class LopsidedAccumulation(Rule):
             ],
             help=f"test `({counter} + 1) % {found.window} == 0`",
             fix=self._fix(found.counter),
+            confidence=Confidence.LOW,
         )
 
     def report_OpenWindow(self, found: gradients.OpenWindow) -> None:
@@ -169,6 +169,7 @@ class LopsidedAccumulation(Rule):
                 f"an epoch may end within a window: its last gradients leak into the next epoch's first `{name}` step",
                 related=[(found.backward.site, "gradients are accumulated here")],
                 help="step or clear once more at the end of each epoch",
+                confidence=Confidence.LOW,
             )
         else:
             self.report(
@@ -176,6 +177,7 @@ class LopsidedAccumulation(Rule):
                 f"each epoch clears a window that may be open: that `{name}` step uses fewer micro-batches",
                 related=[(found.step.site, "the window continues, and ends here")],
                 help="clear only after the step, or restart the counter with each epoch",
+                confidence=Confidence.MEDIUM,
             )
 
     def _fix(self, counter: ast.Name) -> edits.Change | None:

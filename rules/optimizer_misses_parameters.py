@@ -140,7 +140,8 @@ class OptimizerMissesParameters(Rule):
         )
 
     def report_Unheld(self, missed: provenance.Unheld) -> None:
-        related = [(missed.module.site, "it is created here")] if missed.module.site is not None else []
+        places = (missed.module.site, "it is created here"), (missed.optimizer.site, "the optimizer is created here")
+        related = [(site, what) for site, what in places if site is not None]
         self.report(
             missed.step.site,
             f"`{missed.name}` computes this loss, but no optimizer holds its parameters: they never learn",

@@ -16,6 +16,8 @@ _SAFE_SINCE = (2, 6)
 """The first release whose `torch.load` loads only weights by default."""
 _ALLOWING = ("safe_globals", "NO_WEIGHTS_ONLY", "pickle_module")
 """Words in files that allow other objects."""
+_OF_ARRAYS = frozenset({"mean", "sum", "max", "min", "std", "copy", "astype", "round"})
+"""Methods of NumPy's arrays that give numbers or arrays of NumPy."""
 _OF_MODULES = frozenset({"parameters", "named_parameters", "state_dict", "train", "eval", "load_state_dict"})
 
 
@@ -91,19 +93,32 @@ class UnloadableCheckpoint(Rule):
                     yield Refused(python_ast.site_of(load), key, what, python_ast.site_of(call))
                     return
 
-    def _refused_class(self, value: ast.expr) -> str:
+    def _refused_class(self, value: ast.expr, depth: int = 2) -> str:
         """The kind of a value that `torch.load` refuses, or an empty string if it may accept the value."""
         if isinstance(value, (ast.Name, ast.Attribute)) and self._is_module(value):
             return "a module"
         if self.model.provenance.is_optimizer(value):
             return "an optimizer"
-        made = self.model.provenance.files.value_at(value) or self.model.provenance.created(value)
-        if not isinstance(made, ast.Call):
-            return ""
-        if python_ast.called_name(made) == "parse_args":
+        files = self.model.provenance.files
+        made = files.value_at(value) or self.model.provenance.created(value)
+        if made is None and (given := files.given(value)) and depth:
+            kinds = {self._refused_class(item, depth - 1) for item in given}
+            return kinds.pop() if len(kinds) == 1 else ""
+        if isinstance(made, ast.Call) and python_ast.called_name(made) == "parse_args":
             return "the arguments of the program"
-        is_numpy = self.model.definitions.named(made.func).startswith("numpy.")
-        return "a NumPy value" if is_numpy else ""
+        return "a NumPy value" if made is not None and self._is_numpy(made) else ""
+
+    def _is_numpy(self, made: ast.expr) -> bool:
+        """Whether a value surely is a number or an array of NumPy: `np.mean(x)`, `np.array(x).max()`."""
+        if isinstance(made, ast.Call):
+            if self.model.definitions.named(made.func).startswith("numpy."):
+                return True
+            owner = made.func.value if isinstance(made.func, ast.Attribute) else None
+            if owner is None or python_ast.called_name(made) not in _OF_ARRAYS:
+                return False
+            value = self.model.provenance.files.value_at(owner)
+            return value is not None and self._is_numpy(value)
+        return isinstance(made, ast.BinOp) and (self._is_numpy(made.left) or self._is_numpy(made.right))
 
     def _is_module(self, value: ast.expr) -> bool:
         """Whether a name means a module, judged by the call that creates it or by its method calls."""

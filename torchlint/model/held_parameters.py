@@ -9,6 +9,7 @@ from torchlint.model.utilities import Kind, is_kind
 from torchlint.model.values import (
     Attribute,
     Container,
+    Dict,
     Module,
     ModuleParameter,
     Optimizer,
@@ -53,7 +54,8 @@ def sources_of(parameters: Iterable[Value | None]) -> tuple[set[Value], bool]:
         if isinstance(item, Parameters):
             stack.extend(resolved(parent) for parent in item.parents)
         elif isinstance(item, Container):
-            stack.extend(item.elements())
+            group = item.part("params") if isinstance(item, Dict) else None
+            stack.extend(item.elements() if group is None else [group])  # a group has settings, too
         elif isinstance(item, (Phi, ModuleParameter)):
             stack.extend(item.parents)
         elif isinstance(item, Module) or (isinstance(item, Tensor) and item.leaf):

@@ -26,6 +26,8 @@ class Placed(NamedTuple):
     order: int
     functions: tuple[FunctionInfo, ...]
     """The running functions."""
+    loops: tuple[Loop, ...]
+    """The loops around it, also those around calls."""
 
 
 @dataclass

@@ -28,15 +28,28 @@ def own_nodes(function: ast.AST) -> Iterator[ast.AST]:
     return walk_outside(function, SCOPES)
 
 
+def bound_value(target: ast.AST, tree: PythonTree) -> ast.expr | None:
+    """The value that a statement assigns to a target, also one by one: `a, b = x, y`; None where it is not explicit."""
+    parent = tree.parent(target)
+    if isinstance(parent, (ast.Assign, ast.AnnAssign)):
+        return parent.value
+    around = tree.parent(parent) if parent is not None else None
+    if isinstance(parent, ast.Tuple) and isinstance(around, ast.Assign) and isinstance(around.value, ast.Tuple):
+        if len(parent.elts) == len(around.value.elts):
+            return next(value for item, value in zip(parent.elts, around.value.elts, strict=True) if item is target)
+    return None
+
+
 def only_value(name: ast.Name, definitions: Definitions) -> ast.expr | None:
     """The value assigned to a variable before its use, if nothing else in its function (or the module) binds it."""
     function, tree = definitions.function_around(name), definitions.tree
     same = FileIndex.of(tree).bindings_of(name.id)
     bound = [item for item in same if definitions.function_around(item) is function]
-    statement = tree.parent(bound[0]) if len(bound) == 1 else None
-    if not isinstance(statement, ast.Assign) or statement.targets != bound or statement.lineno > name.lineno:
+    value = bound_value(bound[0], tree) if len(bound) == 1 else None
+    statement = tree.statement(bound[0]) if value is not None else None
+    if not isinstance(statement, ast.Assign) or len(statement.targets) > 1 or statement.lineno > name.lineno:
         return None
-    return statement.value if function is None or name.id not in function.parameters else None
+    return value if function is None or name.id not in function.parameters else None
 
 
 def is_read_after(name: str, node: ast.AST, definitions: Definitions) -> bool:

@@ -186,8 +186,8 @@ class Attributes(Part):
         """Remember the object in which a new module or parameter is placed."""
         value = resolved(value)
         if isinstance(value, Module) or (isinstance(value, Tensor) and value.leaf):
-            functions = self.state.position.functions
-            placed = Placed(site_of(node), owner, key, value, self.state.clock, functions)
+            position = self.state.position
+            placed = Placed(site_of(node), owner, key, value, self.state.clock, position.functions, position.loops)
             self.observations.placed.append(placed)
 
     def set_some(self, owner: Value, value: Value, node: ast.AST) -> None:

@@ -9,9 +9,9 @@ from typing import NamedTuple
 from torchlint.model.events import Backward, Branch, Clear, Event, Step
 from torchlint.model.program import Trace
 from torchlint.model.relations.gradients.arrivals import Gradients
-from torchlint.model.relations.gradients.windows import LoopNode, gives_from_zero, window_end
+from torchlint.model.relations.gradients.windows import LoopNode, gives_from_zero, is_number, window_end
 from torchlint.model.values import Value, resolved
-from torchlint.syntax.python_ast import dotted, walk
+from torchlint.syntax.python_ast import arguments, dotted, walk
 
 
 class OpenWindow(NamedTuple):
@@ -39,7 +39,7 @@ def open_windows(gradients: Gradients, trace: Trace, optimizer: Value) -> Iterat
         return
     for branch, arm in step.path:
         test = tree.own_node(branch.site) if isinstance(branch, Branch) else None
-        counter = window_end(test.test) if isinstance(test, ast.If) and arm == 0 else None
+        counter = window_end(test.test) or _full(test) if isinstance(test, ast.If) and arm == 0 else None
         if counter is None or not isinstance(test, ast.If) or (branch, arm) in pending[-1].path:
             continue
         clears = [event for event in _between_epochs(trace, step) if gradients.ownership.may_clear(event, optimizer)]
@@ -68,11 +68,31 @@ def _is_window(loop: LoopNode) -> bool:
     return not isinstance(loop, ast.While) and "enumerate" not in ast.unparse(loop.iter)
 
 
+def _full(test: ast.If) -> str | None:
+    """The counter of a window that its end sets to zero: `if count == k: ...; count = 0`."""
+    compare = test.test
+    if not isinstance(compare, ast.Compare) or not isinstance(compare.ops[0], (ast.Eq, ast.GtE)):
+        return None
+    counter = dotted(compare.left)
+    ends = [node for node in test.body if isinstance(node, ast.Assign) and dotted(node.targets[0]) == counter]
+    return counter or None if ends and is_number(ends[-1].value, 0) else None
+
+
 def _goes_on(counter: str, loop: LoopNode, around: ast.AST | None) -> bool:
-    """Whether a counter increases in the loop over batches, and no epoch resets it."""
-    nodes = list(walk(around)) if around is not None else []
+    """Whether a counter increases in the loop over batches, and no epoch resets it but at the end of a window."""
+    nodes = set(walk(around)) - set(walk(loop)) if around is not None else set()
+    inside = [node for node in walk(loop) if isinstance(node, ast.Assign) and _sets(node, counter)]
     rises = [node for node in walk(loop) if isinstance(node, ast.AugAssign) and dotted(node.target) == counter]
-    sets = [
-        node for node in nodes if isinstance(node, ast.Assign) and any(dotted(to) == counter for to in node.targets)
-    ]
-    return bool(rises) and not sets
+    sets = [node for node in nodes if isinstance(node, ast.Assign) and _sets(node, counter)]
+    is_full = all(is_number(node.value, 0) and node not in loop.body for node in inside)
+    return bool(rises) and is_full and all(_returns(node.value, counter) for node in sets)
+
+
+def _sets(node: ast.Assign, counter: str) -> bool:
+    elements = [item for to in node.targets for item in (to.elts if isinstance(to, ast.Tuple) else [to])]
+    return any(dotted(item) == counter for item in elements)
+
+
+def _returns(value: ast.expr, counter: str) -> bool:
+    """Whether a call receives a counter, whose new value it returns."""
+    return isinstance(value, ast.Call) and any(dotted(item) == counter for item in arguments(value))

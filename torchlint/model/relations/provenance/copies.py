@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
+from torchlint.index import FileIndex
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model.definitions import Definitions, FunctionInfo
 from torchlint.model.queries import names
@@ -130,3 +131,14 @@ def given_to(call: ast.Call, called: FunctionInfo) -> dict[str, ast.expr]:
     parameters = called.parameters[1:] if called.is_method else called.parameters
     given = dict(zip(parameters, call.args, strict=False))
     return given | {item.arg: item.value for item in call.keywords if item.arg is not None}
+
+
+def given_for(function: FunctionInfo, parameter: str, definitions: Definitions) -> list[ast.expr]:
+    """The arguments that calls in the file pass for a parameter; empty if one of them is not clear."""
+    name = function.name
+    if name == "__init__" and function.owner is not None:
+        name = function.owner.name
+    calls = FileIndex.of(definitions.tree).calls_named(name)
+    own = [call for call in calls if not definitions.named(call.func).startswith("torch.")]
+    given = [given_to(call, function).get(parameter) for call in own]
+    return [] if None in given else [item for item in given if item is not None]

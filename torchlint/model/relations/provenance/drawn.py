@@ -6,7 +6,7 @@ import ast
 
 from torchlint.model.definitions import Definitions
 from torchlint.model.queries import names
-from torchlint.syntax.python_ast import called_name, walk
+from torchlint.syntax.python_ast import LOOPS, called_name, walk
 
 _PARAMETERS = frozenset({"parameters", "named_parameters"})
 _PASSING = frozenset({"list", "tuple", "tqdm"})
@@ -53,10 +53,26 @@ class Drawn:
     def _may_follow(self, read: ast.Name, statement: ast.stmt, loop: ast.For) -> bool:
         if self.tree.function_around(read) is not self.tree.function_around(statement):
             return True
+        if self._is_on_another_arm(read, statement):
+            return False
         around = list(self.tree.ancestors(read))
         later = (item for item in around if isinstance(item, ast.For) and item.lineno > loop.lineno)
         is_bound_anew = any(_binds(item.target, read.id) for item in later)
         return read.lineno > statement.lineno and (loop in around or not is_bound_anew)
+
+    def _is_on_another_arm(self, read: ast.Name, statement: ast.stmt) -> bool:
+        """Whether a condition runs either a read or a statement, in one iteration."""
+        around = list(self.tree.ancestors(read))
+        for node in self.tree.ancestors(statement):
+            if isinstance(node, LOOPS):
+                return False
+            if isinstance(node, ast.If) and node in around:
+                arms = (self._is_in(item, node.body) for item in (read, statement))
+                return next(arms) is not next(arms)
+        return False
+
+    def _is_in(self, node: ast.AST, block: list[ast.stmt]) -> bool:
+        return any(item in block for item in (node, *self.tree.ancestors(node)))
 
 
 def _is_name(node: ast.expr, name: str) -> bool:

@@ -8,6 +8,7 @@ from functools import cached_property
 
 from torchlint.model.definitions import Definitions
 from torchlint.model.queries import names
+from torchlint.model.relations.provenance.copies import given_for
 from torchlint.syntax.python_ast import LOOPS, arguments, called_name, dotted, walk, written_alike
 
 _PREFIXES = {"DataParallel": "module.", "DistributedDataParallel": "module.", "DDP": "module.", "compile": "_orig_mod."}
@@ -36,11 +37,39 @@ class Files:
 
     def _is_one_path(self, first: ast.expr, second: ast.expr) -> bool:
         if not written_alike(first, second):
-            return False
+            return not self._paths(first).isdisjoint(self._paths(second))
         if isinstance(first, ast.Name):
             one, other = (self.definitions.function_around(item) for item in (first, second))
-            return one is other or self._is_pair(first.id)
+            return one is other or self._is_pair(first.id) or not self._paths(first).isdisjoint(self._paths(second))
         return True
+
+    def _paths(self, path: ast.expr, depth: int = 3) -> set[tuple[str, object]]:
+        """The texts that a path may be, each with the function whose names it reads."""
+        if isinstance(path, ast.Constant):
+            return {(ast.unparse(path), None)}
+        value = self.stored(path) if isinstance(path, ast.Attribute) else None
+        if isinstance(path, ast.Name):
+            value = names.only_value(path, self.definitions)
+        values = [value] if value is not None else self.given(path)
+        if not values or not depth:
+            return {(ast.unparse(path), self.definitions.function_around(path))}
+        return {found for item in values for found in self._paths(item, depth - 1)}
+
+    def given(self, name: ast.expr) -> list[ast.expr]:
+        """The arguments that the file's calls pass for a parameter."""
+        function = self.definitions.function_around(name)
+        is_parameter = isinstance(name, ast.Name) and function is not None and name.id in function.parameters
+        if not is_parameter or function is None or not isinstance(name, ast.Name):
+            return []
+        return given_for(function, name.id, self.definitions)
+
+    def stored(self, node: ast.expr) -> ast.expr | None:
+        """The value that a class gives to an attribute of its objects, if only one statement does."""
+        method = self.definitions.method_around(node) if isinstance(node, ast.Attribute) else None
+        if method is None or method.owner is None or dotted(node).count(".") != 1:
+            return None
+        stores = [item for item in walk(method.owner.node) if _binds(item, node)]
+        return _bound_by(self.tree.statement(stores[0]), node) if len(stores) == 1 else None
 
     def _is_pair(self, name: str) -> bool:
         """Whether a file has one call that saves to a path with this name, as in a class that saves and loads."""
@@ -79,9 +108,12 @@ class Files:
             inner = parent
         return None
 
-    def prefix(self, network: ast.expr) -> str:
+    def prefix(self, network: ast.expr, depth: int = 3) -> str:
         """The prefix that a wrapper around a network adds to the names of its parameters."""
-        value = self.value_at(network)
+        value = self.value_at(network) or self.stored(network)
+        if value is None and depth and (given := self.given(network)):
+            prefixes = {self.prefix(item, depth - 1) for item in given}
+            return prefixes.pop() if len(prefixes) == 1 else ""
         return self.prefix_of(value) if isinstance(value, ast.Call) else ""
 
     def prefix_of(self, call: ast.Call) -> str:

@@ -13,11 +13,12 @@ from torchlint.model.parameterless import is_parameterless
 from torchlint.model.queries import names
 from torchlint.model.relations import answer
 from torchlint.model.relations.provenance.averages import AverageUpdate, average_updates
-from torchlint.model.relations.provenance.copies import Copies, Copy, given_to
+from torchlint.model.relations.provenance.copies import Copies, Copy, given_for, given_to
 from torchlint.model.relations.provenance.drawn import Drawn
 from torchlint.model.relations.provenance.files import Files
 from torchlint.model.relations.provenance.flags import FlagOfModule, ModuleFlags
 from torchlint.model.relations.provenance.modules import Modules
+from torchlint.model.relations.provenance.rebound import Rebounds
 from torchlint.model.relations.provenance.states import States
 from torchlint.model.values import Answer
 from torchlint.pytorch import naming, stateful_modules
@@ -115,8 +116,7 @@ class Provenance:
                     found[item.attr].append(item)
             self._stores[owner] = found
         stores = self._stores[owner][name]
-        statement = self.definitions.tree.parent(stores[0]) if len(stores) == 1 else None
-        return statement.value if isinstance(statement, (ast.Assign, ast.AnnAssign)) else None
+        return names.bound_value(stores[0], self.definitions.tree) if len(stores) == 1 else None
 
     def origin(self, node: ast.expr) -> object:
         """The expression that creates the object of a name, or the function parameter that it is.
@@ -166,7 +166,17 @@ class Provenance:
             return Answer.UNKNOWN
         if one == other:
             return Answer.YES
-        return Answer.NO if isinstance(one, ast.Call) and isinstance(other, ast.Call) else Answer.UNKNOWN
+        if not isinstance(one, ast.Call) or not isinstance(other, ast.Call):
+            return Answer.UNKNOWN
+        return Answer.YES if self._share_layers(one, other) else Answer.NO
+
+    def _share_layers(self, first: ast.Call, second: ast.Call) -> bool:
+        """Whether two chains contain the same layers: `nn.Sequential(encoder, head)` twice."""
+        if not all(self.definitions.named(item.func) == "torch.nn.Sequential" for item in (first, second)):
+            return False
+        weighted = [item for item in first.args if self.made_layer(item) is not None]
+        origins = [self.origin(item) for item in second.args]
+        return bool(weighted) and all(self.origin(item) in origins for item in weighted)
 
     def one_for_two(self) -> Iterator[tuple[ast.Call, ast.expr, Site | None]]:
         """The calls that pass one object for two parameters between which the class copies weights.
@@ -228,6 +238,11 @@ class Provenance:
         return States(self.definitions)
 
     @cached_property
+    def rebounds(self) -> Rebounds:
+        """The optimizers whose parameters a later statement replaces."""
+        return Rebounds(self.definitions)
+
+    @cached_property
     def drawn(self) -> Drawn:
         """The loop variables that are parameters."""
         return Drawn(self.definitions)
@@ -271,19 +286,19 @@ class Provenance:
         notes = [item.annotation for item in all_parameters(function.node) if item.arg == node.id]
         if any(note is not None and _is_optimizer_class(self.definitions.named(note)) for note in notes):
             return True
-        given = self._given_for(function, node.id) if depth else []
+        given = given_for(function, node.id, self.definitions) if depth else []
         return bool(given) and all(self.is_optimizer(item, depth - 1) for item in given)
 
-    def _given_for(self, function: FunctionInfo, parameter: str) -> list[ast.expr]:
-        """The arguments that calls in the file pass for a parameter; empty if one of them is not clear."""
-        name = function.name
-        if name == "__init__" and function.owner is not None:
-            name = function.owner.name
-        calls = list(FileIndex.of(self.definitions.tree).calls_named(name))
-        given = [given_to(call, function).get(parameter) for call in calls]
-        return [] if None in given else [item for item in given if item is not None]
+    def _returns_weights(self, call: ast.Call, depth: int) -> bool:
+        """Whether a function of the file surely returns a module with parameters."""
+        function = names.function(call.func, self.definitions) if isinstance(call.func, ast.Name) else None
+        if function is None or isinstance(function.node, ast.Lambda):
+            return False
+        ends = [node.value for node in names.own_nodes(function.node) if isinstance(node, ast.Return)]
+        made = [self.created(value) if value is not None else None for value in ends]
+        return bool(made) and all(isinstance(item, ast.Call) and self.has_weights(item, depth - 1) for item in made)
 
-    def has_weights(self, call: ast.Call) -> bool:
+    def has_weights(self, call: ast.Call, depth: int = 2) -> bool:
         """Whether a call creates a module that surely has parameters."""
         info = self.definitions.class_named(dotted(call.func))
         if info is not None:
@@ -291,7 +306,7 @@ class Provenance:
             return is_module and not is_parameterless(info)
         name = self.definitions.named(call.func)
         if not name.startswith("torch.nn."):
-            return False
+            return depth > 0 and self._returns_weights(call, depth)
         last = called_name(call)
         if last == "Sequential":
             return any(isinstance(item, ast.Call) and self.has_weights(item) for item in call.args)

@@ -19,14 +19,18 @@ from torchlint.model.parts import Parts
 from torchlint.model.program import Program, Trace
 from torchlint.model.queries import moved_modules
 from torchlint.model.queries.sure_graphs import SureGraphs
-from torchlint.syntax.python_ast import Site, called_name, dotted, is_literal, walk
+from torchlint.syntax.python_ast import LOOPS, SCOPES, Site, called_name, dotted, is_literal, walk
 
-_FIXED = LazyPattern(r"(?i)random|fixed|frozen|target|teacher|ema|ref|pretrain|vgg|lpips|percept|loss|criterion|metric")
+_FIXED = LazyPattern(
+    r"(?i)random|fixed|frozen|target|teacher|ema|momentum|ref|pretrain|vgg|lpips|percept|loss|criterion|metric"
+)
 """Names of networks that are not meant to learn, or of losses."""
 _LOSS = LazyPattern(r"(?i)loss|crit|arc_?face|cos_?face|center|margin|metric")
 """Names of losses that may have parameters."""
-
-
+_GIVING_WEIGHTS = ("load_state_dict", "requires_grad_", "apply", "load", "freeze")
+"""Methods by which a module may get its weights, or keep them."""
+_SETTING_MODE = ("train", "eval")
+"""Methods by which a part of a module may be set apart."""
 _MOST_OPTIMIZERS = 20
 """Maximum number of optimizers, as each module is compared with each."""
 _MOST_CHOICES = 6
@@ -56,8 +60,9 @@ class Unheld(NamedTuple):
     module: values.Value
     name: str
     step: events.Step
+    optimizer: values.Value
     is_sure: bool
-    """Whether it is a loss with parameters, which have no other use."""
+    """Whether it is a loss with parameters, or the only optimizer holds other layers of the same new network."""
 
 
 class Replacements:
@@ -127,7 +132,7 @@ class Replacements:
         """Whole models created after an optimizer, under the name of the model that it holds."""
         for module in called:
             name = self._target(module)
-            if name and self._is_new(module, optimizer, step) and self._had_before(optimizer, module):
+            if name and self._is_new(module, optimizer, step.order) and self._had_before(optimizer, module):
                 if not self._is_taken_care_of(trace, optimizer, module, module, module):
                     yield Replacement(module, name, optimizer, step)
 
@@ -137,7 +142,7 @@ class Replacements:
         """Layers and parameters placed in a model after an optimizer received its parameters."""
         for placed in self.program.observations.placed:
             owner, module = placed.owner, placed.value
-            if not optimizer.order < placed.order < step.order or not self._is_new(module, optimizer, step):
+            if not self._precedes(placed, optimizer, step) or not self._is_new(module, optimizer, placed.order + 1):
                 continue
             if not self._happens_before(placed, trace, optimizer) or not self._is_kept(trace, placed):
                 continue
@@ -148,17 +153,33 @@ class Replacements:
                 continue
             if owner is not whole and self._has_siblings(whole, trace):
                 continue  # a class's attribute is one value for all of its objects
-            holds = self.ownership.holds(optimizer, owner) is values.Answer.YES
+            is_inside = whole in self.ownership.held_by(optimizer)[0]
+            holds = is_inside or self.ownership.holds(optimizer, owner) is values.Answer.YES
             if holds and not self._is_taken_care_of(trace, optimizer, module, owner, whole):
                 yield Replacement(module, self._written(placed), optimizer, step)
 
-    def _is_new(self, module: values.Value, optimizer: values.Optimizer, step: events.Step) -> bool:
+    def _precedes(self, placed: Placed, optimizer: values.Optimizer, step: events.Step) -> bool:
+        """Whether a placement follows an optimizer and precedes a step, perhaps that of the next iteration."""
+        if placed.order < step.order:
+            return optimizer.order < placed.order
+        repeated = (set(placed.loops) & set(step.loops)) - set(optimizer.loops)
+        return bool(repeated) and not self._is_last(placed.site)
+
+    def _is_last(self, site: Site) -> bool:
+        """Whether the loop around a statement ends after it: its block breaks, returns or raises."""
+        node, leaves = self.tree.own_node(site), False
+        while node is not None and not isinstance(node, (*LOOPS, *SCOPES)):
+            leaves |= any(isinstance(item, (ast.Break, ast.Return, ast.Raise)) for item in self.tree.block(node))
+            node = self.tree.parent(self.tree.statement(node))
+        return leaves and isinstance(node, LOOPS)
+
+    def _is_new(self, module: values.Value, optimizer: values.Optimizer, end: int) -> bool:
         """Whether a module or parameter with weights is created after an optimizer, from nothing older."""
         if isinstance(module, values.Module):
             is_plain = module_values.is_as_made(module) and module_values.has_parameters(module)
         else:
             is_plain = isinstance(module, values.Tensor) and not isinstance(module, values.ModuleParameter)
-        return is_plain and optimizer.order < module.order < step.order and not self._takes_in(module, optimizer)
+        return is_plain and optimizer.order < module.order < end and not self._takes_in(module, optimizer)
 
     def _takes_in(self, module: values.Value, optimizer: values.Optimizer) -> bool:
         """Whether a module is built from parts older than an optimizer: `Sequential(Dropout(), head)`."""
@@ -293,14 +314,18 @@ class Replacements:
                 continue
             others = self._stepping(trace, whole)
             has_some = self.ownership.holds(optimizer, whole) is values.Answer.YES or _is_of_chain(whole, held)
-            inside = self._parts_in(whole) if has_some and self._is_made_to_learn(whole) else {_name(whole): whole}
+            is_split = has_some and self._is_made_to_learn(whole, uses=_GIVING_WEIGHTS)
+            inside = self._parts_in(whole) if is_split else {_name(whole): whole}
+            has_most = (
+                is_split and len(held & set(inside.values())) > 1 and len({item.site for item in self._optimizers}) < 2
+            )
             for name, module in inside.items():
                 if not self._is_made_to_learn(module, name):
                     continue
                 is_made = whole.order < optimizer.order or self._has_own_parameters(module)
                 if is_made and all(isinstance(item, values.Optimizer) for item in others):
                     if all(self.ownership.holds(other, module) is values.Answer.NO for other in others):
-                        yield Unheld(module, name, step, self._has_own_parameters(module))
+                        yield Unheld(module, name, step, optimizer, has_most or self._has_own_parameters(module))
 
     def _losses_in(self, whole: values.Value) -> list[values.Value]:
         """The losses with parameters that a module is made with, and that its `forward` uses."""
@@ -339,15 +364,16 @@ class Replacements:
         stored = self.program.attributes_of(info)
         return {name: values.resolved(value) for name, value in stored.items() if _has(whole, name)}
 
-    def _is_made_to_learn(self, module: values.Value, name: str = "") -> bool:
+    def _is_made_to_learn(
+        self, module: values.Value, name: str = "", uses: tuple[str, ...] = (*_GIVING_WEIGHTS, *_SETTING_MODE)
+    ) -> bool:
         """Whether a module is new, neither loaded, evaluated nor frozen, and by its name meant to learn."""
         if not isinstance(module, values.Module):
             return False
         name = name or _name(module)
-        uses = module.has_use("load_state_dict", "eval", "requires_grad_", "train", "apply", "load", "freeze")
         is_known = module.name.startswith("torch.nn.") if module.info is None else self._is_of_layers(module)
         return (
-            not uses
+            not module.has_use(*uses)
             and is_known
             and module_values.is_as_made(module)
             and module_values.has_parameters(module)

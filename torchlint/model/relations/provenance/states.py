@@ -15,6 +15,8 @@ from torchlint.syntax.python_ast import FUNCTIONS, LOOPS, Site, called_name, dot
 
 _MAKING = LazyPattern(r"_?(build|make|create|get|configure|init|setup|new)(_|$|[A-Z])")
 """Names of functions that create objects."""
+_LOADING = LazyPattern(r"resume|restore|checkpoint|ckpt")
+"""Names of functions that may load states."""
 _SHOWING = frozenset({"print", "info", "debug", "log", "warning"})
 
 
@@ -43,12 +45,17 @@ class States:
                     found.append(call.func.value)
         return found
 
+    def callers(self, name: str) -> set[ast.AST]:
+        """The functions of the file, or the module, that call a function of a name."""
+        calls = (call for call in self.tree.of_type(ast.Call) if called_name(call) == name)
+        return {self.tree.function_around(call) or self.tree.module for call in calls}
+
     def discarded(self) -> Iterator[tuple[Site, str, Site]]:
         """Objects created again after their state was loaded and before any use.
 
         Each with the place, the name of the object, and the place of the load.
         """
-        for node in self.tree.nodes if self.loads else ():
+        for node in self.tree.nodes if self._giving_states else ():
             for block in (getattr(node, name, None) for name in ("body", "orelse", "finalbody")):
                 if isinstance(block, list) and not self._giving_states.isdisjoint(block):
                     yield from self._discarded(block)
@@ -100,7 +107,11 @@ class States:
     def _giving_states(self) -> set[ast.AST]:
         """The nodes in which an object loads a state, or may get one from a function of the file."""
         names = {"load_state_dict", *self._loading_names}
-        calls = (call for call in self.tree.of_type(ast.Call) if called_name(call) in names)
+        calls = (
+            call
+            for call in self.tree.of_type(ast.Call)
+            if called_name(call) in names or self._imported(call) is not None
+        )
         return {node for call in calls for node in self.tree.ancestors(call)}
 
     @cached_property
@@ -111,10 +122,22 @@ class States:
 
     def _loading(self, call: ast.Call) -> FunctionInfo | None:
         """The function of the file that a call runs, if that loads a state into an object."""
-        return names.function(call.func, self.definitions) if called_name(call) in self._loading_names else None
+        if called_name(call) in self._loading_names:
+            return names.function(call.func, self.definitions)
+        return self._imported(call)
+
+    def _imported(self, call: ast.Call) -> FunctionInfo | None:
+        """The function of another file that a call runs, if it is named for loading."""
+        if not isinstance(call.func, (ast.Name, ast.Attribute)) or not _LOADING.search(called_name(call)):
+            return None
+        found = self.definitions.defined(dotted(call.func))
+        is_other = isinstance(found, FunctionInfo) and found.definitions is not self.definitions
+        return found if is_other and isinstance(found, FunctionInfo) and not found.is_method else None
 
     def _loaded_in(self, function: FunctionInfo) -> set[str]:
         """The parameters and attributes of `self` into which a function loads a state."""
+        if function.definitions is not self.definitions:
+            return States(function.definitions)._loaded_in(function)
         own = [owner for call, owner in self.loads if self.tree.function_around(call) is function.node]
         places = {dotted(owner) for owner in own if not isinstance(owner, ast.Subscript)}
         return {place for place in places if place in function.parameters or place.startswith("self.")}
