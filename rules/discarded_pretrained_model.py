@@ -74,8 +74,9 @@ class DiscardedPretrainedModel(Rule):
                 made = _without_moves(written.value_of(call.func.value, self.model.definitions))
                 owner = _class_of(made) if isinstance(made, ast.Call) else None
                 if owner is not None and self._is_class_method(owner, call.func.attr):
-                    name, sites = python_ast.dotted(call.func.value), map(python_ast.site_of, (call, made))
-                    yield Discarded(*sites, name, call.func.attr, python_ast.dotted(owner))
+                    site, place = python_ast.site_of(call), python_ast.site_of(made)
+                    name = python_ast.dotted(call.func.value)
+                    yield Discarded(site, place, name, call.func.attr, python_ast.dotted(owner))
 
     def _is_class_method(self, owner: ast.expr, method: str) -> bool:
         """Whether a class certainly returns a new object from a method."""

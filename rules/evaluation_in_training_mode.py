@@ -185,7 +185,8 @@ class EvaluationInTrainingMode(Rule):
     def _is_called_for_data(self, forward: mode.Pass, depth: int) -> bool:
         """Whether the call at a depth chooses data of an evaluation: `self.accuracy("val")`."""
         call = self.model.tree.node(forward.calls[depth]) if 0 <= depth < len(forward.calls) else None
-        names = [name for item in python_ast.arguments(call) for name in _names_in(item)] if call is not None else []
+        given = python_ast.arguments(call) if isinstance(call, ast.Call) else []
+        names = [name for item in given for name in _names_in(item)]
         return any(map(naming.EVALUATING.search, names)) and not any("train" in name.lower() for name in names)
 
     def _is_without_gradients(self, forward: mode.Pass) -> bool:

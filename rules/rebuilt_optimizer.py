@@ -99,7 +99,8 @@ class RebuiltOptimizer(Rule):
         optimizer = values.resolved(step.optimizer)
         if not isinstance(optimizer, values.Optimizer) or optimizer.info is not None or optimizer.site is None:
             return None
-        made_in, stepped_in = events.repeating(optimizer.loops), events.repeating(step.loops)
+        around = tuple(loop for loop in optimizer.loops if isinstance(loop, events.Loop))
+        made_in, stepped_in = events.repeating(around), events.repeating(step.loops)
         if len(made_in) != 1 or len(stepped_in) != 2 or made_in[0] is not stepped_in[0]:
             return None
         call = self.model.tree.own_node(optimizer.site)
@@ -116,7 +117,7 @@ class RebuiltOptimizer(Rule):
         if name not in _STATELESS:
             return True
         momentum = [item.value for item in call.keywords if item.arg == "momentum"]
-        return bool(momentum) and not python_ast.is_literal(momentum[0], 0)
+        return bool(momentum) and getattr(momentum[0], "value", None) != 0
 
     def _counts(self, loop: events.Loop) -> bool:
         """Whether a loop iterates over numbers."""
