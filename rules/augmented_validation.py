@@ -87,7 +87,7 @@ class AugmentedValidation(Rule):
             parts = [python_ast.dotted(item) for item in target.elts] if isinstance(target, ast.Tuple) else []
             held_out = [item for item in parts if _HELD_OUT.search(item)]
             random = self._random(call.args[0]) if held_out else None
-            if random is not None and not self._is_replaced(held_out[0]):
+            if random is not None and not self._is_replaced(held_out[0], call):
                 name = transforms.name_of(random, self.model.definitions)
                 yield Augmented(python_ast.site_of(call), python_ast.site_of(random), held_out[0], name)
         yield from self._datasets() if not self.model.is_test else ()
@@ -100,7 +100,7 @@ class AugmentedValidation(Rule):
                 continue
             kind = names.imported(call.func, self.model.definitions)
             random = self._random(call) if kind.startswith("torchvision.datasets.") else None
-            if random is None or not self._is_shared(call, random) or self._is_replaced(name):
+            if random is None or not self._is_shared(call, random) or self._is_replaced(name, call):
                 continue
             sites = python_ast.site_of(call), python_ast.site_of(random)
             yield Augmented(*sites, name, transforms.name_of(random, self.model.definitions), is_split=False)
@@ -120,10 +120,10 @@ class AugmentedValidation(Rule):
                 return transforms.first_of(keyword.value, transforms.RANDOM, self.model.definitions)
         return None
 
-    def _is_replaced(self, part: str) -> bool:
+    def _is_replaced(self, part: str, made: ast.Call) -> bool:
         """Whether the program may replace a part's transform or dataset: `val_set.dataset = ...`, `Subset(...)`."""
         for node in self.model.tree.of_type(ast.Name, ast.Attribute):
-            if python_ast.dotted(node) != part:
+            if python_ast.dotted(node) != part or (isinstance(node, ast.Name) and self._is_elsewhere(node, made)):
                 continue
             around = self.model.tree.parent(node)
             if isinstance(around, ast.Attribute) and around.attr in ("dataset", "indices", "transform"):
@@ -131,6 +131,11 @@ class AugmentedValidation(Rule):
             if isinstance(around, ast.Call) and python_ast.called_name(around) not in ("len", "DataLoader", "print"):
                 return True
         return False
+
+    def _is_elsewhere(self, name: ast.Name, made: ast.Call) -> bool:
+        """Whether a name in another function is another variable than that of a function's dataset."""
+        function = self.model.definitions.function_around(made)
+        return function is not None and self.model.definitions.function_around(name) is not function
 
     def report_Augmented(self, found: Augmented) -> None:
         self.report(

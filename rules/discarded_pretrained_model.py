@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from torchlint import Category, Rule
-from torchlint.model.definitions import ClassInfo, Definitions
+from torchlint.model import definitions
 from torchlint.model.queries import written
 from torchlint.syntax import python_ast
 
@@ -80,11 +80,10 @@ class DiscardedPretrainedModel(Rule):
 
     def _is_class_method(self, owner: ast.expr, method: str) -> bool:
         """Whether a class certainly returns a new object from a method."""
-        definitions = self.model.definitions
-        if definitions.named(owner).startswith(_LIBRARIES):
+        if self.model.definitions.named(owner).startswith(_LIBRARIES):
             return True
-        info = definitions.class_named(python_ast.dotted(owner))
-        return info is not None and _inherits(info, method, definitions, set())
+        info = self.model.definitions.class_named(python_ast.dotted(owner))
+        return info is not None and _inherits(info, method, set())
 
     def report_Discarded(self, discarded: Discarded) -> None:
         self.report(
@@ -95,7 +94,7 @@ class DiscardedPretrainedModel(Rule):
         )
 
 
-def _inherits(info: ClassInfo, method: str, definitions: Definitions, done: set[ClassInfo]) -> bool:
+def _inherits(info: definitions.ClassInfo, method: str, done: set[definitions.ClassInfo]) -> bool:
     """Whether a class has a class method of its own, or that of a library."""
     if info in done:
         return False
@@ -105,7 +104,7 @@ def _inherits(info: ClassInfo, method: str, definitions: Definitions, done: set[
     bases = info.definitions.bases(info)
     if any(isinstance(base, str) and base.rpartition(".")[2].endswith(_MODULES) for base in bases):
         return True
-    return any(isinstance(base, ClassInfo) and _inherits(base, method, definitions, done) for base in bases)
+    return any(isinstance(base, definitions.ClassInfo) and _inherits(base, method, done) for base in bases)
 
 
 def _without_moves(node: ast.expr) -> ast.expr:
