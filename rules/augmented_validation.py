@@ -1,4 +1,4 @@
-"""Validation sets with random augmentation, because they are part of an augmented dataset."""
+"""Validation sets with random augmentation: parts of an augmented dataset, or datasets with the same transform."""
 
 from __future__ import annotations
 
@@ -16,27 +16,33 @@ if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
 
 _HELD_OUT = LazyPattern(r"(?i)(?:^|_|\.)(?:val\w*|valid\w*|test\w*|dev|eval\w*)(?:_|$)")
-_LIMIT = 4
+_PART = LazyPattern(r"(?i)(?:^|[/_])(?:val|valid|validation|test|dev|eval)/?$")
+"""Folders and splits of data that are held out."""
 
 
 class Augmented(NamedTuple):
-    """The part `name` of the split at `site` gets the random transform at `random`."""
+    """The part `name` of the split or dataset at `site` gets the random transform at `random`."""
 
     site: Site
     random: Site
     name: str
     transform: str
+    is_split: bool = True
 
 
 class AugmentedValidation(Rule):
     """The validation set gets the random augmentations of the training set.
 
     ## What it does
-    Finds `random_split` of a dataset whose transform is random, where the name of one part says validation or test, and
-    nothing gives that part a separate dataset.
+    Finds random transforms of validation or test data:
+
+    - `random_split` of a dataset whose transform is random, where the name of one part says validation or test, and
+      nothing gives that part a separate dataset.
+    - A dataset of torchvision for validation, by its name and by its folder, `split` or `train=False`, that gets the
+      transform of the training set.
 
     ## Why is this bad?
-    Both parts share the dataset and its transform. Each validation run sees other crops and flips. The score is too low
+    Each validation run sees other crops and flips. The score is too low
     and differs from run to run, and the best epoch is random.
 
     ## Example
@@ -70,7 +76,7 @@ class AugmentedValidation(Rule):
 
     code = "TL626"
     category = Category.SUSPICIOUS
-    triggers = ((b"random_split",), (b"torchvision",), (b"Random", b"Jitter", b"Augment"))
+    triggers = ((b"random_split", b"datasets"), (b"torchvision",), (b"Random", b"Jitter", b"Augment"))
 
     def ask(self) -> Iterator[Augmented]:
         for call in [] if self.model.is_test else self.model.tree.of_type(ast.Call):
@@ -81,9 +87,28 @@ class AugmentedValidation(Rule):
             parts = [python_ast.dotted(item) for item in target.elts] if isinstance(target, ast.Tuple) else []
             held_out = [item for item in parts if _HELD_OUT.search(item)]
             random = self._random(call.args[0]) if held_out else None
-            if random is not None and not self._is_replaced(held_out[0]):
+            if random is not None and not self._is_replaced(held_out[0], call):
                 name = transforms.name_of(random, self.model.definitions)
                 yield Augmented(python_ast.site_of(call), python_ast.site_of(random), held_out[0], name)
+        yield from self._datasets() if not self.model.is_test else ()
+
+    def _datasets(self) -> Iterator[Augmented]:
+        """Datasets of held-out data with a transform that another dataset of the same class gets, too."""
+        for statement in self.model.tree.of_type(ast.Assign):
+            call, name = statement.value, python_ast.dotted(statement.targets[0])
+            if not isinstance(call, ast.Call) or not _HELD_OUT.search(name) or not _is_held_out(call):
+                continue
+            kind = names.imported(call.func, self.model.definitions)
+            random = self._random(call) if kind.startswith("torchvision.datasets.") else None
+            if random is None or not self._is_shared(call, random) or self._is_replaced(name, call):
+                continue
+            sites = python_ast.site_of(call), python_ast.site_of(random)
+            yield Augmented(*sites, name, transforms.name_of(random, self.model.definitions), is_split=False)
+
+    def _is_shared(self, call: ast.Call, random: ast.expr) -> bool:
+        """Whether a dataset of training data of the same class gets the same transform."""
+        same = (item for item in self.model.tree.of_type(ast.Call) if ast.dump(item.func) == ast.dump(call.func))
+        return any(self._random(item) is random and not _is_held_out(item) for item in same)
 
     def _random(self, dataset: ast.expr) -> ast.expr | None:
         """The random transform that a dataset gets where the code creates it."""
@@ -95,10 +120,10 @@ class AugmentedValidation(Rule):
                 return transforms.first_of(keyword.value, transforms.RANDOM, self.model.definitions)
         return None
 
-    def _is_replaced(self, part: str) -> bool:
+    def _is_replaced(self, part: str, made: ast.Call) -> bool:
         """Whether the program may replace a part's transform or dataset: `val_set.dataset = ...`, `Subset(...)`."""
         for node in self.model.tree.of_type(ast.Name, ast.Attribute):
-            if python_ast.dotted(node) != part:
+            if python_ast.dotted(node) != part or (isinstance(node, ast.Name) and self._is_elsewhere(node, made)):
                 continue
             around = self.model.tree.parent(node)
             if isinstance(around, ast.Attribute) and around.attr in ("dataset", "indices", "transform"):
@@ -107,10 +132,27 @@ class AugmentedValidation(Rule):
                 return True
         return False
 
+    def _is_elsewhere(self, name: ast.Name, made: ast.Call) -> bool:
+        """Whether a name in another function is another variable than that of a function's dataset."""
+        function = self.model.definitions.function_around(made)
+        return function is not None and self.model.definitions.function_around(name) is not function
+
     def report_Augmented(self, found: Augmented) -> None:
         self.report(
             found.site,
-            f"`{found.name}` shares the training part's dataset, so `{found.transform}` augments it at random",
+            f"`{found.name}` shares the training part's {'dataset' if found.is_split else 'transform'}, "
+            f"so `{found.transform}` augments it at random",
             related=[(found.random, "this transform is random")],
-            help="create a dataset with a fixed transform for validation, with the indices of the split",
+            help="create a dataset with a fixed transform for validation"
+            + (", with the indices of the split" if found.is_split else ""),
         )
+
+
+def _is_held_out(call: ast.Call) -> bool:
+    """Whether a call creates the dataset of a validation or test folder or split."""
+    given = {item.arg: item.value for item in call.keywords}
+    if getattr(given.get("train"), "value", None) is False:
+        return True
+    places = [*call.args[:1], *(given[name] for name in ("root", "split", "image_set") if name in given)]
+    texts = (item.value for place in places for item in python_ast.walk(place) if isinstance(item, ast.Constant))
+    return any(isinstance(text, str) and _PART.search(text) is not None for text in texts)

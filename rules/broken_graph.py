@@ -105,21 +105,23 @@ class BrokenGraph(Rule):
     def _leaf_loss(self, trace: program.Trace, backward: events.Backward, leaf: values.Tensor) -> LeafLoss | None:
         """A backward of a leaf created in the same iteration, though an optimizer steps afterwards."""
         is_read = leaf.part("grad") is not None or leaf.has_use("register_hook", "retain_grad")
-        if leaf.loops != backward.loops or leaf.site is None or is_read:
+        loss = values.resolved(backward.loss)
+        made = loss if isinstance(loss, values.ModuleOutput) else leaf
+        if made.loops != backward.loops or leaf.site is None or is_read:
             return None
         copied = self.model.program.observations.copied
         if leaf in copied:
             was_cut = any(not terms.is_literal(item) for item in copied[leaf])
         else:
             was_cut = bool(self._ends(*leaf.parents))
-        step = self._step_after(trace, backward, leaf) if was_cut else None
+        step = self._step_after(trace, backward, made) if was_cut else None
         return LeafLoss(backward, leaf.site, step) if step is not None else None
 
-    def _step_after(self, trace: program.Trace, backward: events.Backward, leaf: values.Tensor) -> events.Step | None:
-        """The step of an optimizer that is older than a leaf, so that it cannot hold the leaf."""
+    def _step_after(self, trace: program.Trace, backward: events.Backward, made: values.Tensor) -> events.Step | None:
+        """The step of an optimizer that is older than a leaf, made with `made`, so that it cannot hold the leaf."""
         for step in trace.of(events.Step):
             optimizer = values.resolved(step.optimizer)
-            surely = not step.manual and held_parameters.surely_optimizer(optimizer) and optimizer.order < leaf.order
+            surely = not step.manual and held_parameters.surely_optimizer(optimizer) and optimizer.order < made.order
             if surely and step.order > backward.order and not events.apart(step, backward):
                 return step
         return None

@@ -120,11 +120,18 @@ class DeadLossTerm(Rule):
         ]
         cuts, meant = {end.cut for end in had}, {terms.Cut.DETACHED}
         of_a_reference = {*meant, terms.Cut.NUMBER, terms.Cut.NEW, terms.Cut.NO_GRAD}
-        if not had or term.site is None or (term.is_subtracted and cuts <= of_a_reference):
+        if not had or term.site is None:
+            return None
+        if term.is_subtracted and cuts <= of_a_reference and (cuts <= meant or not self._is_weighted(term.site)):
             return None  # the reference of a term: `(new - old).mean()`
         if cuts <= meant and not _is_computed(term):
             return None
         return min(had, key=lambda end: end.place.value.order)
+
+    def _is_weighted(self, site: python_ast.Site) -> bool:
+        """Whether a term has a factor of its own, as a part of an objective has: `- 0.01 * entropy`."""
+        node = self.model.tree.own_node(site)
+        return isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult)
 
     def report_DeadTerm(self, dead: DeadTerm) -> None:
         ended = dead.end.place.value.site

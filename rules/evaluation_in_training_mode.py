@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Confidence, Rule
@@ -42,7 +42,7 @@ class EvaluationInTrainingMode(Rule):
 
     Not reported where the evaluation itself asks for training mode.
 
-    Preview: evaluations with gradients on.
+    Preview: evaluations with gradients on, and models with unknown layers after a call of `train()`.
 
     ## Why is this bad?
     Dropout still drops, so the result is noisy and worse than the model really is. Batch normalization uses the
@@ -86,7 +86,7 @@ class EvaluationInTrainingMode(Rule):
 
     ## Known limits
     An evaluation that calls `train()` itself, with no `eval()` before, is not reported, because it may need that
-    mode. Models with unknown layers are not reported either.
+    mode.
 
     ## References
     - [torch.nn.Module.eval](https://docs.pytorch.org/docs/stable/generated/torch.nn.Module.html#torch.nn.Module.eval)
@@ -115,6 +115,7 @@ class EvaluationInTrainingMode(Rule):
         """The first pass of each loop."""
         evaluated = [item for item in own if self._evaluates(item) and not self._trains_too(trace, item)]
         layers = self.model.training_layers
+        is_own = not any(map(_is_pretrained, values.inputs_of(module)))
         kept = layers.lost(module) if evaluated and not _is_sampled(module) else None
         if kept is None and (not evaluated or _is_sampled(module) or not layers.is_unseen(module)):
             return
@@ -126,7 +127,9 @@ class EvaluationInTrainingMode(Rule):
             loop, settings = _loop_of(forward), self.model.mode.at(trace, forward, module)
             before = [item for item in trained if is_learning and item.order < forward.order]
             switches = [item.switch for item in settings if item.switch is not None]
-            undone = [item.undone for item in settings if item.undone is not None]
+            undone = [
+                eval_ for item in settings if (eval_ := item.undone or _undone_by_callee(item, forward)) is not None
+            ]
             is_known = all(item.since is None for item in settings) and (len(switches) == len(settings) or is_made_here)
             is_left = (
                 bool(before)
@@ -135,7 +138,12 @@ class EvaluationInTrainingMode(Rule):
             )
             is_asked = self._is_repeated_for_data(forward) or self._is_without_gradients(forward)
             is_undone = bool(undone) and len(undone) == len(settings) and is_asked
-            if settings and is_known and ((is_left and kept is not None) or is_undone) and loop not in done:
+            if (
+                settings
+                and is_known
+                and ((is_left and (kept is not None or (switches and is_own))) or is_undone)
+                and loop not in done
+            ):
                 done.add(loop)
                 made = module.site if not switches else None
                 since, eval_ = next(iter(switches), None), next(iter(undone), None)
@@ -161,8 +169,25 @@ class EvaluationInTrainingMode(Rule):
     def _is_repeated_for_data(self, forward: mode.Pass) -> bool:
         """Whether a pass is repeated for an evaluation, by the names of functions or data."""
         loop = _loop_of(forward)
-        data = _names_of_data(self.model.tree.node(loop.site)) if loop is not None else ()
-        return loop is not None and any(map(naming.EVALUATING.search, [*self._functions_around(forward), *data]))
+        if loop is None:
+            return False
+        if self._is_apart(forward, loop):
+            names = list(self._functions_inside(forward, loop))
+            return any(map(naming.EVALUATING.search, names)) or self._is_called_for_data(forward, loop.depth)
+        names = [*self._functions_around(forward), *_names_of_data(self.model.tree.node(loop.site))]
+        is_named = any(map(naming.EVALUATING.search, names))
+        return is_named or (self._is_without_gradients(forward) and self._is_called_for_data(forward, loop.depth - 1))
+
+    def _is_apart(self, forward: mode.Pass, loop: events.Loop) -> bool:
+        """Whether a function that the loop calls runs a pass without gradients."""
+        return self._is_without_gradients(forward) and len(forward.calls) > loop.depth
+
+    def _is_called_for_data(self, forward: mode.Pass, depth: int) -> bool:
+        """Whether the call at a depth chooses data of an evaluation: `self.accuracy("val")`."""
+        call = self.model.tree.node(forward.calls[depth]) if 0 <= depth < len(forward.calls) else None
+        given = python_ast.arguments(call) if isinstance(call, ast.Call) else []
+        names = [name for item in given for name in _names_in(item)]
+        return any(map(naming.EVALUATING.search, names)) and not any("train" in name.lower() for name in names)
 
     def _is_without_gradients(self, forward: mode.Pass) -> bool:
         return api.GradMode.OFF in (forward.mode, forward.value.mode)
@@ -174,13 +199,24 @@ class EvaluationInTrainingMode(Rule):
         is_learned = not self._is_without_gradients(forward) and any(
             forward.value in tracking.pass_through(backward.loss) for backward in passed
         )
-        return is_learned or any(loop in backward.loops for backward in passed)
+        called = loop.depth + 1 if loop is not None and self._is_apart(forward, loop) else 0
+        return is_learned or any(
+            loop in backward.loops and backward.calls[:called] == forward.calls[:called] for backward in passed
+        )
 
     def _functions_around(self, forward: mode.Pass) -> Iterator[str]:
         """The names of the functions around a pass and its loop."""
         loop = _loop_of(forward)
-        places = (loop.site, forward.site, *forward.calls[loop.depth :]) if loop is not None else (forward.site,)
-        for site in places:
+        yield from self._functions_of(
+            (forward.site,) if loop is None else (loop.site, forward.site, *forward.calls[loop.depth :])
+        )
+
+    def _functions_inside(self, forward: mode.Pass, loop: events.Loop) -> Iterator[str]:
+        """The names of the functions around a pass that its loop calls."""
+        yield from self._functions_of((forward.site, *forward.calls[loop.depth + 1 :]))
+
+    def _functions_of(self, sites: Iterable[python_ast.Site]) -> Iterator[str]:
+        for site in sites:
             for item in self.model.tree.ancestors(self.model.tree.node(site)):
                 if isinstance(item, (ast.FunctionDef, ast.AsyncFunctionDef)):
                     yield item.name
@@ -204,7 +240,8 @@ class EvaluationInTrainingMode(Rule):
 
     def report_EvaluatedInTraining(self, found: EvaluatedInTraining) -> None:
         name = f"`{found.name}`" if found.name else "the model"
-        related, is_sure = [], found.undone is not None or self._is_without_gradients(found.forward)
+        is_sure = found.kept is not None and self._is_without_gradients(found.forward)
+        related, effect = [], f"with {found.kept}" if found.kept else "its layers are unknown"
         if found.switch is not None:
             related = [(found.switch.site, "training mode begins here, and nothing ends it")]
             if found.undone is not None:
@@ -213,11 +250,18 @@ class EvaluationInTrainingMode(Rule):
             related = [(found.made, "it is created here, in training mode")]
         self.report(
             found.forward.site,
-            f"{name} is evaluated in training mode: " + (f"with {found.kept}" if found.kept else "`eval()` is undone"),
+            f"{name} is evaluated in training mode: "
+            + (effect if found.kept or not found.undone else "`eval()` is undone"),
             related=related,
             help="call `eval()` before the evaluation, and `train()` before training resumes",
-            confidence=Confidence.HIGH if is_sure else Confidence.LOW,
+            confidence=Confidence.HIGH if is_sure or found.undone is not None else Confidence.LOW,
         )
+
+
+def _is_pretrained(module: values.Value) -> bool:
+    """Whether a module comes from a library: most large language models have no dropout."""
+    callee = module.callee if isinstance(module, values.Unknown) else None
+    return callee is not None and callee.label == "from_pretrained"
 
 
 def _is_sampled(module: values.Value) -> bool:
@@ -230,6 +274,12 @@ def _loop_of(forward: mode.Pass) -> events.Loop | None:
     return next(reversed(events.repeating(forward.loops)), None)
 
 
+def _undone_by_callee(setting: mode.Setting, forward: mode.Pass) -> events.ModeSwitch | None:
+    """The `eval()` in the function of a pass that a callee undoes before the pass."""
+    is_here = setting.outer is not None and setting.outer.calls == forward.calls and bool(forward.calls)
+    return setting.outer if is_here else None
+
+
 def _is_for(switch: events.ModeSwitch, trained: list[mode.Pass]) -> bool:
     """Whether a switch serves later training passes."""
     return any(switch.order < forward.order for forward in trained)
@@ -238,7 +288,12 @@ def _is_for(switch: events.ModeSwitch, trained: list[mode.Pass]) -> bool:
 def _names_of_data(loop: ast.AST) -> Iterator[str]:
     """The names in the iterable of a loop."""
     data = [item.iter for item in getattr(loop, "generators", [loop]) if hasattr(item, "iter")]
-    for node in (node for item in data for node in python_ast.walk(item)):
+    for item in data:
+        yield from _names_in(item)
+
+
+def _names_in(expression: ast.AST) -> Iterator[str]:
+    for node in python_ast.walk(expression):
         if isinstance(node, (ast.Name, ast.Attribute)):
             yield node.id if isinstance(node, ast.Name) else node.attr
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):

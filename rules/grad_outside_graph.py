@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule
-from torchlint.model import events, values
+from torchlint.model import events, lineage, values
 from torchlint.model.relations import terms
-from torchlint.pytorch import api
+from torchlint.pytorch import api, operators
 from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _MAYBE_ITSELF = api.PASSING_METHODS - {"clone", "sum", "mean"} | {"expand_as", "reshape", "flatten", "ravel"}
 """Operators that may return their own input tensor."""
+_CUTTING = frozenset({operators.DETACH, "data"})
 
 
 class WithoutGraph(NamedTuple):
@@ -40,6 +41,14 @@ class MadeLater(NamedTuple):
     outputs: values.Value
 
 
+class CutOff(NamedTuple):
+    """An input of a call is a leaf that the outputs use only detached, or before it requires grad."""
+
+    grad: events.Grad
+    value: values.Tensor
+    outputs: values.Value
+
+
 class GradOutsideGraph(Rule):
     """`autograd.grad` differentiates a tensor outside the graph: it raises.
 
@@ -48,6 +57,7 @@ class GradOutsideGraph(Rule):
 
     - an input requires no grad;
     - an input was created after the outputs, such as a slice or a copy of the tensor used in the forward pass;
+    - the outputs use an input only detached, or before `requires_grad_()`;
     - the outputs have no graph.
 
     ## Why is this bad?
@@ -87,13 +97,13 @@ class GradOutsideGraph(Rule):
     def concerns(cls, index: FileIndex) -> bool:
         return index.has_word((b"autograd",))
 
-    def ask(self) -> Iterator[WithoutGraph | WithoutGradient | MadeLater]:
+    def ask(self) -> Iterator[WithoutGraph | WithoutGradient | MadeLater | CutOff]:
         for trace in self.model.program.traces:
             for grad in trace.of(events.Grad) if not self.model.program.tests(trace) else ():
                 if grad.mode is api.GradMode.ON and not self._is_expected(grad.site):
                     yield from self._faults(grad)
 
-    def _faults(self, grad: events.Grad) -> Iterator[WithoutGraph | WithoutGradient | MadeLater]:
+    def _faults(self, grad: events.Grad) -> Iterator[WithoutGraph | WithoutGradient | MadeLater | CutOff]:
         outputs = values.resolved(grad.outputs)
         if isinstance(outputs, values.Tensor) and self._surely_without(outputs):
             yield WithoutGraph(grad)
@@ -105,6 +115,22 @@ class GradOutsideGraph(Rule):
                 yield WithoutGradient(grad, value)
             elif self._is_later(value, outputs):
                 yield MadeLater(grad, value, outputs)
+            elif isinstance(value, values.Tensor) and self._is_cut(value, outputs):
+                yield CutOff(grad, value, outputs)
+
+    def _is_cut(self, value: values.Tensor, outputs: values.Value) -> bool:
+        """Whether outputs come from a leaf only through `detach`, or from a time before it required grad."""
+        if value not in self.model.program.observations.unfrozen or not value.parents:
+            return False
+        found = lineage.ancestry([outputs], lambda item: map(values.resolved, lineage.made_of(item)))
+        if value in found:
+            is_sure = any(
+                isinstance(item, values.Tensor) and item.op in _CUTTING and value in item.parents for item in found
+            )
+            return is_sure and value not in self.model.tracking.pass_through(outputs)
+        before = values.resolved(value.parents[0])
+        users = [item for item in found if before in map(values.resolved, item.parents)]
+        return bool(users) and all(item.order < value.order for item in users)
 
     def _surely_without(self, value: values.Value) -> bool:
         """Whether a tensor certainly requires no grad, and no code sets it."""
@@ -154,6 +180,15 @@ class GradOutsideGraph(Rule):
             f"{self._name(later.value)} is created after the outputs, outside their graph: this `autograd.grad` raises",
             related=[(site, text) for site, text in places if site is not None],
             help="differentiate with respect to the tensor used in the forward pass",
+        )
+
+    def report_CutOff(self, cut: CutOff) -> None:
+        places = ((cut.value.site, "it requires grad from here"), (cut.outputs.site, "the outputs are computed here"))
+        self.report(
+            cut.grad.site,
+            f"the outputs are computed without the graph of {self._name(cut.value)}: this `autograd.grad` raises",
+            related=[(site, text) for site, text in places if site is not None],
+            help="call `requires_grad_()` before the forward pass, and do not detach its input",
         )
 
     def _name(self, value: values.Value) -> str:

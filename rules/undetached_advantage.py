@@ -21,6 +21,7 @@ _REDUCING = frozenset("sum mean".split())
 _LOG_PROB = "log_prob"
 """The method of distributions."""
 _LOG_PROBS = frozenset({_LOG_PROB})
+_CHOOSING = frozenset({"gather", "take_along_dim"})
 _MOST = 32
 """The largest number of values analyzed for one answer."""
 
@@ -139,16 +140,20 @@ class UndetachedAdvantage(Rule):
 def _is_log_probability(value: values.Value) -> bool:
     """Whether a value is one or several log-probabilities of a distribution.
 
-    Their sign or shape may differ; they may be summed, or be one of a network's results.
+    Their sign or shape may differ; they may be summed, be one of a network's results, or be chosen from all actions'.
     """
     stack, seen = [value], set[values.Value]()
+    is_chosen = False
     while stack:
         item = values.resolved(stack.pop())
         if item in seen:
             continue
         seen.add(item)
         parts = _parts(item)
-        if len(seen) > _MOST or (not parts and not _is_log_prob(item)):
+        op = item.op if isinstance(item, values.Tensor) else ""
+        is_chosen = is_chosen or op in _CHOOSING
+        is_one = _is_log_prob(item) or (is_chosen and op == "log_softmax")
+        if len(seen) > _MOST or (not parts and not is_one):
             return False
         stack.extend(parts)
     return True
@@ -165,6 +170,8 @@ def _parts(value: values.Value) -> Sequence[values.Value]:
         return module_values.returned_parts(value)
     if isinstance(value, values.Container):
         return value.elements()
+    if isinstance(value, values.Tensor) and value.op in _CHOOSING:
+        return value.parents[:1]
     is_joined = isinstance(value, values.Tensor) and value.op in _LINEAR | _REDUCING
     joined = [item for item in value.parents if not isinstance(item, values.Plain)] if is_joined else []
     return joined if len(joined) == 1 else ()

@@ -133,6 +133,8 @@ class Horizons:
             found.update(dict.fromkeys(self._atoms(self.count(loop)), "batch"))
             found.update(dict.fromkeys(self._atoms(self._updates(loop, every)), "update"))
         found.update(dict.fromkeys(self._atoms(every), "every"))
+        numbers = self.numbers(every) if every is not None else ()
+        found.update(dict.fromkeys(map(str, numbers), "every"))
         return found
 
     def _updates(self, loop: Loop, every: ast.expr | None) -> ast.expr | None:
@@ -224,6 +226,9 @@ class Horizons:
         if isinstance(node.op, (ast.FloorDiv, ast.Div)):
             if left is not None and right is None and set(left) <= {"epoch", "named epoch"}:
                 return left  # a part of the epochs
+            if isinstance(node.right, ast.Constant) and "every" in names.values():
+                is_every = names.get(str(node.right.value)) == "every"
+                return _minus(left, Counter(["every"])) if is_every else None
             return _minus(left, right)
         if isinstance(node.op, ast.Mult):
             return None if left is None or right is None else _minus(left, Counter({k: -n for k, n in right.items()}))

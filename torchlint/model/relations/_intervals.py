@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from torchlint.index import FileIndex
 from torchlint.model.definitions import ClassInfo
 from torchlint.pytorch import api
-from torchlint.syntax.python_ast import dotted, walk
+from torchlint.syntax.python_ast import called_name, dotted, walk
 from torchlint.syntax.python_tree import PythonTree
 
 _BY_HAND = frozenset({"automatic_optimization", "lr_scheduler_step", "lr_schedulers"})
@@ -39,11 +39,10 @@ def _interval(call: ast.Call, tree: PythonTree) -> str:
 def _interval_of_use(use: ast.AST, tree: PythonTree) -> str | None:
     """The interval that a use of a scheduler sets; None for any other use."""
     around = tree.parent(use)
-    if not isinstance(around, ast.Dict):
+    around = tree.parent(around) if isinstance(around, ast.keyword) else around
+    entries = _entries(around)
+    if around is None or entries is None:
         return "epoch" if _is_returned(use, tree) else None
-    entries = {
-        key.value: value for key, value in zip(around.keys, around.values, strict=True) if isinstance(key, ast.Constant)
-    }
     if entries.get("lr_scheduler") is use:
         return "epoch"
     if entries.get("scheduler") is not use:
@@ -54,10 +53,22 @@ def _interval_of_use(use: ast.AST, tree: PythonTree) -> str | None:
         subscripts = [item for item in stores if isinstance(item, ast.Subscript) and isinstance(item.ctx, ast.Store)]
         told = next((_stored(item, tree) for item in subscripts if _text(item.slice) == "interval"), None)
     frequency = entries.get("frequency")
-    is_plain = None not in around.keys and (frequency is None or getattr(frequency, "value", None) == 1)
+    is_plain = None not in entries and (frequency is None or getattr(frequency, "value", None) == 1)
     if told is None:
         return "epoch" if is_plain else ""
     return _text(told) if is_plain else ""
+
+
+def _entries(node: ast.AST | None) -> dict[object, ast.expr] | None:
+    """The entries of `{...}` or `dict(...)` with literal keys; a key None stands for unknown ones."""
+    if isinstance(node, ast.Dict):
+        pairs = zip(node.keys, node.values, strict=True)
+        return {
+            getattr(key, "value", None): value for key, value in pairs if key is None or isinstance(key, ast.Constant)
+        }
+    if isinstance(node, ast.Call) and called_name(node) == "dict" and not node.args:
+        return {item.arg: item.value for item in node.keywords}
+    return None
 
 
 def _text(node: ast.expr) -> str:

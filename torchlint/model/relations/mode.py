@@ -54,6 +54,8 @@ class Setting(NamedTuple):
     """An unknown call since then that may have switched the module."""
     is_used: bool = False
     """Whether the module has run since the switch to evaluation."""
+    outer: ModeSwitch | None = None
+    """The call of `eval()` that a callee of its function undid by `train()`."""
 
     @property
     def is_evaluating(self) -> bool:
@@ -240,7 +242,13 @@ def _switched(setting: Setting, switch: ModeSwitch) -> Setting:
     if switch.training is not True or setting.switch is None:
         return Setting(switch)
     is_undone = setting.is_evaluating and not setting.is_used and setting.since is None
-    return Setting(switch, setting.switch if is_undone else setting.undone)
+    outer = setting.switch if setting.is_evaluating and _is_in_callee(switch, setting.switch) else None
+    return Setting(switch, setting.switch if is_undone else setting.undone, outer=outer)
+
+
+def _is_in_callee(event: Event, outer: Event) -> bool:
+    """Whether a function that contains `outer` calls the one that contains an event."""
+    return len(event.calls) > len(outer.calls) and event.calls[: len(outer.calls)] == outer.calls
 
 
 def _is_for_a_step(backward: Backward, trace: Trace) -> bool:

@@ -17,6 +17,7 @@ from torchlint.model.utilities import Kind, is_kind
 from torchlint.model.values import (
     FILLED,
     Answer,
+    Attribute,
     Component,
     Container,
     External,
@@ -51,6 +52,8 @@ _MEASURING = api.PLAIN_METHODS | api.PLAIN_ATTRIBUTES | {"len"}
 """Operations that give a size or another property of a tensor, and none of its numbers."""
 _CONSTANTS = frozenset({"math", "numpy", "torch"})
 _READING = frozenset({"item", "tolist"})
+_RATES = frozenset({"lr", "weight_decay", "momentum"})
+"""Parameters of optimizers."""
 _MOST = 400
 """Maximum number of values visited for one answer."""
 
@@ -161,7 +164,8 @@ class GraphEnds:
         if isinstance(value, External):
             return [] if api.package(value.name) in _CONSTANTS else None  # `math.pi`
         if isinstance(value, Unknown):
-            is_end = self._is_batch(value) or self.cut(value) is not None or self._is_option(place)
+            is_cut = self._is_batch(value) or self.cut(value) is not None
+            is_end = is_cut or self._is_option(place) or self._is_setting(value)
             return [] if is_end else None
         if not isinstance(value, Tensor) or value.leaf or value.mode is GradMode.UNKNOWN:
             return None
@@ -261,6 +265,22 @@ class GraphEnds:
         source, loop = resolved(whole.parents[0]), self._definitions.tree.node(whole.site)
         written = dotted(loop.iter) if isinstance(loop, ast.For) else ""
         return is_kind(source, Kind.LOADER) or any(map(naming.LOADER.search, (source.label, written)))
+
+    def _is_setting(self, value: Unknown) -> bool:
+        """Whether a value is a setting: an attribute of the object that has the learning rate of an optimizer."""
+        tree = self._definitions.tree
+        node = tree.own_node(value.site) if isinstance(value, Attribute) else None
+        owner = dotted(node.value) if isinstance(node, ast.Attribute) else ""
+        if not owner or isinstance(resolved(value.parents[0]) if value.parents else None, (Module, Tensor)):
+            return False
+        return owner in self._settings
+
+    @cached_property
+    def _settings(self) -> frozenset[str]:
+        """The objects that have a learning rate: `args` of `Adam(parameters, lr=args.lr)`."""
+        calls = (node for node in self._definitions.tree.of_type(ast.Call))
+        rates = (item.value for call in calls for item in call.keywords if item.arg in _RATES)
+        return frozenset(dotted(rate.value) for rate in rates if isinstance(rate, ast.Attribute)) - {"", "self"}
 
     def _is_option(self, place: Place) -> bool:
         """Whether a value is a parameter of `__init__` with a literal number as its argument."""

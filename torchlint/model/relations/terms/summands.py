@@ -213,10 +213,17 @@ def _operand_sites(node: ast.AST | None) -> tuple[Site | None, Site | None]:
 
 def leaf_of(loss: Value) -> Leaf | None:
     """The leaf that a loss is, perhaps scaled or moved: a new tensor from a number, without a graph before it."""
-    loss = resolved(loss)
+    loss = _returned(resolved(loss))
     while isinstance(loss, Tensor) and not loss.leaf and loss.op in RESCALING:
         others = loss.parents[1:]
         if not loss.parents or any(is_number(item) is not Answer.YES for item in others):
             return None
-        loss = resolved(loss.parents[0])
+        loss = _returned(resolved(loss.parents[0]))
     return loss if isinstance(loss, Leaf) and loss.leaf else None
+
+
+def _returned(value: Value) -> Value:
+    """The value that the `forward` of a loss module returns."""
+    while isinstance(value, ModuleOutput) and (inner := returned_by(value)) is not None:
+        value = resolved(inner)
+    return value
