@@ -18,9 +18,9 @@ _MOST = 40
 
 
 class Counted(NamedTuple):
-    """The call of `bincount` at `count` computes the class weights of the loss at `loss`."""
+    """The call of `bincount` at `counting` computes the class weights of the loss at `loss`."""
 
-    count: Site
+    counting: Site
     loss: Site | None
 
 
@@ -105,7 +105,7 @@ class AbsentClassWeights(Rule):
 
     def report_Counted(self, found: Counted) -> None:
         self.report(
-            found.count,
+            found.counting,
             "`bincount` counts only up to the largest label: without the last class, the weights are too short",
             related=[(found.loss, "the loss uses the weights")] if found.loss is not None else (),
             help="pass `minlength=` with the number of classes",
