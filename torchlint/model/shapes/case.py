@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from torchlint.model.shapes.batches import batched_type
@@ -13,7 +12,18 @@ from torchlint.model.shapes.scope import MAX_DEPTH, ROOT, Scope
 from torchlint.model.shapes.sizes import Size, Symbol
 from torchlint.model.shapes.tensor_type import ANY, Choice, Evaluated, Misfit, TensorType
 from torchlint.model.shapes.unsure import is_unsure
-from torchlint.model.values import Attribute, Module, ModuleOutput, Phi, Tensor, Unknown, Value, meanings, resolved
+from torchlint.model.values import (
+    Attribute,
+    Instance,
+    Module,
+    ModuleOutput,
+    Phi,
+    Tensor,
+    Unknown,
+    Value,
+    meanings,
+    resolved,
+)
 from torchlint.pytorch import shapes as table
 
 if TYPE_CHECKING:
@@ -120,7 +130,7 @@ class Case:
         owner = resolved(value.parents[0]) if isinstance(value, Attribute) and value.parents else None
         if isinstance(owner, Tensor) and value.label in ("values", "indices"):
             return self.operations.part_of_extremum(self, owner, int(value.label == "indices"), scope) or ANY
-        return batched_type(self.program, value, partial(self.type_of, scope=scope))
+        return batched_type(self.program, value, scope, self.type_of, self._inside_object)
 
     def chosen(self, phi: Phi, scope: Scope) -> Value | None:
         """The value that a Phi has in this case.
@@ -216,7 +226,15 @@ class Case:
             self._bind_initializer(known, module, scope)
         return known
 
-    def _bind_initializer(self, inner: Scope, module: Module, scope: Scope) -> None:
+    def _inside_object(self, made: Instance) -> Scope:
+        """The scope of the methods of an object, with the arguments that created it."""
+        known = self._scopes.get(made)
+        if known is None:
+            known = self._scopes[made] = Scope(1)
+            self._bind_initializer(known, made, ROOT)
+        return known
+
+    def _bind_initializer(self, inner: Scope, module: Module | Instance, scope: Scope) -> None:
         assert module.info is not None
         init, made = module.info.method("__init__"), self.arguments_of(module)
         if init is not None and made is not None:
