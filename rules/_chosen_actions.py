@@ -14,6 +14,10 @@ if TYPE_CHECKING:
 
 _SAME = frozenset({"float", "double", "to", "detach", "contiguous", "clone", "type"})
 _ELEMENTWISE = frozenset({operators.ADD, operators.SUB, operators.RSUB, operators.MUL, operators.DIV})
+_CHOOSING = frozenset({"gather"})
+_CONVERTED = _SAME | {"long"}
+_WIDENING = frozenset({operators.UNSQUEEZE, "view", "reshape"})
+_REDUCED = frozenset({"amax", "amin"})
 _EXTREMA = frozenset({"max", "min"})
 _MOST_STEPS = 16
 
@@ -30,12 +34,16 @@ def _is_chosen(value: values.Value, program: Program) -> bool:
     value = values.resolved(value)
     while isinstance(value, values.Tensor) and value.op in _SAME and value.parents:
         value = values.resolved(value.parents[0])
-    if not isinstance(value, values.Tensor) or value.op != "gather" or numbers.dimension(value, program) not in (1, -1):
+    if (
+        not isinstance(value, values.Tensor)
+        or value.op not in _CHOOSING
+        or numbers.dimension(value, program) not in (1, -1)
+    ):
         return False
     index = numbers.argument(value, 1, "index", program)
-    while isinstance(index, values.Tensor) and index.op in (*_SAME, "long") and index.parents:
+    while isinstance(index, values.Tensor) and index.op in _CONVERTED and index.parents:
         index = values.resolved(index.parents[0])
-    if not isinstance(index, values.Tensor) or index.op not in (operators.UNSQUEEZE, "view", "reshape"):
+    if not isinstance(index, values.Tensor) or index.op not in _WIDENING:
         return False
     known = program.observations.calls.get(index)
     given = known[1].positional if known is not None else []
@@ -62,7 +70,7 @@ def _has_extremum(value: values.Value, program: Program) -> bool:
 
 def _is_extremum(value: values.Value, program: Program) -> bool:
     """Whether a value is `x.max(1)[0]`, `x.max(1).values` or `x.amax(1)`."""
-    if isinstance(value, values.Tensor) and value.op == "amax":
+    if isinstance(value, values.Tensor) and value.op in _REDUCED:
         return _drops_second(value, program)
     owner = values.resolved(value.parents[0]) if value.parents else None
     if not isinstance(owner, values.Tensor) or owner.op not in _EXTREMA:

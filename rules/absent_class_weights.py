@@ -14,6 +14,7 @@ _WEIGHTED = {"CrossEntropyLoss": 0, "NLLLoss": 0, "cross_entropy": 2, "nll_loss"
 """Losses with class weights, each with the position of its `weight`."""
 _ENCODED = (b"LabelEncoder", b"factorize", b"return_inverse", b".codes")
 """Words in programs that number only the classes that occur."""
+_COUNTING = frozenset({"bincount"})
 _MOST = 40
 
 
@@ -88,7 +89,7 @@ class AbsentClassWeights(Rule):
             known = self.model.program.observations.calls.get(item)
             if isinstance(item, values.NewTensor) and known is not None:
                 stack.extend(known[1].positional[:1])  # `torch.tensor(weights)`
-            elif isinstance(item, values.Tensor) and item.op == "bincount":
+            elif isinstance(item, values.Tensor) and item.op in _COUNTING:
                 if known is not None and not known[1].starred and not self._has_length(item):
                     yield item
             elif isinstance(item, values.Tensor) and not isinstance(item, values.ModuleOutput):

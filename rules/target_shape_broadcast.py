@@ -130,7 +130,10 @@ class TargetShapeBroadcast(Rule):
             operands = losses.operands(loss)
             if len(operands) > 1 and (column := self._column(operands[0], operands[1])) is not None:
                 yield BroadcastTarget(event.site, column, self._are_of_batch(*operands[:2]))
-            elif len(operands) > 1 and (column := actions.chosen_first(*operands[:2], self.model.program)) is not None:
+            elif (
+                len(operands) > 1
+                and (column := actions.chosen_first(operands[0], operands[1], self.model.program)) is not None
+            ):
                 yield BroadcastTarget(event.site, column, is_sure=True)
             elif len(operands) > 1 and self._are_of_batch(*operands[:2]):
                 ranks = compared.crossed(*(self.model.shapes.types_of(item) for item in operands[:2]))
