@@ -79,17 +79,17 @@ class BoundAtSingularity(Rule):
         for trace in [] if self.model.is_test else self.model.program.traces:
             for event in trace.of(events.Compute):
                 for value, calls in masks.computed_in_calls(event.value):
-                    for found in self._found(value, calls[0] if calls else None):
+                    for found in self._found(value, calls):
                         if found.site not in seen:
                             seen.add(found.site)
                             yield found
 
-    def _found(self, value: values.Tensor, call: values.ModuleOutput | None) -> Iterator[AtSingularity]:
+    def _found(self, value: values.Tensor, calls: masks.Calls) -> Iterator[AtSingularity]:
         bad = self._singular(value)
         clamp, factor, shift = self._clamp_under(value) if bad and value.parents else (None, 1.0, 0.0)
         if clamp is None or clamp.site is None or value.site is None:
             return
-        tracked = self.model.tracking.tracked(value) if call is None else self.model.tracking.tracked_in(value, call)
+        tracked = self.model.tracking.tracked_in_calls(value, calls)
         for bound, exact in self._bounds(clamp) if tracked is not values.Answer.NO else ():
             if factor * bound + shift in bad:
                 is_sure = tracked is values.Answer.YES

@@ -8,23 +8,28 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Confidence, Rule
 from torchlint.model import events, values
+from torchlint.model.queries import masks
+from torchlint.model.queries import numbers as numbers_of
 from torchlint.model.relations import domain
 from torchlint.pytorch import operators
 from torchlint.syntax import python_ast
+from torchlint.syntax.python_ast import Site
 
 if TYPE_CHECKING:
     from torchlint.index import FileIndex
-    from torchlint.syntax.python_ast import Site
 
 _STEPS = 24
 """The number of values to search between a condition and the operation."""
 _AT_ZERO = frozenset({"log", "log2", "log10", "sqrt", "rsqrt", "reciprocal"})
-_ROOTS = frozenset({"sqrt", "rsqrt"})
+_ROOTS = frozenset({"sqrt", "rsqrt", operators.POW})
+_LOGS = frozenset({"log", "log2", "log10"})
 _SMOOTH = frozenset("add sub rsub mul neg sum mean log1p log float view reshape squeeze unsqueeze where".split())
 _OF_MASKS = frozenset("bitwise logical_not logical_and logical_or float double to type_as bool long int".split())
 _MASK_METHODS = {"eq": ast.Eq, "ne": ast.NotEq, "gt": ast.Gt, "lt": ast.Lt, "ge": ast.GtE, "le": ast.LtE}
 _NEAR_ZERO = 1e-3
 """A threshold up to this number keeps a value away from 0."""
+_NEAR_ROOT = 0.05
+"""The same for a power such as `x ** (1 / 2.4)`, which is NaN for all negative numbers."""
 _OVERFLOW = 10
 """A threshold from this number on keeps an exponential in range."""
 
@@ -97,14 +102,19 @@ class LateGuard(Rule):
         return any(map(_may_guard, index.compared_values)) or index.names_one(_MASK_METHODS)
 
     def ask(self) -> Iterator[Late]:
+        seen = set[Site]()
         for trace in [] if self.model.is_test else self.model.program.traces:
             for event in trace.of(events.Compute):
-                for condition, guarded, is_product in self._guards(event.value):
-                    yield from self._late(event.site, condition, guarded, is_product)
-            masks = {site: mask for site, _, mask in self.model.program.observations.masked}
+                for value, calls in masks.computed_in_calls(event.value):
+                    for condition, guarded, is_product in self._guards(value) if value.site is not None else ():
+                        for late in self._late(value.site or event.site, condition, guarded, is_product, calls):
+                            if late.guard not in seen:
+                                seen.add(late.guard)
+                                yield late
+            chosen = {site: mask for site, _, mask in self.model.program.observations.masked}
             for change in trace.of(events.Mutate):
-                if change.how == operators.SETITEM and change.site in masks:
-                    yield from self._late(change.site, masks[change.site], change.target, is_product=False)
+                if change.how == operators.SETITEM and change.site in chosen:
+                    yield from self._late(change.site, chosen[change.site], change.target, is_product=False)
 
     def _guards(self, value: values.Tensor) -> Iterator[tuple[values.Value, values.Value, bool]]:
         """Pairs of a condition and the value that it selects."""
@@ -117,13 +127,21 @@ class LateGuard(Rule):
             yield value.parents[0], value.parents[1], True
             yield value.parents[1], value.parents[0], True
 
-    def _late(self, site: Site, condition: values.Value, guarded: values.Value, is_product: bool) -> Iterator[Late]:
+    def _late(
+        self,
+        site: Site,
+        condition: values.Value,
+        guarded: values.Value,
+        is_product: bool,
+        calls: masks.Calls = (),
+    ) -> Iterator[Late]:
         tests = list(self._tests(condition))
         for operation, operand in self._operations(guarded, is_product) if tests else ():
             for tested, operator, bound in tests:
-                if not self._excludes(operation, operand, tested, operator, bound):
+                numbers = self.model.domain.of(masks.argument(operand, calls))
+                if not self._excludes(operation, operand, tested, operator, bound, numbers, is_product):
                     continue
-                tracked = self.model.tracking.tracked(operation)
+                tracked = self.model.tracking.tracked_in_calls(operation, calls)
                 if operation.site is not None and (is_product or tracked is not values.Answer.NO):
                     yield Late(site, operation.site, is_product, is_product or tracked is values.Answer.YES)
                     return
@@ -165,10 +183,17 @@ class LateGuard(Rule):
                 continue
             if item.op == operators.DIV and len(item.parents) == 2:
                 yield item, values.resolved(item.parents[1])
-            elif (item.op in _AT_ZERO or (item.op == operators.EXP and not is_product)) and item.parents:
+            elif item.parents and self._is_unsafe(item, is_product):
                 yield item, values.resolved(item.parents[0])
             if item.op in _SMOOTH | {operators.DIV}:
                 stack.extend(item.parents)
+
+    def _is_unsafe(self, operation: values.Tensor, is_product: bool) -> bool:
+        """Whether an operator of one operand is infinite or NaN for some numbers."""
+        if operation.op == operators.POW and len(operation.parents) == 2:
+            exponent = numbers_of.of(operation.parents[1], self.model.program)
+            return exponent is not None and 0 < exponent < 1
+        return operation.op in _AT_ZERO or (operation.op == operators.EXP and not is_product)
 
     def _excludes(
         self,
@@ -177,19 +202,22 @@ class LateGuard(Rule):
         tested: values.Value,
         operator: type[ast.cmpop],
         bound: float,
+        numbers: domain.Domain | None,
+        is_product: bool,
     ) -> bool:
         """Whether a comparison excludes values for which an operation is infinite."""
         if operation.op == operators.EXP:
             return operand is tested and bound >= _OVERFLOW and operator in (ast.Gt, ast.GtE, ast.Lt, ast.LtE)
         is_absolute = isinstance(tested, values.Tensor) and tested.op == operators.ABS
         inner = values.resolved(tested.parents[0]) if is_absolute else tested
-        if operand not in (tested, inner) or not 0 <= bound <= _NEAR_ZERO:
+        most = _NEAR_ROOT if operation.op == operators.POW else _NEAR_ZERO
+        if operand not in (tested, inner) or not 0 <= bound <= most:
             return False
-        numbers = self.model.domain.of(operand)
         if numbers is not None and numbers.zero is values.Answer.NO:
             return False
         is_from_zero = numbers is not None and numbers.kind in (domain.Kind.NON_NEGATIVE, domain.Kind.PROBABILITIES)
-        return is_absolute or is_from_zero or operator in (ast.Eq, ast.NotEq) or operation.op in _ROOTS
+        is_negative_bad = operation.op in _ROOTS or (is_product and operation.op in _LOGS)
+        return is_absolute or is_from_zero or operator in (ast.Eq, ast.NotEq) or is_negative_bad
 
     def report_Late(self, late: Late) -> None:
         then = "the product is NaN" if late.is_product else "its gradient is NaN"

@@ -6,16 +6,16 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from torchlint import Category, Rule, edits
+from torchlint import Category, Confidence, Rule, edits
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import events, lineage, program, values
-from torchlint.model.queries import endings
+from torchlint.model.queries import endings, masks
 from torchlint.pytorch import api, naming, operators
 from torchlint.syntax import python_ast
+from torchlint.syntax.python_ast import Site
 
 if TYPE_CHECKING:
     from torchlint.index import FileIndex
-    from torchlint.syntax.python_ast import Site
 
 _ELEMENTS = {"gather", "index_select", "select", "take_along_dim", "masked_select"}
 _DOUBLE = LazyPattern(r"float64|double")
@@ -61,7 +61,8 @@ class LogOfSoftmax(Rule):
 
     ## What it does
     Finds `log` of a softmax or sigmoid, or of 1 minus a sigmoid, where nothing between keeps the operand away from 0.
-    The activation is in the same function or in a module of the file. Indexing or `gather` may come between.
+    The activation is in the same function or in a module of the file. Indexing or `gather` may come between. Preview:
+    code where torchlint cannot tell whether gradients are computed.
 
     ## Why is this bad?
     In float32, a probability becomes 0 or 1 long before its logarithm is out of range. The loss is then infinite, and
@@ -101,7 +102,6 @@ class LogOfSoftmax(Rule):
 
     code = "TL503"
     category = Category.SUSPICIOUS
-    preview = True
     triggers = ((b"log",), (b"oftmax", b"igmoid"))
     calls = _LOGARITHMS
 
@@ -111,11 +111,15 @@ class LogOfSoftmax(Rule):
 
     def ask(self) -> Iterator[LogOfZero]:
         """Logarithms of operands that may be 0. Excludes tests, which know the inputs of the values they expect."""
+        seen = set[Site]()
         for trace in [] if self.model.is_test else self.model.program.traces:
             for event in trace.of(events.Compute):
-                if event.value.op in _LOGARITHMS and event.mode is api.GradMode.ON and not self._is_logit(event.site):
-                    if not self._is_inference(event.site, trace):
-                        yield from self._of_probability(event, trace)
+                for log, calls in masks.computed_in_calls(event.value) if event.mode is api.GradMode.ON else ():
+                    if log.op in _LOGARITHMS and log.site is not None and not self._is_logit(log.site):
+                        if log.site not in seen and not self._is_inference(log.site, trace):
+                            for found in self._of_probability(log, log.site, calls, trace):
+                                seen.add(found.log)
+                                yield found
 
     def _is_inference(self, site: Site, trace: program.Trace) -> bool:
         """Whether a function generates, by its name or because such a function calls it."""
@@ -123,17 +127,23 @@ class LogOfSoftmax(Rule):
         names = [info.name for info in (around, trace.root) if info is not None]
         return any(naming.GENERATING.search(name) or naming.INFERENCE.search(name) for name in names)
 
-    def _of_probability(self, event: events.Compute, trace: program.Trace) -> Iterator[LogOfZero]:
-        given = values.resolved(event.value.parents[0])
+    def _of_probability(
+        self, log: values.Tensor, site: Site, calls: masks.Calls, trace: program.Trace
+    ) -> Iterator[LogOfZero]:
+        given = values.resolved(log.parents[0])
         if self._is_overwritten(given, trace):
             return
         complement = _complement(given)
+        through, call = endings.SHAPES | _ELEMENTS, calls[-1] if calls else None
         for probability, value in ((_SOFTMAX, given), (_SIGMOID, given), (_COMPLEMENT, complement)):
-            through = endings.SHAPES | _ELEMENTS
-            source = self.model.endings.of(value, {probability.activation}, through) if value is not None else None
+            if value is None:
+                continue
+            source = (
+                self.model.endings.of(value, {probability.activation}, through, call) if value is not None else None
+            )
             if source is not None and not _DOUBLE.search(self.model.tree.code(source)):
-                has_graph = self.model.tracking.tracked(event.value) is values.Answer.YES
-                yield LogOfZero(event.site, source, probability, has_graph)
+                has_graph = self.model.tracking.tracked_in_calls(log, calls) is values.Answer.YES
+                yield LogOfZero(site, source, probability, has_graph)
 
     def _is_logit(self, site: Site) -> bool:
         """Whether a logarithm is one side of `log(p) - log(1 - p)`, the inverse of the sigmoid."""
@@ -159,6 +169,7 @@ class LogOfSoftmax(Rule):
             related=[(answer.source, f"the {probability.activation} is here")],
             help=probability.instead,
             fix=self._fix(answer),
+            confidence=Confidence.HIGH if answer.has_graph else Confidence.LOW,
         )
 
     def _fix(self, answer: LogOfZero) -> edits.Change | None:

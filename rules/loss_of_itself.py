@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule
-from torchlint.model import values
+from torchlint.model import events, values
 from torchlint.model.queries import losses
 from torchlint.pytorch import operators
+from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
 _LOSSES = ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "kl_div")
 _SHAPES = frozenset("view reshape squeeze unsqueeze flatten contiguous float detach clone".split())
 _SOFTMAX = frozenset({"softmax", "log_softmax", "log", "clamp"})
+_REPEATS = (*python_ast.LOOPS, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
 class OfItself(NamedTuple):
@@ -73,12 +76,20 @@ class LossOfItself(Rule):
             is_kl = losses.loss_function(loss) == "kl_div"
             first, second = (self._source(item, is_kl) for item in given[:2])
             whole = first[0]
-            if first == second and self._is_one(whole):
+            if first == second and self._is_one(whole, event):
                 yield OfItself(event.site, whole.site, whole.label or self._code(whole))
 
-    def _is_one(self, value: values.Value) -> bool:
-        """Whether a value is a single tensor. Excludes elements with an unknown key."""
-        return isinstance(value, (values.Tensor, values.Unknown)) and not value.label.startswith("[")
+    def _is_one(self, value: values.Value, loss: events.Compute) -> bool:
+        """Whether a value is a single tensor. Excludes elements with an unknown key, and items made in another loop."""
+        if not isinstance(value, (values.Tensor, values.Unknown)) or value.label.startswith("["):
+            return False
+        around = {loop.site for loop in loss.loops} | self._repeats(loss.site)
+        return value.site is None or self._repeats(value.site) <= around
+
+    def _repeats(self, site: Site) -> set[Site]:
+        """The loops and comprehensions around a place."""
+        around = self.model.tree.ancestors(self.model.tree.node(site))
+        return {python_ast.site_of(item) for item in around if isinstance(item, _REPEATS)}
 
     def _source(self, value: values.Value, is_kl: bool) -> tuple[values.Value, tuple[object, ...]]:
         """The value that an operand is computed from, with the operators and numbers applied to it."""

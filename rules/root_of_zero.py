@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule
-from torchlint.model import events, lineage, values
+from torchlint.model import events, values
+from torchlint.model.queries import masks
 from torchlint.model.relations import domain
 from torchlint.pytorch import operators
 
@@ -92,13 +93,10 @@ class RootOfZero(Rule):
                             yield unsafe
 
     def _roots(self, value: values.Tensor) -> Iterator[values.Tensor]:
-        """A root that has a graph, and the roots in a criterion's `forward` whose operand has a graph in this call."""
-        if domain.is_root(value) and self.model.tracking.tracked(value) is values.Answer.YES:
-            yield value
-        if isinstance(value, values.ModuleOutput) and value.body is not None:
-            for inner in lineage.computed_inside(value):
-                if domain.is_root(inner) and self.model.tracking.tracked_in(inner, value) is values.Answer.YES:
-                    yield inner
+        """The roots with a graph that an event computes, also in the `forward` of a module that it calls."""
+        for root, calls in masks.computed_in_calls(value):
+            if domain.is_root(root) and self.model.tracking.tracked_in_calls(root, calls) is values.Answer.YES:
+                yield root
 
     def _unsafe(self, root: values.Tensor, site: Site) -> Iterator[UnsafeRoot]:
         numbers = self.model.domain.under_root(root)

@@ -7,16 +7,17 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule
 from torchlint.model import events, values
-from torchlint.model.queries import losses
+from torchlint.model.queries import losses, masks, numbers
 from torchlint.pytorch import operators
+from torchlint.syntax.python_ast import Site
 
 if TYPE_CHECKING:
     from torchlint.model.shapes.tensor_type import TensorType
-    from torchlint.syntax.python_ast import Site
 
 
 _ADVICE = "use `binary_cross_entropy_with_logits`"
 _SOFTMAXES = frozenset({"softmax", "log_softmax"})
+_LAYERS = frozenset({"torch.nn.Softmax", "torch.nn.LogSoftmax"})
 
 
 class Constant(NamedTuple):
@@ -81,12 +82,7 @@ class SingleClass(Rule):
                 given = event.value.given.get(given.label, given)  # the `forward` of the program's own loss
             if self._has_one(given, None):
                 yield Constant(event.site, is_loss=True, computed=loss.site if loss is not event.value else None)
-        for trace in self.model.program.traces:
-            for event in trace.of(events.Compute):
-                if event.value.op in _SOFTMAXES:
-                    dimension = self._dimension(event.value)
-                    if dimension is not None and self._has_one(event.value.parents[0], dimension):
-                        yield Constant(event.site, is_loss=False, computed=None)
+        yield from self._softmaxes()
         for value in self.model.program.observations.calls:
             if isinstance(value, values.Tensor) and value.op == operators.ARGMAX and value.site is not None:
                 dimension = self._dimension(value)
@@ -94,9 +90,32 @@ class SingleClass(Rule):
                 if is_own and dimension is not None and self._has_one(value.parents[0], dimension):
                     yield Constant(value.site, is_loss=False, computed=None, is_argmax=True)
 
-    def _has_one(self, value: values.Value, dimension: int | None) -> bool:
+    def _softmaxes(self) -> Iterator[Constant]:
+        """Softmaxes over one class, also in modules that the program calls."""
+        seen = set[Site]()
+        for event in (event for trace in self.model.program.traces for event in trace.of(events.Compute)):
+            for value, calls in masks.computed_in_calls(event.value):
+                dimension, operand = self._softmax(value)
+                if dimension is not None and operand is not None and value.site is not None:
+                    if value.site not in seen and self._has_one(operand, dimension, calls):
+                        seen.add(value.site)
+                        yield Constant(value.site, is_loss=False, computed=None)
+
+    def _softmax(self, value: values.Tensor) -> tuple[int | None, values.Value | None]:
+        """The dimension and the operand of a softmax, as a function or as a layer."""
+        if value.op in _SOFTMAXES and value.parents:
+            return self._dimension(value), value.parents[0]
+        layer = values.resolved(value.parents[0]) if isinstance(value, values.ModuleOutput) else None
+        if not isinstance(layer, values.Module) or layer.name not in _LAYERS or len(value.parents) < 2:
+            return None, None
+        made = self.model.program.observations.calls.get(layer)
+        given = made[1].get(0, "dim") if made is not None else None
+        number = numbers.of(given, self.model.program)
+        return (number if isinstance(number, int) else None), value.parents[1]
+
+    def _has_one(self, value: values.Value, dimension: int | None, calls: masks.Calls = ()) -> bool:
         """Whether a dimension of a tensor surely has one element. None means the dimension of classes."""
-        types = self.model.shapes.types_of(value)
+        types = self.model.shapes.types_of(value, calls)
         ranks = [item.rank for item in types if item.rank is not None]
         if dimension is None and len(ranks) == len(types) > 1:  # a convolution may get a single image without a batch
             return all(_is_one(item, int(item.rank == max(ranks))) for item in types)

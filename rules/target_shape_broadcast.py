@@ -9,6 +9,7 @@ from torchlint import Category, Confidence, Rule
 from torchlint.model import events, values
 from torchlint.model.queries import losses
 
+from . import _chosen_actions as actions
 from . import _compared_operands as compared
 
 if TYPE_CHECKING:
@@ -57,7 +58,8 @@ class TargetShapeBroadcast(Rule):
     For batches with known sizes, torchlint also finds operands with different numbers of dimensions, such as (N, 1, D)
     and (N, D). It also finds `(prediction == y).sum()` between a column and a tensor of one dimension. Batches of a
     `DataLoader` have known sizes where its dataset is a `TensorDataset` or a subset of one, or where its `__getitem__`
-    returns a number or a tensor of known size. Preview: all other findings.
+    returns a number or a tensor of known size. The loss of a Q-network is also found: `q.gather(1, a.unsqueeze(1))`
+    against `r + gamma * q.max(1)[0]`. Preview: all other findings.
 
     ## Why is this bad?
     PyTorch broadcasts the operands to (N, N). The loss is the mean over all pairs, and it is lowest where every
@@ -128,6 +130,11 @@ class TargetShapeBroadcast(Rule):
             operands = losses.operands(loss)
             if len(operands) > 1 and (column := self._column(operands[0], operands[1])) is not None:
                 yield BroadcastTarget(event.site, column, self._are_of_batch(*operands[:2]))
+            elif (
+                len(operands) > 1
+                and (column := actions.chosen_first(operands[0], operands[1], self.model.program)) is not None
+            ):
+                yield BroadcastTarget(event.site, column, is_sure=True)
             elif len(operands) > 1 and self._are_of_batch(*operands[:2]):
                 ranks = compared.crossed(*(self.model.shapes.types_of(item) for item in operands[:2]))
                 if ranks is not None:

@@ -29,7 +29,7 @@ class WeightsEnum(Rule):
     """A torchvision model gets a weights class instead of one of its members.
 
     ## What it does
-    Finds calls such as `resnet18(weights=ResNet18_Weights)`.
+    Finds calls such as `resnet18(weights=ResNet18_Weights)`, also through a variable or one arm of a condition.
 
     ## Why is this bad?
     The argument must be one of the weights, such as `ResNet18_Weights.DEFAULT`. The class itself raises a `TypeError`.
@@ -65,10 +65,17 @@ class WeightsEnum(Rule):
             if not callee.startswith("torchvision.models.") or not last.islower() or last.startswith("get_"):
                 continue
             given = [*call.args[:1], *(item.value for item in call.keywords if item.arg in _PARAMETERS)]
-            for argument in given:
-                if isinstance(argument, (ast.Name, ast.Attribute)):
-                    if _CLASS.search(names.imported(argument, definitions)):
-                        yield WholeEnum(python_ast.site_of(argument), self.model.tree.code(argument))
+            for argument in (part for item in given for part in self._parts(item)):
+                if _CLASS.search(names.imported(argument, definitions)):
+                    yield WholeEnum(python_ast.site_of(argument), self.model.tree.code(argument))
+
+    def _parts(self, argument: ast.expr) -> Iterator[ast.Name | ast.Attribute]:
+        """The names that an argument may be: itself, both arms of a condition, the only value of a variable."""
+        value = names.only_value(argument, self.model.definitions) if isinstance(argument, ast.Name) else None
+        argument = value if value is not None else argument
+        for part in (argument.body, argument.orelse) if isinstance(argument, ast.IfExp) else (argument,):
+            if isinstance(part, (ast.Name, ast.Attribute)):
+                yield part
 
     def report_WholeEnum(self, found: WholeEnum) -> None:
         self.report(

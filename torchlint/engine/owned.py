@@ -12,6 +12,7 @@ from torchlint.engine.gate import by_words
 from torchlint.engine.registry import Selection
 from torchlint.files.first_party import MAX_ON_THE_WAY, Search
 from torchlint.files.source import SourceFile
+from torchlint.finding import Confidence
 from torchlint.index import FileIndex
 from torchlint.model import Model
 from torchlint.model.imports import Imports
@@ -48,10 +49,11 @@ class Owned:
         if self._modules is None:
             return False
         inner = [place.inner for place in (report.subject, *_sites(report)) if isinstance(place, Site) and place.inner]
-        return any(self._is_told_there(rule, *place) for place in inner) or self._is_told_before(rule, report)
+        is_there = any(self._is_told_there(rule, report, *place) for place in inner)
+        return is_there or self._is_told_before(rule, report)
 
-    def _is_told_there(self, rule: type[Rule], tree: PythonTree, site: Site) -> bool:
-        told = (self._told_in(source, rule) for source in self._on_the_way(tree.source))
+    def _is_told_there(self, rule: type[Rule], report: Report, tree: PythonTree, site: Site) -> bool:
+        told = (self._told_in(source, rule, report) for source in self._on_the_way(tree.source))
         return any((tree.source.path, site) in places for places in told)
 
     def _is_told_before(self, rule: type[Rule], report: Report) -> bool:
@@ -62,7 +64,7 @@ class Owned:
         callers = search.of(happens.path).users(self._name_at(report.place))
         before = sorted((path, code) for path, code in callers if path < search.path and search.holds(path))
         return any(
-            _is_the_same(other, report)
+            _is_the_same(other, report) and _is_as_sure(other, report)
             for path, code in before[:_MAX_CALLERS]
             if search.path not in search.of(path).reachable(code, MAX_ON_THE_WAY)  # else this file is told for that
             for other in self._reports_of(SourceFile(path, code), rule)
@@ -84,9 +86,10 @@ class Owned:
             if source.path in imported and search.path not in imported:
                 yield other
 
-    def _told_in(self, source: SourceFile, rule: type[Rule]) -> set[tuple[str, Site]]:
-        """The places that the reports of a file name, each with its path."""
-        told = (place for report in self._reports_of(source, rule) for place in (report.place, report.subject))
+    def _told_in(self, source: SourceFile, rule: type[Rule], report: Report) -> set[tuple[str, Site]]:
+        """The places that the reports of a file name, each with its path. Only reports as sure as this one count."""
+        same = (other for other in self._reports_of(source, rule) if _is_as_sure(other, report))
+        told = (place for other in same for place in (other.place, other.subject))
         places = [place for place in told if isinstance(place, Site) and place.kind != "ClassDef"]
         inner = {(place.inner.tree.source.path, place.inner.site) for place in places if place.inner is not None}
         return inner | {(source.path, place) for place in places if place.inner is None}
@@ -119,6 +122,11 @@ def _sites(report: Report) -> Iterator[Site]:
     """The place of a report, and those beside it."""
     places = (report.place, *(place for place, _ in report.related))
     return (place for place in places if isinstance(place, Site))
+
+
+def _is_as_sure(other: Report, report: Report) -> bool:
+    """Whether users who see one report see the other, too: one of them may be a preview."""
+    return other.confidence is Confidence.HIGH or report.confidence is Confidence.LOW
 
 
 def _is_the_same(one: Report, other: Report) -> bool:

@@ -83,8 +83,8 @@ class ModuleGraphs:
             return Answer.UNKNOWN  # Python sums lists: these may be lengths
         return Answer.YES if whole in self._tracking.backpropagated else Answer.UNKNOWN
 
-    def tracked_inside(self, returned: Value, whole: Value) -> Answer:
-        """Whether the result of a `forward` has a graph for the arguments of this call."""
+    def tracked_inside(self, returned: Value, whole: Value, around: Sequence[ModuleOutput] = ()) -> Answer:
+        """Whether the result of a `forward` has a graph for the arguments of this call, inside the calls around it."""
         answer = self._tracking.tracked(returned)
         if answer is not Answer.UNKNOWN or not isinstance(whole, ModuleOutput):
             return answer
@@ -96,7 +96,10 @@ class ModuleGraphs:
             seen.add(value)
             whose = whole_of(value)
             if isinstance(whose, Parameter) and whose.label in whole.given:
-                answers.add(self._tracking.tracked(whole.given[whose.label]))
+                given = whole.given[whose.label]
+                answers.add(
+                    self.tracked_inside(given, around[-1], around[:-1]) if around else self._tracking.tracked(given)
+                )
             elif self._tracking.tracked(value) is not Answer.NO:
                 inputs = _inputs_here(value)
                 stack += map(resolved, inputs)
@@ -140,4 +143,8 @@ def _inputs_here(value: Value) -> Sequence[Value]:
     """The values of the `forward` itself from which the graph of one of its values may come."""
     if isinstance(value, (Container, Phi)):
         return value.elements() if isinstance(value, Container) else value.parents
-    return graph_inputs(value) if isinstance(value, Tensor) and not isinstance(value, ModuleOutput) else ()
+    if isinstance(value, ModuleOutput):
+        module = resolved(value.parents[0])
+        is_plain = isinstance(module, Module) and module.info is None and not has_parameters(module)
+        return value.parents[1:] if is_plain else ()
+    return graph_inputs(value) if isinstance(value, Tensor) else ()

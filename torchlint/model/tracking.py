@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from torchlint.model.frozen import Frozen
 from torchlint.model.graph_cuts import CUTTING, is_cut
@@ -92,9 +92,9 @@ class Tracking:
             self._forget_provisional(value)
         return answer
 
-    def tracked_in(self, value: Value, call: ModuleOutput) -> Answer:
-        """Whether a value that a module's `forward` computes carries a graph in this call."""
-        return self._modules.tracked_inside(value, call)
+    def tracked_in_calls(self, value: Value, calls: Sequence[ModuleOutput]) -> Answer:
+        """Whether a value carries a graph that calls of modules compute, the outermost call first."""
+        return self._modules.tracked_inside(value, calls[-1], calls[:-1]) if calls else self.tracked(value)
 
     def _forget_provisional(self, asked: Value) -> None:
         """Forget answers from inside a cycle unless they are YES; the requested answer holds."""

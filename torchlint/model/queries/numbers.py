@@ -43,8 +43,10 @@ def literal(node: ast.AST | None) -> float | None:
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         inner = literal(node.operand)
         return -inner if inner is not None else None
-    if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Sub)):
+    if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Sub, ast.Div)):
         left, right = literal(node.left), literal(node.right)
+        if left is not None and right is not None and isinstance(node.op, ast.Div):
+            return left / right if right else None
         if left is not None and right is not None:
             return left + right if isinstance(node.op, ast.Add) else left - right
     return None

@@ -39,6 +39,7 @@ _RESHAPING = frozenset(
 _MASKS = frozenset("compare bitwise eq ne gt lt ge le isnan isinf isfinite logical_not logical_and logical_or".split())
 _SQUARES = frozenset("square abs relu norm var std mse_loss l1_loss cdist".split())
 _POSITIVE = frozenset({"exp", "softplus"})
+_FROM_MINUS_ONE = frozenset({"erf", "tanh"})
 _OF_MODULES = {
     "Softmax": "softmax", "Softmax2d": "softmax", "LogSoftmax": "log_softmax", "Sigmoid": "sigmoid",
     "LogSigmoid": "logsigmoid", "ReLU": "relu", "Softplus": "softplus", "Linear": "linear", "Conv1d": "linear",
@@ -179,7 +180,8 @@ class Domains:
             if value.body is not None:
                 return self.of(value.body)
             module = operand
-            if not isinstance(module, Module) or module.info is not None or not is_as_made(module):
+            module = _last_layer(module)
+            if module is None:
                 return None
             operation = _OF_MODULES.get(module.name.removeprefix("torch.nn."), "")
             operand = resolved(value.parents[1]) if len(value.parents) > 1 else None
@@ -224,9 +226,14 @@ class Domains:
         return self._of_arithmetic(operation, operand, value)
 
     def _of_arithmetic(self, operation: str, operand: Value, value: Tensor) -> Domain | None:
+        other = resolved(value.parents[1]) if len(value.parents) > 1 else operand
+        if operation in (operators.ADD, operators.MUL) and isinstance(operand, Plain):
+            operand, other = other, operand
         domain = self.of(operand)
         if operation == operators.SUB and len(value.parents) > 1 and self._is_of_itself(value):
             return Domain(Kind.NUMBERS, Answer.YES)
+        if operation == operators.ADD and len(value.parents) > 1 and _is_shifted(value):
+            return Domain(Kind.NON_NEGATIVE, Answer.UNKNOWN)
         if operation in ("clamp", "clamp_min"):
             bound = self.lower_bound(value)
             if bound is None:
@@ -247,7 +254,7 @@ class Domains:
         if operation == "sqrt":
             return Domain(Kind.NON_NEGATIVE, domain.zero) if domain.kind is Kind.NON_NEGATIVE else None
         if operation in (operators.ADD, operators.MUL, operators.DIV) and len(value.parents) > 1:
-            return self._of_two(operation, domain, resolved(value.parents[1]))
+            return self._of_two(operation, domain, other)
         return None
 
     def _of_two(self, operation: str, domain: Domain, other: Value) -> Domain | None:
@@ -320,12 +327,31 @@ class Domains:
         return f"takes {domain.kind.value}" + zero[domain.zero]
 
 
+def _last_layer(module: Value | None) -> Module | None:
+    """A layer of PyTorch, or the last one of an `nn.Sequential`."""
+    for _ in range(_MOST_STEPS):
+        if not isinstance(module, Module) or module.info is not None or not is_as_made(module):
+            return None
+        if module.name.rpartition(".")[2] != "Sequential" or not module.parents:
+            return module
+        module = resolved(module.parents[-1])
+    return None
+
+
 def is_root(value: Tensor) -> bool:
     """Whether a value is a square root: `x.sqrt()`, `x ** 0.5`."""
     if value.op == operators.SQRT:
         return True
     power = resolved(value.parents[1]) if value.op == operators.POW and len(value.parents) > 1 else None
     return isinstance(power, Plain) and power.constant == 0.5
+
+
+def _is_shifted(value: Tensor) -> bool:
+    """Whether a value is `1 + erf(x)` or `1 + tanh(x)`, which rounds to 0 for small `x`."""
+    first, second = map(resolved, value.parents[:2])
+    number, bounded = (first, second) if isinstance(first, Plain) else (second, first)
+    is_one = isinstance(number, Plain) and number.is_literal and number.constant in (1, 1.0)
+    return is_one and isinstance(bounded, Tensor) and bounded.op in _FROM_MINUS_ONE
 
 
 def _is_even(power: Tensor) -> bool:

@@ -24,6 +24,7 @@ from torchlint.model.values import (
 
 if TYPE_CHECKING:
     from torchlint.model.program import Program
+    from torchlint.model.shapes.scope import Scope
 
 _DATASETS = frozenset({"torch.utils.data.TensorDataset", "torch.utils.data.dataset.TensorDataset"})
 _SUBSETS = frozenset({"torch.utils.data.random_split", "torch.utils.data.Subset"})
@@ -37,8 +38,14 @@ class BatchOf(NamedTuple):
     loader: DataLoader
 
 
-def batched_type(program: Program, value: Value, type_of: Callable[[Value], TensorType]) -> TensorType:
-    """The type of a part of a batch.
+def batched_type(
+    program: Program,
+    value: Value,
+    scope: Scope,
+    type_of: Callable[[Value, Scope], TensorType],
+    inside: Callable[[Instance], Scope],
+) -> TensorType:
+    """The type of a part of a batch; `inside` gives the arguments that created the dataset.
 
     It is known if the dataset consists of tensors, or is of a class of the program with known samples.
     """
@@ -48,12 +55,12 @@ def batched_type(program: Program, value: Value, type_of: Callable[[Value], Tens
         return ANY
     dataset, key = _dataset(loader), iteration.key_of(value)
     if isinstance(dataset, Instance):
-        sample = sample_type(program, dataset.info, key, type_of)
+        sample = sample_type(program, dataset.info, key, lambda item: type_of(item, inside(dataset)))
         samples = Size.symbol(Symbol(BatchOf(loader), 0))
         return ANY if sample.is_open else sample.with_sizes((samples, *sample.sizes))
     made = dataset.parents if dataset is not None else ()
     tensor = next((item for number, item in enumerate(made) if key == f"[{number}]"), None)
-    type_ = type_of(tensor) if tensor is not None else ANY
+    type_ = type_of(tensor, scope) if tensor is not None else ANY
     if type_.is_open or not type_.sizes:
         return ANY.with_dtype(type_.dtype)
     return type_.with_sizes((Size.symbol(Symbol(BatchOf(loader), 0)), *type_.sizes[1:]))

@@ -5,21 +5,34 @@ from __future__ import annotations
 import ast
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from torchlint.model.shapes.batches import batched_type
 from torchlint.model.shapes.scope import MAX_DEPTH, ROOT, Scope
 from torchlint.model.shapes.sizes import Size, Symbol
 from torchlint.model.shapes.tensor_type import ANY, Choice, Evaluated, Misfit, TensorType
-from torchlint.model.values import Attribute, Module, ModuleOutput, Phi, Tensor, Unknown, Value, meanings, resolved
+from torchlint.model.shapes.unsure import is_unsure
+from torchlint.model.values import (
+    Attribute,
+    Instance,
+    Module,
+    ModuleOutput,
+    Phi,
+    Tensor,
+    Unknown,
+    Value,
+    meanings,
+    resolved,
+)
 from torchlint.pytorch import shapes as table
 
 if TYPE_CHECKING:
     from torchlint.model.arguments import Arguments
+    from torchlint.model.definitions import ClassInfo, Definitions
     from torchlint.model.program import Program
     from torchlint.model.utilities import DataLoader
     from torchlint.syntax.python_ast import Site
+    from torchlint.syntax.python_tree import PythonTree
 
 MAX_NESTED = 40
 """Maximum depth of nested values per lookup; results of earlier lookups are cached."""
@@ -62,6 +75,7 @@ class Case:
         self._scopes = scopes
         self._known: dict[Place, Evaluated] = {}
         self._nested = 0
+        self._unsure: dict[Definitions, bool] = {}
         self.batches_as_time: dict[Site, tuple[Module, DataLoader]] = {}
         """Calls of layers that treat samples of a batch as steps of a sequence, with the layer and the loader."""
 
@@ -116,7 +130,7 @@ class Case:
         owner = resolved(value.parents[0]) if isinstance(value, Attribute) and value.parents else None
         if isinstance(owner, Tensor) and value.label in ("values", "indices"):
             return self.operations.part_of_extremum(self, owner, int(value.label == "indices"), scope) or ANY
-        return batched_type(self.program, value, partial(self.type_of, scope=scope))
+        return batched_type(self.program, value, scope, self.type_of, self._inside_object)
 
     def chosen(self, phi: Phi, scope: Scope) -> Value | None:
         """The value that a Phi has in this case.
@@ -203,19 +217,47 @@ class Case:
         made = self.arguments_of(call)
         if scope.depth >= MAX_DEPTH or forward is None or made is None or module.info is None:
             return None
-        if module.info.definitions is not self.program.definitions:
+        if module.info.definitions is not self.program.definitions and self._is_unsure(module.info.definitions):
             return None
         known = self._scopes.get((call, module, scope))
         if known is None:
             known = self._scopes[call, module, scope] = Scope(scope.depth + 1)
-            known.bind(forward, made, scope)
+            known.bind(forward, made, scope, self._file(module.info))
             self._bind_initializer(known, module, scope)
         return known
 
-    def _bind_initializer(self, inner: Scope, module: Module, scope: Scope) -> None:
+    def _inside_object(self, made: Instance) -> Scope:
+        """The scope of the methods of an object, with the arguments that created it."""
+        known = self._scopes.get(made)
+        if known is None:
+            known = self._scopes[made] = Scope(1)
+            self._bind_initializer(known, made, ROOT)
+        return known
+
+    def _bind_initializer(self, inner: Scope, module: Module | Instance, scope: Scope) -> None:
         assert module.info is not None
         init, made = module.info.method("__init__"), self.arguments_of(module)
         if init is not None and made is not None:
-            inner.bind(init, made, scope)
+            inner.bind(init, made, scope, self._file(module.info))
         elif module not in self.observations.calls:  # `self`: its parameters are those of the outer scope
             inner.parameters.update({**scope.parameters, **inner.parameters})
+
+    def within(self, calls: Sequence[ModuleOutput]) -> Scope:
+        """The scope inside nested calls of modules of the program, the outermost first."""
+        scope = ROOT
+        for call in calls:
+            module = resolved(call.parents[0])
+            inner = self.inside(call, module, scope) if isinstance(module, Module) else None
+            if inner is None:
+                return Scope(MAX_DEPTH)
+            scope = inner
+        return scope
+
+    def _is_unsure(self, definitions: Definitions) -> bool:
+        if definitions not in self._unsure:
+            self._unsure[definitions] = is_unsure(definitions, self.program)
+        return self._unsure[definitions]
+
+    def _file(self, info: ClassInfo) -> PythonTree | None:
+        """The file of a class; None for the linted one."""
+        return info.definitions.tree if info.definitions is not self.program.definitions else None

@@ -11,6 +11,8 @@ from torchlint.model.shapes.sizes import Known, Size
 from torchlint.model.shapes.tensor_type import ANY, TensorType, contiguous
 from torchlint.model.values import List, Plain, Tuple, Value, resolved
 
+_MOST_STEPS = 6
+
 
 def _dtype(call: Operation, default: str | None) -> str | None:
     asked = call.get("dtype")
@@ -84,9 +86,30 @@ def _data(call: Operation) -> TensorType:
     """`torch.tensor` of a literal number, or of nested lists of numbers."""
     data = call.get("data")
     found = _literal(resolved(data)) if data is not None else None
+    if found is None and data is not None and _is_column(call, resolved(data)):
+        return TensorType((None,), False, _dtype(call, None))
     if found is None:
         return ANY.with_dtype(_dtype(call, None))
     return contiguous(map(Size.of, found[0]), _dtype(call, found[1]))
+
+
+def _is_column(call: Operation, value: Value) -> bool:
+    """Whether data is one column of a pandas table: `table["price"].values`."""
+    tree, site = call.case.program.tree, value.site
+    code = site.inner.tree.source.code if site is not None and site.inner is not None else tree.source.code
+    if site is None or b"pandas" not in code or b"xarray" in code:
+        return False
+    node, is_array = tree.node(site), False
+    for _ in range(_MOST_STEPS):
+        if isinstance(node, ast.Subscript):
+            key = node.slice.value if isinstance(node.slice, ast.Constant) else None
+            return is_array and isinstance(key, str)
+        node = node.func if isinstance(node, ast.Call) else node
+        if not isinstance(node, ast.Attribute) or node.attr not in ("values", "to_numpy", "astype"):
+            return False
+        is_array = is_array or node.attr != "astype"
+        node = node.value
+    return False
 
 
 def _literal(value: Value) -> tuple[tuple[int, ...], str | None] | None:

@@ -5,10 +5,23 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
+from torchlint.model.definitions import ClassInfo
 from torchlint.model.shapes.case import Case
 from torchlint.model.shapes.scope import Scope
 from torchlint.model.shapes.sizes import Known, Size, Symbol, product_of
-from torchlint.model.values import Attribute, Container, Parameter, Phi, Plain, Tensor, Unknown, Value, resolved
+from torchlint.model.values import (
+    Attribute,
+    Container,
+    Instance,
+    Parameter,
+    Phi,
+    Plain,
+    Tensor,
+    Unknown,
+    Value,
+    resolved,
+)
+from torchlint.syntax.python_ast import dotted
 
 _ARITHMETIC = frozenset({"add", "sub", "mul", "floor_divide", "pow"})
 
@@ -33,6 +46,8 @@ def number(case: Case, value: Value | ast.expr, scope: Scope) -> Known:
     if isinstance(value, Tensor):
         return _computed(case, value.op, value.parents, None, scope) if value.op in _ARITHMETIC else None
     layer = _attribute_of_layer(case, value, scope)
+    if layer is None:
+        layer = _setting(case, value, scope)
     return layer if layer is not None else _integer(value, scope)
 
 
@@ -133,6 +148,39 @@ def _attribute_of_layer(case: Case, value: Value, scope: Scope) -> Known:
         return None
     given = case.made_with(resolved(value.parents[0]), layer).get(value.label)
     return number(case, given, scope) if given is not None else None
+
+
+def _setting(case: Case, value: Value, scope: Scope) -> Known:
+    """`config.num_classes`: a field of a dataclass of the program, as the constructor got it or by its default."""
+    if not isinstance(value, Attribute) or not value.parents:
+        return None
+    owner = resolved(value.parents[0])
+    bound = scope.get(owner)
+    owner, outer = (
+        (resolved(bound[0]), bound[1]) if bound is not None and isinstance(bound[0], Value) else (owner, scope)
+    )
+    if not isinstance(owner, Instance) or not _is_dataclass(owner.info):
+        return None
+    made, fields = case.arguments_of(owner), [node for node in owner.info.node.body if isinstance(node, ast.AnnAssign)]
+    names = [node.target.id for node in fields if isinstance(node.target, ast.Name)]
+    if made is None or made.starred or value.label not in names or _is_set(case, value.label):
+        return None
+    given = made.get(names.index(value.label), value.label) or fields[names.index(value.label)].value
+    return number(case, given, outer) if given is not None else None
+
+
+def _is_dataclass(info: ClassInfo) -> bool:
+    """Whether a class has the fields of its body and no other constructor."""
+    decorators = [node.func if isinstance(node, ast.Call) else node for node in info.node.decorator_list]
+    is_marked = any(dotted(node).rpartition(".")[2] == "dataclass" for node in decorators)
+    own = {node.name for node in info.node.body if isinstance(node, ast.FunctionDef)}
+    return is_marked and not info.node.bases and own.isdisjoint({"__init__", "__post_init__", "__getattribute__"})
+
+
+def _is_set(case: Case, name: str) -> bool:
+    """Whether the file sets an attribute with this name: `config.num_classes = 3`."""
+    nodes = case.program.tree.of_type(ast.Attribute)
+    return any(node.attr == name and isinstance(node.ctx, ast.Store) for node in nodes)
 
 
 def _arithmetic(how: str, left: Size, right: Size) -> Known:

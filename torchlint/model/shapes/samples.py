@@ -57,9 +57,19 @@ def _type_of(
         node = program.tree.node(part.site)
         index = node.slice if isinstance(node, ast.Subscript) else None
         whole = type_of(part.parents[0])
-        is_index = isinstance(index, ast.Name) and index.id == method.parameters[1]
+        is_index = index is not None and _is_position(index, method.parameters[1])
         return whole.with_sizes(whole.sizes[1:]) if is_index and not whole.is_open and whole.sizes else ANY
     return type_of(part) if isinstance(part, Tensor) else ANY
+
+
+def _is_position(index: ast.expr, parameter: str) -> bool:
+    """Whether an index is the parameter, or a number computed from it: `i + self.window`."""
+    if isinstance(index, ast.BinOp):
+        sides = index.left, index.right
+        return any(_is_position(item, parameter) for item in sides) and all(
+            isinstance(item, (ast.BinOp, ast.Name, ast.Attribute, ast.Constant)) for item in sides
+        )
+    return isinstance(index, ast.Name) and index.id == parameter
 
 
 def _is_number(program: Program, value: Value) -> bool:

@@ -12,11 +12,13 @@ from torchlint.syntax.python_ast import Site, site_of
 
 if TYPE_CHECKING:
     from torchlint.model.arguments import Arguments
+    from torchlint.syntax.python_tree import PythonTree
 
 MAX_DEPTH = 6
 """Maximum depth of nested modules."""
 
-Key = tuple[Site, str]
+Key = tuple["PythonTree | None", Site, str]
+"""The file of a parameter (None: the linted one), its function or annotation, and its name."""
 
 
 @dataclass(eq=False)
@@ -26,7 +28,7 @@ class Scope:
     depth: int = 0
     parameters: dict[Key, tuple[Value | ast.expr, Scope]] = field(default_factory=dict)
 
-    def bind(self, function: FunctionInfo, arguments: Arguments, outer: Scope) -> None:
+    def bind(self, function: FunctionInfo, arguments: Arguments, outer: Scope, file: PythonTree | None) -> None:
         """Bind the parameters of a method except the first; for a call with `*` or `**` they stay unknown."""
         if arguments.starred:
             return
@@ -36,14 +38,17 @@ class Scope:
             given: Value | ast.expr | None = arguments.get(index, name) or defaults.get(name)
             if given is None:
                 continue
-            self.parameters[site_of(function.node), name] = given, outer
+            self.parameters[file, site_of(function.node).written, name] = given, outer
             annotation = annotated.get(name)
             if annotation is not None:
-                self.parameters[site_of(annotation), name] = given, outer
+                self.parameters[file, site_of(annotation).written, name] = given, outer
 
     def get(self, value: Value) -> tuple[Value | ast.expr, Scope] | None:
         """The value or expression bound to a parameter; None if the value is not a bound parameter."""
-        return self.parameters.get((value.site, value.label)) if value.site is not None else None
+        if value.site is None:
+            return None
+        file = value.site.inner.tree if value.site.inner is not None else None
+        return self.parameters.get((file, value.site.written, value.label))
 
 
 ROOT = Scope()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from functools import cached_property, partial
 from typing import TypeVar
 
@@ -17,6 +17,7 @@ from torchlint.model.shapes.operation_arguments import Operation
 from torchlint.model.shapes.order import Displaced, Order
 from torchlint.model.shapes.scope import ROOT, Scope
 from torchlint.model.shapes.tensor_type import ANY, Choice, Evaluated, Misfit, TensorType
+from torchlint.model.shapes.unsure import changes_in_place, is_unsure
 from torchlint.model.utilities import DataLoader
 from torchlint.model.values import Module, ModuleOutput, Parameter, Tensor, Value, resolved
 from torchlint.pytorch import shapes as table
@@ -36,11 +37,11 @@ class Shapes:
         self._cases: dict[frozenset[tuple[Hashable, Hashable]], Case] = {}
         self._scopes: dict[Hashable, Scope] = {}
 
-    def types_of(self, value: Value) -> list[TensorType]:
-        """The possible types of a value; empty if it surely cannot be computed."""
+    def types_of(self, value: Value, calls: Sequence[ModuleOutput] = ()) -> list[TensorType]:
+        """The possible types of a value, inside these calls of modules; empty if it surely cannot be computed."""
         if self.is_unsure:
             return [ANY]
-        return [item for item in self._results(value) if isinstance(item, TensorType)]
+        return [item for item in self._results(value, calls) if isinstance(item, TensorType)]
 
     @cached_property
     def misfits(self) -> list[Misfit]:
@@ -61,7 +62,7 @@ class Shapes:
     @cached_property
     def displaced(self) -> list[Displaced]:
         """Views that name dimensions in another order than their tensor has them, in every case."""
-        if self._changes_in_place:
+        if changes_in_place(self._program.tree):
             return []
         order, found = Order(self._program), dict[Site, Displaced]()
         for view in order.views():
@@ -89,9 +90,9 @@ class Shapes:
 
     # -- cases ----------------------------------------------------------------------------------------
 
-    def _results(self, value: Value) -> list[Evaluated]:
+    def _results(self, value: Value, calls: Sequence[ModuleOutput] = ()) -> list[Evaluated]:
         """The results for a value in each case."""
-        return list(self._in_cases(lambda case: case.evaluate(value)))
+        return list(self._in_cases(lambda case: case.evaluate(value, case.within(calls))))
 
     def _in_cases(self, ask: Callable[[Case], _Answer | Choice]) -> Iterator[_Answer | TensorType]:
         """The answers in each case; unknown if there are too many cases."""
@@ -171,40 +172,10 @@ class Shapes:
         node = self._program.tree.node(site)
         return measures(getattr(node, "test", None) or getattr(node, "subject", None))
 
-    # -- what nobody can follow ---------------------------------------------------------------------------
-
     @cached_property
     def is_unsure(self) -> bool:
         """Whether the file changes shapes, or layers, in ways that are not followed."""
-        tree = self._program.tree
-        if b"register_forward" in tree.source.code or b"_pre_hook" in tree.source.code:
-            return True
-        return self._changes_in_place or any(map(self._replaces_layer, tree.of_type(ast.Assign)))
-
-    @cached_property
-    def _changes_in_place(self) -> bool:
-        """Whether code changes a tensor's shape in place, for all its users."""
-        nodes: Iterator[ast.Attribute] = self._program.tree.of_type(ast.Attribute)
-        return any(node.attr in table.IN_PLACE_SHAPES for node in nodes)
-
-    def _replaces_layer(self, node: ast.Assign) -> bool:
-        """`net.fc = nn.Linear(...)`, `net[0] = ...`, `layer.weight = ...`: a layer differs from its construction."""
-        for target in node.targets:
-            if isinstance(target, ast.Subscript) and self._makes_layer(node.value):
-                return True
-            if isinstance(target, ast.Attribute) and target.attr in ("weight", "in_features", "out_features", "data"):
-                return True
-            if isinstance(target, ast.Attribute) and dotted(target.value) != "self" and self._is_assigned(target.attr):
-                return True
-        return False
-
-    def _makes_layer(self, node: ast.expr) -> bool:
-        return isinstance(node, ast.Call) and dotted(node.func).rpartition(".")[2][:1].isupper()
-
-    def _is_assigned(self, name: str) -> bool:
-        """Whether classes of the file have an attribute with this name that may be a layer."""
-        classes = self._program.definitions.classes.values()
-        return any(name in info.assigned and self._program.is_module_class(info) for info in classes)
+        return is_unsure(self._program.definitions, self._program)
 
 
 def _is_literal_index(node: ast.expr) -> bool:

@@ -1,0 +1,91 @@
+"""Losses of Q-networks: values of chosen actions against targets from the best actions."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from torchlint.model import values
+from torchlint.model.queries import numbers
+from torchlint.pytorch import operators
+
+if TYPE_CHECKING:
+    from torchlint.model.program import Program
+
+_SAME = frozenset({"float", "double", "to", "detach", "contiguous", "clone", "type"})
+_ELEMENTWISE = frozenset({operators.ADD, operators.SUB, operators.RSUB, operators.MUL, operators.DIV})
+_CHOOSING = frozenset({"gather"})
+_CONVERTED = _SAME | {"long"}
+_WIDENING = frozenset({operators.UNSQUEEZE, "view", "reshape"})
+_REDUCED = frozenset({"amax", "amin"})
+_EXTREMA = frozenset({"max", "min"})
+_MOST_STEPS = 16
+
+
+def chosen_first(first: values.Value, second: values.Value, program: Program) -> bool | None:
+    """Whether the first operand is a column of chosen values, if the other one lacks its second dimension."""
+    if _is_chosen(first, program) and _has_extremum(second, program):
+        return True
+    return False if _is_chosen(second, program) and _has_extremum(first, program) else None
+
+
+def _is_chosen(value: values.Value, program: Program) -> bool:
+    """Whether a value is one number of each row, as a column: `q.gather(1, action.unsqueeze(1))`."""
+    value = values.resolved(value)
+    while isinstance(value, values.Tensor) and value.op in _SAME and value.parents:
+        value = values.resolved(value.parents[0])
+    if (
+        not isinstance(value, values.Tensor)
+        or value.op not in _CHOOSING
+        or numbers.dimension(value, program) not in (1, -1)
+    ):
+        return False
+    index = numbers.argument(value, 1, "index", program)
+    while isinstance(index, values.Tensor) and index.op in _CONVERTED and index.parents:
+        index = values.resolved(index.parents[0])
+    if not isinstance(index, values.Tensor) or index.op not in _WIDENING:
+        return False
+    known = program.observations.calls.get(index)
+    given = known[1].positional if known is not None else []
+    last = numbers.of(given[-1], program) if given else None
+    return last in (1, -1) if index.op == operators.UNSQUEEZE else last == 1 and len(given) == 2
+
+
+def _has_extremum(value: values.Value, program: Program) -> bool:
+    """Whether a sum has a term without the second dimension: `reward + gamma * q.max(1)[0] * (1 - done)`."""
+    stack, seen = [value], set[values.Value]()
+    while stack and len(seen) < _MOST_STEPS:
+        item = values.resolved(stack.pop())
+        if item in seen:
+            continue
+        seen.add(item)
+        if _is_extremum(item, program):
+            return True
+        if isinstance(item, values.Tensor) and item.op in _SAME:
+            stack.extend(item.parents[:1])
+        elif isinstance(item, values.Tensor) and item.op in _ELEMENTWISE:
+            stack.extend(item.parents)
+    return False
+
+
+def _is_extremum(value: values.Value, program: Program) -> bool:
+    """Whether a value is `x.max(1)[0]`, `x.max(1).values` or `x.amax(1)`."""
+    if isinstance(value, values.Tensor) and value.op in _REDUCED:
+        return _drops_second(value, program)
+    owner = values.resolved(value.parents[0]) if value.parents else None
+    if not isinstance(owner, values.Tensor) or owner.op not in _EXTREMA:
+        return False
+    is_named = isinstance(value, values.Attribute) and value.label == "values"
+    return (is_named or _takes_first(value, program)) and _drops_second(owner, program)
+
+
+def _drops_second(value: values.Tensor, program: Program) -> bool:
+    keeps = numbers.argument(value, 1, "keepdim", program)
+    return keeps is None and numbers.dimension(value, program) in (1, -1)
+
+
+def _takes_first(value: values.Value, program: Program) -> bool:
+    """Whether an expression is `x[0]`."""
+    node = program.tree.node(value.site) if value.site is not None else None
+    index = node.slice if isinstance(node, ast.Subscript) else None
+    return isinstance(index, ast.Constant) and index.value == 0
