@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from torchlint.model.definitions import Definitions, FunctionInfo
 from torchlint.model.queries import names
 from torchlint.syntax import python_ast
 
 from . import _written_lengths as written
+
+if TYPE_CHECKING:
+    from torchlint.model.definitions import Definitions, FunctionInfo
 
 _CALLS = frozenset({"torch.distributed.get_rank", "torch.distributed.distributed_c10d.get_rank"})
 _VARIABLES = frozenset({"RANK", "LOCAL_RANK", "SLURM_PROCID"})

@@ -62,8 +62,6 @@ class DiscardedResult(Rule):
     These methods leave the tensor unchanged and return a new one, so the line has no effect. Gradients still flow
     through `x`, values are not clamped, or the tensor is still on the other device.
 
-    Preview: often the code does not depend on the missing effect.
-
     ## Example
     ```python
     import torch
@@ -99,7 +97,6 @@ class DiscardedResult(Rule):
 
     code = "TL115"
     category = Category.CORRECTNESS
-    preview = True
     triggers = ((b"torch",),)
 
     @classmethod

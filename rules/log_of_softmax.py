@@ -101,7 +101,6 @@ class LogOfSoftmax(Rule):
 
     code = "TL503"
     category = Category.SUSPICIOUS
-    preview = True
     triggers = ((b"log",), (b"oftmax", b"igmoid"))
     calls = _LOGARITHMS
 
