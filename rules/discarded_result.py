@@ -97,7 +97,7 @@ class DiscardedResult(Rule):
 
     code = "TL115"
     category = Category.CORRECTNESS
-    triggers = ((b"torch",),)
+    triggers = ((b"torch",), tuple(f".{name}(".encode() for name in sorted(api.OUT_OF_PLACE | api.MOVING)))
 
     @classmethod
     def concerns(cls, index: FileIndex) -> bool:
