@@ -51,7 +51,7 @@ def is_rank(node: ast.expr, known: Definitions, depth: int = _DEPTH) -> bool:
     if not depth:
         return False
     value = written.value_of(node, known)
-    if value is None and isinstance(node, ast.Name):
+    if value is None and isinstance(node, (ast.Name, ast.Attribute)):
         value = _part(node, known)
     if value is not None:
         return is_rank(value, known, depth - 1)
@@ -68,12 +68,19 @@ def _returned(function: FunctionInfo) -> ast.expr | None:
     return found[0].value if len(found) == 1 else None
 
 
-def _part(name: ast.Name, known: Definitions) -> ast.expr | None:
-    """The value of a name that one tuple assignment binds: `rank, size = get_rank(), get_world_size()`."""
-    function = known.function_around(name)
-    scope = function.node if function is not None else known.tree.module
-    nodes = (item for item in names.own_nodes(scope) if isinstance(item, ast.Name) and item.id == name.id)
-    bound = [item for item in nodes if not isinstance(item.ctx, ast.Load)]
+def _part(place: ast.Name | ast.Attribute, known: Definitions) -> ast.expr | None:
+    """The value of a place that one tuple assignment binds: `rank, size = get_rank(), get_world_size()`."""
+    if isinstance(place, ast.Attribute):
+        method = known.method_around(place)
+        scope = method.owner.node if method is not None and method.owner is not None else None
+        is_own = method is not None and python_ast.dotted(place.value) in method.parameters[:1]
+        nodes = python_ast.walk(scope) if scope is not None and is_own else iter(())
+    else:
+        function = known.function_around(place)
+        nodes = names.own_nodes(function.node if function is not None else known.tree.module)
+    name = python_ast.dotted(place)
+    same = (item for item in nodes if isinstance(item, type(place)) and python_ast.dotted(item) == name)
+    bound = [item for item in same if not isinstance(item.ctx, ast.Load)]
     around = known.tree.parent(bound[0]) if len(bound) == 1 else None
     statement = known.tree.parent(around) if isinstance(around, ast.Tuple) else None
     if not isinstance(around, ast.Tuple) or not isinstance(statement, ast.Assign):
