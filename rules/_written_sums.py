@@ -88,6 +88,11 @@ def changes(node: ast.AST, name: str) -> bool:
 def matches(node: ast.expr) -> bool | None:
     """Whether a number is a count of right predictions (True), or an accuracy of a batch (False); None: neither."""
     node, counts = tensor_of(node), None
+    if isinstance(node, ast.Call) and python_ast.dotted(node.func) in ("torch.sum", "torch.mean") and not node.keywords:
+        if len(node.args) != 1:
+            return None
+        counts = python_ast.called_name(node) == "sum"
+        node = node.args[0]
     while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and not node.args and not node.keywords:
         if node.func.attr in ("sum", "mean"):
             if counts is not None:
@@ -97,7 +102,8 @@ def matches(node: ast.expr) -> bool | None:
             return None
         node = node.func.value
     is_equality = isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.ops[0], ast.Eq)
-    return counts if is_equality else None
+    is_method = isinstance(node, ast.Call) and python_ast.called_name(node) == "eq" and not node.keywords
+    return counts if is_equality or is_method else None
 
 
 def _is_hundred(node: ast.expr) -> bool:

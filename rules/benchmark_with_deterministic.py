@@ -43,8 +43,7 @@ class BenchmarkWithDeterministic(Rule):
     ## What it does
     Finds `cudnn.benchmark = True` next to statements that also set `cudnn.deterministic = True` or call
     `torch.use_deterministic_algorithms(True)`, directly or in a function of the file. Not reported where the same
-    function sets one of the flags to another value. Preview: the flags have no effect in programs without convolutions
-    or with a framework that sets them again.
+    function sets one of the flags to another value.
 
     ## Why is this bad?
     The benchmark times the algorithms of cuDNN and selects the fastest, which may differ in each run. Each algorithm is
@@ -80,7 +79,6 @@ class BenchmarkWithDeterministic(Rule):
 
     code = "TL603"
     category = Category.SUSPICIOUS
-    preview = True
     triggers = ((b"cudnn",), (b"benchmark",), (b"deterministic",))
 
     def ask(self) -> Iterator[BothOn]:

@@ -11,11 +11,12 @@ from torchlint.model.queries import names
 from torchlint.syntax import python_ast
 from torchlint.syntax.python_ast import Site
 
+from . import _ranks as ranks
+
 _COLLECTIVES = frozenset(
     "barrier all_reduce all_gather all_gather_object all_gather_into_tensor broadcast broadcast_object_list reduce "
     "reduce_scatter gather gather_object scatter scatter_object_list all_to_all monitored_barrier".split()
 )
-_RANKS = frozenset({"torch.distributed.get_rank", "torch.distributed.distributed_c10d.get_rank"})
 _MAKING_ENGINES = frozenset({"deepspeed.initialize"})
 _OF_ENGINES = frozenset({"save_checkpoint", "save_16bit_model", "load_checkpoint"})
 
@@ -33,7 +34,8 @@ class CollectiveOnOneRank(Rule):
 
     ## What it does
     Finds collective calls of `torch.distributed`, and checkpoints of DeepSpeed engines, in a branch that compares the
-    rank of the process with a number. No other branch makes the same call, and the call gets no group. Preview: a call
+    rank of the process with a number, or after a branch on the rank that returns. The call may be in a function of the
+    file. No other branch makes the same call, and the call gets no group. Preview: a call
     elsewhere may be its counterpart.
 
     ## Why is this bad?
@@ -67,30 +69,42 @@ class CollectiveOnOneRank(Rule):
     code = "TL615"
     category = Category.CORRECTNESS
     preview = True
-    triggers = ((b"get_rank",), (b"distributed", b"deepspeed"))
+    triggers = ((b"get_rank", b"RANK"), (b"distributed", b"deepspeed"))
 
     def ask(self) -> Iterator[OneRank]:
+        known = self.model.definitions
         for branch in [] if self.model.is_test else self.model.tree.of_type(ast.If):
-            if not self._asks_for_rank(branch.test):
+            if not ranks.asks(branch.test, known):
                 continue
             other = {python_ast.dotted(call.func) for call in _calls(branch.orelse)}
-            for call in _calls(branch.body):
+            body = branch.body
+            if not branch.orelse and isinstance(branch.body[-1], ast.Return):
+                other = {python_ast.dotted(call.func) for call in _calls(branch.body)}
+                block = self.model.tree.block(branch)
+                body = [item for item in block[block.index(branch) + 1 :] if isinstance(item, ast.stmt)]
+            for call in _calls(body):
                 called = python_ast.dotted(call.func)
-                if self._is_collective(call) and called not in other and not self._has_partner(called, branch):
+                if self._waits(call) and called not in other and not self._has_partner(called, branch):
                     yield OneRank(python_ast.site_of(call), python_ast.site_of(branch.test), called)
                     break
 
-    def _asks_for_rank(self, test: ast.expr) -> bool:
-        """Whether a condition compares the rank with a literal number, alone or with other conditions."""
-        if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
-            return any(map(self._asks_for_rank, test.values))
-        if not isinstance(test, ast.Compare) or len(test.ops) != 1 or not isinstance(test.ops[0], (ast.Eq, ast.NotEq)):
+    def _waits(self, call: ast.Call, depth: int = 2) -> bool:
+        """Whether all processes must make a call, also because its function makes a collective call."""
+        if self._is_collective(call):
+            return True
+        function = names.function(call.func, self.model.definitions) if depth else None
+        if function is None or not isinstance(function.node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             return False
-        given = test.left
-        if isinstance(given, ast.Name):
-            given = names.only_value(given, self.model.definitions) or given
-        is_rank = isinstance(given, ast.Call) and names.imported(given.func, self.model.definitions) in _RANKS
-        return is_rank and isinstance(test.comparators[0], ast.Constant)
+        plain: list[ast.stmt] = []
+        for statement in function.node.body:
+            if isinstance(statement, ast.If) and not _is_guard(statement):
+                break
+            plain.append(statement)
+        nested = (ast.If, ast.IfExp, ast.Try, ast.For, ast.While, *python_ast.SCOPES)
+        nodes = (
+            node for item in plain if not isinstance(item, nested) for node in python_ast.walk_outside(item, nested)
+        )
+        return any(isinstance(node, ast.Call) and self._waits(node, depth - 1) for node in nodes)
 
     def _is_collective(self, call: ast.Call) -> bool:
         """Whether all processes must make a call. Excludes calls with a group and calls whose branch exits."""
@@ -137,3 +151,11 @@ def _calls(statements: list[ast.stmt]) -> list[ast.Call]:
         node for statement in statements for node in (statement, *names.own_nodes(statement))
         if isinstance(node, ast.Call)
     ]  # fmt: skip
+
+
+def _is_guard(branch: ast.If) -> bool:
+    """Whether a branch only ends a function that is not called by several processes."""
+    words = {item.id for item in ast.walk(branch.test) if isinstance(item, ast.Name)}
+    words |= {item.attr for item in ast.walk(branch.test) if isinstance(item, ast.Attribute)}
+    is_alone = bool(words & {"world_size", "get_world_size", "is_initialized", "is_available"})
+    return is_alone and isinstance(branch.body[-1], ast.Return) and not branch.orelse

@@ -62,8 +62,6 @@ class DiscardedResult(Rule):
     These methods leave the tensor unchanged and return a new one, so the line has no effect. Gradients still flow
     through `x`, values are not clamped, or the tensor is still on the other device.
 
-    Preview: often the code does not depend on the missing effect.
-
     ## Example
     ```python
     import torch
@@ -99,8 +97,7 @@ class DiscardedResult(Rule):
 
     code = "TL115"
     category = Category.CORRECTNESS
-    preview = True
-    triggers = ((b"torch",),)
+    triggers = ((b"torch",), tuple(f".{name}(".encode() for name in sorted(api.OUT_OF_PLACE | api.MOVING)))
 
     @classmethod
     def concerns(cls, index: FileIndex) -> bool:

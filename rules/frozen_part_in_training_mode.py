@@ -32,8 +32,6 @@ class FrozenPartInTrainingMode(Rule):
     Not reported where the class overrides `train`, where its `forward` calls `eval()`, and where the part contains
     nothing that depends on the mode.
 
-    Preview: common correct code looks the same, such as `eval()` on another object of the same class.
-
     With low confidence: frozen parts with batch normalization that nothing puts into evaluation mode. Some methods
     let its statistics adapt.
 
@@ -95,7 +93,6 @@ class FrozenPartInTrainingMode(Rule):
 
     code = "TL118"
     category = Category.CORRECTNESS
-    preview = True
     triggers = (triggers.BACKWARD, (b"train",), (*triggers.EVAL, b"requires_grad"))
     calls = frozenset({"eval", "train"})
 

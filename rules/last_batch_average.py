@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from torchlint import Category, Confidence, Rule
 from torchlint.model.queries import names
+from torchlint.pytorch import naming
 from torchlint.syntax import python_ast
 from torchlint.syntax.python_ast import Site
 
@@ -27,6 +28,8 @@ class LastBatch(NamedTuple):
     name: str
     is_average: bool
     """Whether it is divided by the number of batches or samples. Otherwise it is stored as the loss of the epoch."""
+    is_single: bool = False
+    """Whether it is the only value of a list whose mean the code takes."""
 
 
 class LastBatchAverage(Rule):
@@ -34,7 +37,8 @@ class LastBatchAverage(Rule):
 
     ## What it does
     Finds a loss, or a number of correct predictions, that each batch overwrites with `=` and that is divided by the
-    number of batches or samples after the loop. Preview: the loss of the last batch is appended for each epoch.
+    number of batches or samples after the loop. Also finds a mean over a list that gets its only value after the loop.
+    Preview: the loss of the last batch is appended for each epoch.
 
     ## Why is this bad?
     The number is not an average. It is the value of one batch, divided by the number of all batches or samples. It
@@ -88,6 +92,9 @@ class LastBatchAverage(Rule):
         behind = [item for statement in self._behind(loop) for item in python_ast.walk(statement)]
         if not assigned or not behind:
             return
+        if (single := self._single(loop, inside, behind)) is not None:
+            yield single
+            return
         for node in assigned:
             name = self._place(node.targets[0])
             if name and self._is_of_batch(node.value, name, inside) and not self._is_summed(name, loop):
@@ -115,19 +122,47 @@ class LastBatchAverage(Rule):
 
     def _behind(self, loop: ast.For) -> list[ast.AST]:
         """The statements after a loop in its block, up to one that rebinds the loop's values."""
-        block = self.model.tree.block(loop)
         found: list[ast.AST] = []
-        for statement in block[block.index(loop) + 1 :]:
-            if isinstance(statement, (*python_ast.LOOPS, *python_ast.SCOPES)):
-                break
-            found.append(statement)
+        outer: ast.AST | None = loop
+        while isinstance(outer, (ast.For, ast.With)):
+            block = self.model.tree.block(outer)
+            for statement in block[block.index(outer) + 1 :]:
+                if isinstance(statement, (*python_ast.LOOPS, *python_ast.SCOPES)):
+                    return found
+                found.append(statement)
+            parent = self.model.tree.parent(outer)
+            outer = parent if isinstance(parent, ast.With) else None
         return found
+
+    def _single(self, loop: ast.For, inside: list[ast.AST], behind: list[ast.AST]) -> LastBatch | None:
+        """A list that is averaged although it contains one value, because the `append` is after the loop."""
+        scope = self.model.tree.function_around(loop) or self.model.tree.module
+        for call in (item for item in behind if isinstance(item, ast.Call) and _appends(item)):
+            assert isinstance(call.func, ast.Attribute)
+            name, value = self._place(call.func.value), self._place(_base(call.args[0]))
+            made = next(
+                (item for item in inside if isinstance(item, ast.Assign) and self._place(item.targets[0]) == value),
+                None,
+            )
+            uses = [item for item in python_ast.walk(scope) if name and self._place(item) == name]
+            starts = [item for item in uses if _is_empty_list(self.model.tree.parent(item))]
+            means = [item for item in behind if isinstance(item, ast.Call) and _is_mean_of(item, uses)]
+            rest = [item for item in uses if item is not call.func.value and item not in starts]
+            if made is None or not means or len(starts) != 1 or len(rest) != len(means):
+                continue
+            if self._loop_around(starts[0]) is self._loop_around(loop) is self._loop_around(call):
+                sites = [python_ast.site_of(item) for item in (call, made, loop)]
+                return LastBatch(sites[0], sites[1], sites[2], value, is_average=True, is_single=True)
+        return None
+
+    def _loop_around(self, node: ast.AST) -> ast.AST | None:
+        return next((item for item in self.model.tree.ancestors(node) if isinstance(item, python_ast.LOOPS)), None)
 
     def _place(self, target: ast.AST) -> str:
         """A variable, attribute or slot as the code spells it: `total`, `self.total`, `history["loss"]`."""
         if isinstance(target, (ast.Name, ast.Attribute)):
             return python_ast.dotted(target)
-        return self.model.tree.code(target) if isinstance(target, ast.Subscript) else ""
+        return ast.unparse(target) if isinstance(target, ast.Subscript) else ""
 
     def _is_of_batch(self, value: ast.expr, name: str, inside: list[ast.AST]) -> bool:
         """Whether a value belongs to one batch: a loss that calls `backward` in the loop, or a count of matches."""
@@ -137,15 +172,19 @@ class LastBatchAverage(Rule):
         rest = [item for item in factors if not written_sums.is_batch_size(item)]
         base = _base(rest[0]) if len(rest) == 1 else None
         if base is None or base is value:
-            return isinstance(value, ast.Call) and _goes_backward(name, inside)
+            return isinstance(value, ast.Call) and (_goes_backward(name, inside) or _is_loss(value))
         if isinstance(base, ast.Compare):
             return True
         loss = self._place(base)
         made = [item.value for item in inside if isinstance(item, ast.Assign) and self._place(item.targets[0]) == loss]
         sums = any(isinstance(item, ast.AugAssign) and self._place(item.target) == loss for item in inside)
         is_call = bool(made) and all(isinstance(item, ast.Call) for item in made)
-        is_loss = _goes_backward(loss, inside) or all(
-            isinstance(item, ast.Call) and self.model.definitions.named(item.func).startswith("torch.nn.functional.")
+        if _goes_backward(loss, inside):
+            is_new = bool(made) and loss not in map(self._place, python_ast.walk(made[0]))
+            return bool(loss) and loss != name and is_new and not sums
+        is_loss = all(
+            isinstance(item, ast.Call)
+            and (_is_loss(item) or self.model.definitions.named(item.func).startswith("torch.nn.functional."))
             for item in made
         )
         return bool(loss) and loss != name and is_call and is_loss and not sums
@@ -171,6 +210,8 @@ class LastBatchAverage(Rule):
                 dividend, divisor = node.target, node.value
             else:
                 continue
+            if isinstance(divisor, ast.Name):
+                divisor = names.only_value(divisor, self.model.definitions) or divisor
             counted = written_sums.counted(divisor)
             if counted is not None and counted[0] == loader and self._place(_base(dividend)) == name:
                 return node
@@ -179,7 +220,9 @@ class LastBatchAverage(Rule):
     # -- report ---------------------------------------------------------------------------------------
 
     def report_LastBatch(self, last: LastBatch) -> None:
-        if last.is_average:
+        if last.is_single:
+            message = "this runs once after the loop over batches: the mean is of one value, the last batch's"
+        elif last.is_average:
             message = f"`{last.name}` is the value of the last batch divided by the number of all: it is not an average"
         else:
             message = f"`{last.name}` is the loss of the last batch, but is stored as the loss of the epoch"
@@ -212,3 +255,22 @@ def _goes_backward(name: str, inside: list[ast.AST]) -> bool:
 
 def _divides(value: ast.expr) -> bool:
     return isinstance(value, ast.BinOp) and isinstance(value.op, ast.Div)
+
+
+def _is_loss(call: ast.Call) -> bool:
+    """Whether a call computes the loss of one batch: `criterion(model(x), y)`."""
+    return len(call.args) == 2 and bool(naming.LOSS.search(python_ast.called_name(call)))
+
+
+def _appends(call: ast.Call) -> bool:
+    return isinstance(call.func, ast.Attribute) and call.func.attr == "append" and len(call.args) == 1
+
+
+def _is_empty_list(statement: ast.AST | None) -> bool:
+    if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
+        return False
+    return isinstance(statement.value, ast.List) and not statement.value.elts
+
+
+def _is_mean_of(call: ast.Call, uses: list[ast.AST]) -> bool:
+    return python_ast.called_name(call) in ("mean", "fmean") and len(call.args) == 1 and call.args[0] in uses

@@ -207,12 +207,14 @@ class MeanScaleMismatch(Rule):
             return None
         return bool(sizes)
 
-    def _is_mean_loss(self, node: ast.expr, loop: ast.For) -> bool:
-        """Whether an expression is a mean loss over the batch: a call, or a name bound to results of such calls."""
+    def _is_mean_loss(self, node: ast.expr, loop: ast.For, names_before: frozenset[str] = frozenset()) -> bool:
+        """Whether an expression is a mean loss of the batch: a call, a sum of such calls, or a name bound to them."""
+        if isinstance(node, ast.BinOp):
+            return self._is_sum_of_means(node, loop, names_before)
         if isinstance(node, ast.Call):
             made = self._made_at.get(python_ast.site_of(node), [])
             return bool(made) and all(losses.is_mean(value, self.model.tree) for value in made)
-        if not isinstance(node, ast.Name):
+        if not isinstance(node, ast.Name) or node.id in names_before:
             return False
         stores = self._stores_of.get((self._scope(loop), node.id), [])
         statements = [self.model.tree.parent(item) for item in stores if _is_inside(item, loop)]
@@ -222,11 +224,20 @@ class MeanScaleMismatch(Rule):
             and not changed
             and all(
                 isinstance(item, ast.Assign)
-                and isinstance(item.value, ast.Call)
-                and self._is_mean_loss(item.value, loop)
+                and isinstance(item.value, (ast.Call, ast.BinOp))
+                and self._is_mean_loss(item.value, loop, names_before | {node.id})
                 for item in statements
             )
         )
+
+    def _is_sum_of_means(self, node: ast.BinOp, loop: ast.For, names_before: frozenset[str]) -> bool:
+        """Whether a mean loss is one of the terms of a sum whose other terms are means of the batch or mean losses."""
+        terms = [_term(item) for item in _terms(node)]
+        if node in terms:
+            return False
+        known = [item for item in terms if self._is_mean_loss(item, loop, names_before)]
+        rest = [item for item in terms if item not in known]
+        return bool(known) and all(isinstance(item, ast.Call) and _is_plain_mean(item) for item in rest)
 
     @cached_property
     def _made_at(self) -> dict[python_ast.Site, list[values.Value]]:
@@ -303,3 +314,31 @@ def _loops(items: list[events.Item]) -> Iterator[events.Loop]:
 
 def _is_inside(node: ast.expr, loop: ast.For) -> bool:
     return loop.lineno <= node.lineno <= (loop.end_lineno or loop.lineno)
+
+
+def _terms(node: ast.expr) -> Iterator[ast.expr]:
+    """The terms of a sum or difference."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Sub)):
+        yield from _terms(node.left)
+        yield from _terms(node.right)
+    else:
+        yield node
+
+
+def _term(node: ast.expr) -> ast.expr:
+    """A term without its weight: `loss` of `0.5 * loss`."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
+        sides = [side for side in (node.left, node.right) if not _is_weight(side)]
+        return sides[0] if len(sides) == 1 else node
+    return node
+
+
+def _is_weight(node: ast.expr) -> bool:
+    value = node.operand if isinstance(node, ast.UnaryOp) else node
+    return isinstance(value, ast.Constant) and isinstance(value.value, (int, float))
+
+
+def _is_plain_mean(call: ast.Call) -> bool:
+    """Whether a call averages all elements of a tensor: `torch.mean(x)`, `x.mean()`."""
+    is_function = isinstance(call.func, ast.Attribute) and python_ast.dotted(call.func) == "torch.mean"
+    return python_ast.called_name(call) == "mean" and len(call.args) == int(is_function) and not call.keywords

@@ -84,10 +84,11 @@ class RestartedLoader(Rule):
             seen.add(loops[-1].site)
             own = self.model.definitions.names_assigned([node])
             for call in _own_calls(node):
-                loader = self._restarted(call)
+                place = self._drawn_by_method(call)
+                loader = self._restarted(call) if place is None else _drawn(place)
                 name = python_ast.dotted(loader) if loader is not None else ""
                 if name and name not in own and not _EVALUATION.search(name.lower()):
-                    yield from self._restart(call, name)
+                    yield from self._restart(call if place is None else place, name)
 
     def _restart(self, call: ast.Call, name: str) -> Iterator[Restart]:
         """The iterable that restarts, if it is a loader of several batches."""
@@ -119,6 +120,17 @@ class RestartedLoader(Rule):
         given = {item.arg: item.value for item in call.keywords}.get(drawn[0].id)
         return given or (call.args[index] if index < len(call.args) else None)
 
+    def _drawn_by_method(self, call: ast.Call) -> ast.Call | None:
+        """The `next(iter(self.loader))` that each call of the object's own method makes."""
+        function = names.function(call.func, self.model.definitions)
+        if function is None or not function.is_method or isinstance(function.node, ast.Lambda):
+            return None
+        for inner in _calls_in(function.node.body):
+            loader = _drawn(inner)
+            if isinstance(loader, ast.Attribute) and python_ast.dotted(loader.value) == function.parameters[0]:
+                return inner
+        return None
+
     def _is_whole(self, loader: utilities.DataLoader) -> bool:
         """Whether a batch is the whole dataset, because its size is a `len`."""
         size = loader.part("batch_size")
@@ -136,8 +148,12 @@ class RestartedLoader(Rule):
 
 def _own_calls(loop: ast.For | ast.While) -> Iterator[ast.Call]:
     """The calls that each iteration of a loop makes, outside inner loops and conditions."""
+    return _calls_in(loop.body)
+
+
+def _calls_in(body: list[ast.stmt]) -> Iterator[ast.Call]:
     nested = (*python_ast.LOOPS, *python_ast.SCOPES, ast.If, ast.Try, ast.IfExp)
-    own = (part for part in loop.body if not isinstance(part, nested))
+    own = (part for part in body if not isinstance(part, nested))
     nodes = (node for part in own for node in python_ast.walk_outside(part, nested))
     return (node for node in nodes if isinstance(node, ast.Call))
 

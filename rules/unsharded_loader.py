@@ -92,11 +92,18 @@ class UnshardedLoader(Rule):
                 continue
             if names.imported(call.func, known) not in datasets.LOADERS:
                 continue
-            wrapper = next(
-                (item for item in wrappers if known.function_around(item) is known.function_around(call)), None
-            )
+            wrapper = next((item for item in wrappers if self._belongs(call, item)), None)
             if wrapper is not None:
                 yield Unsharded(python_ast.site_of(call), python_ast.site_of(wrapper))
+
+    def _belongs(self, loader: ast.Call, wrapper: ast.Call) -> bool:
+        """Whether one function wraps the model and makes the loader, itself or through a function that it calls."""
+        around = self.model.definitions.function_around
+        maker, user = around(loader), around(wrapper)
+        if maker is user:
+            return True
+        calls = (item for item in names.own_nodes(user.node) if isinstance(item, ast.Call)) if user is not None else ()
+        return maker is not None and any(names.function(item.func, self.model.definitions) is maker for item in calls)
 
     def report_Unsharded(self, found: Unsharded) -> None:
         self.report(

@@ -97,7 +97,6 @@ class WorkerSeeding(Rule):
 
     code = "TL604"
     category = Category.CORRECTNESS
-    preview = True
     triggers = (
         (b"DataLoader",),
         (b"worker_init_fn", b"default_rng", b"RandomState", b"Random", b"Generator"),

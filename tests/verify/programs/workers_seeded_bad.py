@@ -15,7 +15,7 @@ class Noise(Dataset):
 
 
 def seed(worker):
-    np.random.seed(7)  # verify: worker-seeding confirmed, unseen by the linter
+    np.random.seed(7)  # verify: worker-seeding confirmed
 
 
 model = nn.Linear(4, 1)

@@ -1,0 +1,116 @@
+"""Conditions on the rank of a distributed process."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from torchlint.model.queries import names
+from torchlint.syntax import python_ast
+
+from . import _written_lengths as written
+
+if TYPE_CHECKING:
+    from torchlint.model.definitions import Definitions, FunctionInfo
+
+_CALLS = frozenset({"torch.distributed.get_rank", "torch.distributed.distributed_c10d.get_rank"})
+_VARIABLES = frozenset({"RANK", "LOCAL_RANK", "SLURM_PROCID"})
+_DEPTH = 4
+
+
+def asks(test: ast.expr, known: Definitions, depth: int = _DEPTH) -> bool:
+    """Whether a condition compares the rank with a number, so that it holds for some processes only."""
+    if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
+        return any(asks(item, known, depth) for item in test.values)
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        return asks(test.operand, known, depth)
+    if isinstance(test, ast.Compare):
+        is_equal = len(test.ops) == 1 and isinstance(test.ops[0], (ast.Eq, ast.NotEq))
+        return is_equal and isinstance(test.comparators[0], ast.Constant) and is_rank(test.left, known, depth)
+    if not depth:
+        return False
+    if isinstance(test, ast.Call) and not test.args and not test.keywords:
+        function = names.function(test.func, known)
+        returned = _returned(function) if function is not None else None
+        return returned is not None and asks(returned, known, depth - 1)
+    value = written.value_of(test, known)
+    return value is not None and asks(value, known, depth - 1)
+
+
+def is_rank(node: ast.expr, known: Definitions, depth: int = _DEPTH) -> bool:
+    """Whether a value is the rank: from `get_rank()`, the environment, or an argument that every call passes."""
+    if isinstance(node, ast.Call):
+        if python_ast.dotted(node.func) == "int" and len(node.args) == 1:
+            return is_rank(node.args[0], known, depth)
+        if python_ast.dotted(node.func) in ("os.environ.get", "os.getenv") and node.args:
+            return _names_rank(node.args[0])
+        return names.imported(node.func, known) in _CALLS
+    if isinstance(node, ast.Subscript):
+        return python_ast.dotted(node.value) == "os.environ" and _names_rank(node.slice)
+    if not depth:
+        return False
+    value = written.value_of(node, known)
+    if value is None and isinstance(node, (ast.Name, ast.Attribute)):
+        value = _part(node, known)
+    if value is not None:
+        return is_rank(value, known, depth - 1)
+    return isinstance(node, ast.Name) and _is_passed(node, known, depth - 1)
+
+
+def _names_rank(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value in _VARIABLES
+
+
+def _returned(function: FunctionInfo) -> ast.expr | None:
+    """The value of a function with a single `return`."""
+    found = [item for item in names.own_nodes(function.node) if isinstance(item, ast.Return)]
+    return found[0].value if len(found) == 1 else None
+
+
+def _part(place: ast.Name | ast.Attribute, known: Definitions) -> ast.expr | None:
+    """The value of a place that one tuple assignment binds: `rank, size = get_rank(), get_world_size()`."""
+    if isinstance(place, ast.Attribute):
+        method = known.method_around(place)
+        scope = method.owner.node if method is not None and method.owner is not None else None
+        is_own = method is not None and python_ast.dotted(place.value) in method.parameters[:1]
+        nodes = python_ast.walk(scope) if scope is not None and is_own else iter(())
+    else:
+        function = known.function_around(place)
+        nodes = names.own_nodes(function.node if function is not None else known.tree.module)
+    name = python_ast.dotted(place)
+    same = (item for item in nodes if isinstance(item, type(place)) and python_ast.dotted(item) == name)
+    bound = [item for item in same if not isinstance(item.ctx, ast.Load)]
+    around = known.tree.parent(bound[0]) if len(bound) == 1 else None
+    statement = known.tree.parent(around) if isinstance(around, ast.Tuple) else None
+    if not isinstance(around, ast.Tuple) or not isinstance(statement, ast.Assign):
+        return None
+    value = statement.value
+    is_pair = isinstance(value, ast.Tuple) and len(value.elts) == len(around.elts)
+    return value.elts[around.elts.index(bound[0])] if is_pair and isinstance(value, ast.Tuple) else None
+
+
+def _is_passed(name: ast.Name, known: Definitions, depth: int) -> bool:
+    """Whether a name is a parameter to which each call in the file passes the rank."""
+    function = known.function_around(name)
+    if function is None or name.id not in function.parameters:
+        return False
+    if name.id in known.names_assigned([function.node]):
+        return False
+    calls = list(_calls_of(function, known))
+    index = function.parameters.index(name.id) - int(function.is_method)
+    given = [
+        next((item.value for item in call.keywords if item.arg == name.id), None)
+        or (call.args[index] if 0 <= index < len(call.args) else None)
+        for call in calls
+    ]
+    return bool(calls) and all(item is not None and is_rank(item, known, depth) for item in given)
+
+
+def _calls_of(function: FunctionInfo, known: Definitions) -> Iterator[ast.Call]:
+    """The calls of a function, or of its class if it is a constructor."""
+    is_constructor = function.name == "__init__" and function.owner is not None
+    called = function.owner.name if is_constructor and function.owner is not None else function.name
+    for call in known.tree.of_type(ast.Call):
+        if python_ast.called_name(call) == called:
+            yield call
