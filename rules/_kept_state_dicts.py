@@ -106,7 +106,7 @@ class KeptReferences:
             isinstance(item, Optimizer) or is_utility(item) or item in self.model.ownership.stepped for item in owners
         ):
             return False
-        if self.model.ownership.overlap(held, owners) or not owners.isdisjoint(ancestry([step.optimizer], _handed)):
+        if self.model.ownership.overlap(held, owners) or not owners.isdisjoint(ancestry([step.optimizer], _arguments)):
             return True
         is_made_here = complete or held or isinstance(resolved(step.optimizer), Optimizer)
         is_aside = any(_ASIDE.search(item.label.lower()) for item in (owner, with_owners(owner)[-1]))
@@ -186,7 +186,7 @@ class KeptReferences:
         return function is not around or site_of(use).line > site_of(store.loop).line
 
 
-def _handed(value: Value) -> Iterable[Value]:
+def _arguments(value: Value) -> Iterable[Value]:
     """The values behind the parameters of an optimizer."""
     return made_of(value) if isinstance(value, (Optimizer, Parameters, Phi, Container)) else ()
 

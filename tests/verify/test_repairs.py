@@ -17,12 +17,12 @@ import inspect
 import itertools
 import random
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache, partial
 from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
-from unittest import mock
 
 import pytest
 
@@ -239,10 +239,21 @@ def _fixed_fixtures() -> dict[str, list[tuple[str, str, str]]]:
     return found
 
 
+@contextlib.contextmanager
+def _modules(absent: dict[str, ModuleType]) -> Iterator[None]:
+    """Install modules. Those that a fixture imports stay: parts of torch cannot be imported twice."""
+    sys.modules.update(absent)
+    try:
+        yield
+    finally:
+        for name in absent:
+            del sys.modules[name]
+
+
 def _loaded(file: str, text: str) -> dict[str, FunctionType]:
     """The functions of a fixture, without the statements that run when it is imported."""
     found: dict[str, Any] = {}
-    with mock.patch.dict("sys.modules", _absent(text)):
+    with _modules(_absent(text)):
         for node in ast.parse(text).body:
             if isinstance(node, (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef, ast.Assign)):
                 with contextlib.suppress(Exception, SystemExit):  # what a fixture does when it is imported may raise

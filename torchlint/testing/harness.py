@@ -8,7 +8,7 @@ A test module of a plugin needs no more than this:
 
 and a `conftest.py` with `pytest_plugins = ["torchlint.testing.blessing"]`, for the option `--bless`.
 
-A fixture is a `.py` file, or a program in a Markdown page: a `python` block, and below it a `diff` block with its fixes.
+A fixture is a `.py` file, or a program in a Markdown page: a `python` block, with its fixes in a `diff` block below.
 """
 
 from __future__ import annotations
@@ -343,7 +343,7 @@ class Case:
 
 
 def fixtures(root: Path, rules: Rules | None = None) -> list[Fixture]:
-    """The fixtures under `root`, files and programs of pages; all installed rules are run on each unless `rules` are given."""
+    """The files and the programs of pages under `root`. All installed rules run on each unless `rules` are given."""
     folders = sorted(folder for folder in root.iterdir() if folder.is_dir() and folder.name[0] not in "._")
     chosen = registry.rules() if rules is None else rules
     files = [path for folder in folders for path in sorted(folder.glob("*.py")) if not _is_result(path)]
