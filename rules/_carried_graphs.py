@@ -25,7 +25,7 @@ class CarriedGraph(NamedTuple):
     name: str
     """The name of the state in the program; may be empty."""
     carried: Value
-    """What the state is in the next iteration, or at the next call."""
+    """The value of the state in the next iteration, or at the next call."""
     backward: Backward
     loop: Loop | None
     """None where each call of a method is an iteration."""
@@ -116,7 +116,7 @@ class CarriedGraphs:
             return True
         calls = [event for event in events_in(loop.body) if isinstance(event, Call)] if loop else trace.of(Call)
         same = {state, carried, *inputs_of(state), *carried.parents}
-        return any(not same.isdisjoint(_handed(event)) for event in calls)
+        return any(not same.isdisjoint(_arguments(event)) for event in calls)
 
 
 def _repeats(loop: Loop, backward: Backward) -> bool:
@@ -140,7 +140,7 @@ def _by_age(values: Iterable[Value]) -> list[Value]:
     return sorted(values, key=lambda item: (item.order, item.label))
 
 
-def _handed(call: Call) -> set[Value]:
+def _arguments(call: Call) -> set[Value]:
     """The arguments of a call, with their contents."""
     found = {item for parent in call.value.parents for item in inputs_of(parent) if not isinstance(item, Plain)}
     return found | {element for item in found if isinstance(item, Container) for element in item.elements()}

@@ -110,14 +110,14 @@ class KeptGraphs:
         if self.program.is_test or self.program.is_benchmark:
             return
         for trace in self.program.traces:
-            told: set[tuple[object, ...]] = set()
+            reported: set[tuple[object, ...]] = set()
             for event in trace.of(Keep):
                 place = (*event.site.start, event.site.inner)
-                kept = self._kept(trace, event) if event.how is not Keeping.CLEAR and place not in told else None
+                kept = self._kept(trace, event) if event.how is not Keeping.CLEAR and place not in reported else None
                 if kept is not None and kept.limit is not None and not kept.holds_activations:
                     continue
                 if kept is not None and not self._is_needed_elsewhere(trace, event):
-                    told.add(place)
+                    reported.add(place)
                     yield kept
 
     def _is_needed_elsewhere(self, trace: Trace, keep: Keep) -> bool:

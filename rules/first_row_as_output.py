@@ -141,7 +141,7 @@ class FirstRowAsOutput(Rule):
     def report_Row(self, found: Row) -> None:
         self.report(
             found.compared,
-            "this compares one sample's prediction with the targets of the whole batch: no other sample is learned",
+            "this compares one sample's prediction with all targets of the batch: the model ignores the other samples",
             related=[(found.row, "the module returns one tensor, and this is its first row")],
             help="leave out the index",
             confidence=Confidence.HIGH if found.is_sure else Confidence.LOW,

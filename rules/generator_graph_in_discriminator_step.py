@@ -45,7 +45,7 @@ class GeneratorGraphInDiscriminatorStep(Rule):
 
     ## Why is this bad?
     The backward pass runs through the whole generator and keeps its activations until then. The gradients computed
-    there are thrown away. With networks of equal size that is a third of the work of the step. If nothing clears
+    there are discarded. With networks of equal size that is a third of the work of the step. If nothing clears
     the gradients before the generator's own backward, they are added to it, and the generator learns to help the
     discriminator.
 
@@ -271,7 +271,7 @@ class GeneratorGraphInDiscriminatorStep(Rule):
 
     def report_UnusedPass(self, found: UnusedPass) -> None:
         name = self._name_of_maker(found.fake)
-        fate = "which then learns from this loss too" if found.mixed else "whose gradients are thrown away"
+        fate = "which then learns from this loss too" if found.mixed else "whose gradients nothing uses"
         related = [(found.backward.site, "this `backward`")]
         if found.fake.site is not None:
             related.insert(0, (found.fake.site, f"`{name}` is called here"))

@@ -132,7 +132,7 @@ class InplaceOnLeaf(Rule):
             value = values.resolved(value.base)
         frozen = self.model.frozen
         owners = (values.resolved(parent) for parent in value.parents)
-        if value in frozen.told or any(map(frozen.may_be, owners)):
+        if value in frozen.observed or any(map(frozen.may_be, owners)):
             return None
         if isinstance(value, values.Tensor):
             return value if value.leaf else None

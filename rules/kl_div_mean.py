@@ -28,7 +28,7 @@ class Divided(NamedTuple):
 
 
 class ClassMean(NamedTuple):
-    """The mean at `site` goes over the dimension of the classes, as the softmax does."""
+    """The mean at `site` is along the dimension of the classes, as the softmax is."""
 
     site: Site
     loss: Site

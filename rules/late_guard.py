@@ -220,10 +220,10 @@ class LateGuard(Rule):
         return is_absolute or is_from_zero or operator in (ast.Eq, ast.NotEq) or is_negative_bad
 
     def report_Late(self, late: Late) -> None:
-        then = "the product is NaN" if late.is_product else "its gradient is NaN"
+        then = "the product is NaN" if late.is_product else "the gradient is NaN"
         self.report(
             late.guard,
-            f"the condition comes too late: the operation runs for all values, so {then} where it is infinite",
+            f"the condition comes too late: the operation runs on all values, and {then} where it excludes them",
             related=[(late.operation, "the operation is here")],
             help="replace the bad values of the operand before the operation, as in `torch.where(mask, x, 1.0)`",
             confidence=Confidence.HIGH if late.is_sure else Confidence.LOW,

@@ -116,7 +116,7 @@ class LossWithoutActivation(Rule):
         is_nll = wrong.function == "nll_loss"
         wanted = "log-probabilities" if is_nll else "probabilities"
         given = "probabilities" if wrong.probabilities else "raw scores"
-        then = "it falls below 0 without bound" if is_nll else "scores below 0 or above 1 raise an error"
+        then = "the loss falls below 0 without bound" if is_nll else "scores below 0 or above 1 raise an error"
         other = "cross_entropy" if is_nll else "binary_cross_entropy_with_logits"
         instead = f"use `{other}`, or `{_CLASSES[other]}`"
         self.report(

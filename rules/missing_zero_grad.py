@@ -17,14 +17,13 @@ class MissingZeroGrad(Rule):
     """Gradients are never cleared between two steps of an optimizer.
 
     ## What it does
-    Follows every path from one `step` of an optimizer to its next. A finding means that at least one of them has a
-    `backward` and none of them clears the gradients, so the `backward` adds to gradients that were already used.
+    Follows every path from one `step` of an optimizer to its next. Reports a `backward` on such a path if no path
+    clears the gradients: the `backward` then adds to gradients that the optimizer has already used.
 
-    Where the code clears only some of the optimizer's parameters, torchlint follows each module and parameter.
-    Where a condition such as `(i + 1) % 4 == 0` decides, with numbers written in the file, it follows each
-    iteration.
+    If the code clears only some of the optimizer's parameters, torchlint follows each module and parameter. If the
+    step depends on a condition with known numbers, such as `(i + 1) % 4 == 0`, torchlint follows each iteration.
 
-    Not reported: timing loops on constants that keep no result, since they train nothing.
+    Not reported: loops that only measure time. They train on constants and keep no result.
 
     ## Why is this bad?
     The run is wasted. `backward` adds to `.grad`, so without `zero_grad` each step uses the sum of all gradients
@@ -56,8 +55,8 @@ class MissingZeroGrad(Rule):
     ```
 
     ## Fix safety
-    The fix clears the gradients before the forward pass, or after the step. On every path it removes all used
-    gradients and none that a step still needs. The place depends on why an iteration may skip the step:
+    The fix clears the gradients before the forward pass, or after the step. On every path it clears the gradients
+    that a step has used, and no others. The place depends on why an iteration may skip the step:
 
     - A check of the loss or gradients, such as `if torch.isfinite(norm):`. The fix clears before the forward pass,
       because one bad batch would otherwise spoil all later steps.
@@ -70,13 +69,13 @@ class MissingZeroGrad(Rule):
     The fix is unsafe: it changes training, which is its purpose.
 
     ## What verify shows
-    `torchlint verify` follows each gradient from step to step. Confirmed if steps use gradients that an earlier
-    step used and nothing cleared. The report compares the norms of the accumulated and the new gradient. Refuted if
-    no step does and gradients are cleared, in whatever form.
+    `torchlint verify` follows each gradient from step to step. It confirms the finding if a step uses gradients
+    that an earlier step has already used. The report compares the norms of the accumulated and the new gradient. It
+    refutes the finding if no step does this and the program clears its gradients, in any form.
 
     ## Known limits
-    Clearing by hand a list of parameters that predates the growth of the model counts as clearing all of them. Only
-    a run shows which parameters existed at that time.
+    If a program adds parameters to a model and then clears an older list of parameters, torchlint assumes that the
+    list is complete.
 
     ## References
     - [torch.optim.Optimizer.zero_grad](https://docs.pytorch.org/docs/stable/generated/torch.optim.Optimizer.zero_grad.html)
@@ -110,7 +109,7 @@ class MissingZeroGrad(Rule):
         name, manual = self._words.name(stale.step), stale.step.manual
         statement, cleared = self._words.statement(stale)
         when = _when(stale.cleared_elsewhere, stale.loop is not None)
-        whose = "already used for its update" if manual else "of its previous step"
+        whose = "already used for its update" if manual else "of the previous step"
         self.report(
             stale.backward.site,
             f"gradients of `{name}` are {when}: this `backward` adds to those {whose}",

@@ -37,8 +37,9 @@ class PaddingInLoss(Rule):
     purpose.
 
     ## Why is this bad?
-    `cross_entropy` and the models of Transformers ignore only labels of -100. Here most positions of short sequences
-    are padding. The loss is small because padding is easy to predict, and the model learns less about the real tokens.
+    `cross_entropy` and the models of Hugging Face Transformers ignore only labels of -100. In a batch with one long
+    sequence, most positions of the short ones are padding. The loss is small because padding is easy to predict, and
+    the model learns less about the real tokens.
 
     ## Example
     ```python

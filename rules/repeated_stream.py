@@ -29,7 +29,7 @@ _BEFORE_WORKERS = 5
 
 
 class Repeated(NamedTuple):
-    """Each of `workers` workers of the loader at `loader` goes over the whole dataset `name`."""
+    """Each of `workers` workers of the loader at `loader` iterates over the whole dataset `name`."""
 
     loader: Site
     start: Site | None
@@ -38,12 +38,12 @@ class Repeated(NamedTuple):
 
 
 class RepeatedStream(Rule):
-    """Each worker of a loader goes over the whole `IterableDataset`.
+    """Each worker of a loader iterates over the whole `IterableDataset`.
 
     ## What it does
     Finds loaders with at least two workers, also by the default of an option, whose dataset is an `IterableDataset` of
-    the program. Its `__iter__` draws nothing at random and goes over its data to the end, and nothing in its file or in
-    the loader's asks for the worker or has a word of sharding.
+    the program. Its `__iter__` draws no random numbers and iterates over its data to the end. No code in its file or in
+    that of the loader uses the worker's number or mentions sharding.
 
     ## Why is this bad?
     Each worker has its own copy of the dataset, and runs `__iter__` from the start. With two workers each sample comes
@@ -107,7 +107,7 @@ class RepeatedStream(Rule):
                     yield Repeated(loader.site, start, dataset.info.name, workers)
 
     def _reads_all(self, info: ClassInfo) -> bool:
-        """Whether a class goes over the same data in each worker."""
+        """Whether a class iterates over the same data in each worker."""
         method = info.methods.get("__iter__")
         bases = [item for item in info.ancestors() if item is not info]
         if method is None or len(bases) != 1 or not isinstance(bases[0], str) or not _BASE.search(bases[0]):

@@ -94,7 +94,7 @@ class RetainGraphInLoop(Rule):
             return
         self.report(
             unused.backward.site,
-            "`retain_graph=True`, but no later `backward` uses the graph: its activations outlive the step",
+            "`retain_graph=True`, but no later `backward` uses the graph: its activations stay for one more iteration",
             related=related,
             help="drop `retain_graph=True`",
             fix=repairs.without_argument(self.nodes, unused.backward.site, "retain_graph"),

@@ -15,10 +15,9 @@ class ScheduleInWrongUnit(Rule):
     """A schedule steps once a batch but is measured in epochs, or the reverse.
 
     ## What it does
-    Compares the written length of a learning-rate schedule (`T_max=epochs`, `num_training_steps=len(loader) * epochs`)
-    with the loop that contains `scheduler.step()`: over epochs, over batches, or over micro-batches of which several
-    make one optimizer step. In Lightning it compares the length with the `interval` that `configure_optimizers`
-    returns, an epoch by default.
+    Compares the length of a learning-rate schedule (`T_max=epochs`, `num_training_steps=len(loader) * epochs`) with
+    the loop that contains `scheduler.step()`. The loop iterates over epochs, batches or micro-batches. In Lightning
+    the rule compares the length with the `interval` that `configure_optimizers` returns, an epoch by default.
 
     Not reported where the unit of the length is unknown.
 

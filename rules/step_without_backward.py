@@ -235,7 +235,7 @@ class StepWithoutBackward(Rule):
             return
         self.report(
             empty.step.site,
-            f"`{name}` steps before the `backward` of its iteration: the first is empty, the others use old gradients",
+            f"`{name}` steps before the `backward` of its iteration: it uses the gradients of the previous iteration",
             related=[(empty.backward.site, "the gradients are computed here")],
             help="step after the `backward`",
         )

@@ -137,12 +137,12 @@ class TargetWithGradient(Rule):
         holds = self.model.ownership.holds
         held = (holds(item, module) for item in self._optimizers for module in modules)
         known = (
-            self._optimizers and self._told.isdisjoint(modules) and all(answer is values.Answer.NO for answer in held)
+            self._optimizers and self._frozen.isdisjoint(modules) and all(answer is values.Answer.NO for answer in held)
         )
         return max(passes, key=lambda value: value.order) if known else None
 
     @cached_property
-    def _told(self) -> set[values.Value]:
+    def _frozen(self) -> set[values.Value]:
         """Arguments of unknown functions that may switch off their gradients: `freeze(teacher)`."""
         found: set[values.Value] = set()
         for trace in self.model.program.traces:

@@ -112,9 +112,9 @@ class UndetachedAccumulation(Rule):
         place = f"`{name}` of `{kept.keep.site.file}`" if is_called else f"`{name}`"
         verb = self._verb(kept)
         if kept.is_beside_loss and not kept.holds_activations:
-            cost = "the graph's nodes pile up, with the tensors saved outside the loss"
+            cost = "every iteration's graph stays in memory, with the tensors saved outside the loss"
         elif not kept.holds_activations:
-            cost = "the graph's nodes pile up, though `backward` has freed its saved tensors"
+            cost = "every iteration's graph stays in memory, though `backward` has freed its saved tensors"
         elif kept.backward is None:
             every = "every iteration's activations" if kept.limit is None else f"activations of {kept.limit} iterations"
             cost = f"{every} stay in memory"

@@ -20,20 +20,19 @@ class UndetachedHiddenState(Rule):
     """A hidden state is not detached between batches: the second backward raises.
 
     ## What it does
-    Finds a value that one iteration computes and the next one uses, with no detach in between, in a loop that goes
-    backward in each iteration. Examples are the hidden state of a recurrent network, or a smoothed loss. Also
-    finds:
+    Finds a value that one iteration computes and the next iteration uses without detaching it, if each iteration
+    calls `backward`. Examples are the hidden state of a recurrent network, or a smoothed loss. Also finds such values
+    in attributes:
 
-    - an attribute that one method reads and writes around its `backward`;
-    - an attribute that the `forward` of a module reads and sets, where the loop neither resets nor detaches it.
+    - one method reads the attribute, calls `backward`, and sets the attribute;
+    - the `forward` of a module reads and sets it, and the loop neither resets nor detaches it.
 
-    With `retain_graph=True` the rule `retain-graph-in-loop` reports it instead, because the graph then grows with
-    each batch.
+    With `retain_graph=True` nothing raises, but the graph grows with each batch. `retain-graph-in-loop` reports that.
 
     ## Why is this bad?
-    The loss of the second batch depends on the graph of the first batch, whose saved tensors its own backward
-    freed. PyTorch raises "Trying to backward through the graph a second time". After an optimizer step it raises
-    that a tensor was modified by an in-place operation.
+    The loss of the second batch depends on the graph of the first batch, which the first `backward` has freed.
+    PyTorch raises "Trying to backward through the graph a second time". If an optimizer step comes in between, the
+    error may instead say that an in-place operation modified a tensor.
 
     ## Example
     ```python

@@ -47,7 +47,7 @@ class CopiedGenerator(NamedTuple):
 
 
 class WorkerSeeding(Rule):
-    """The workers of a loader repeat random numbers because of their seeds.
+    """The workers or the epochs of a loader repeat the same random numbers.
 
     ## What it does
     Finds:
@@ -59,8 +59,8 @@ class WorkerSeeding(Rule):
     ## Why is this bad?
     PyTorch seeds `random`, `numpy` and `torch` in each worker, with a different seed in each epoch. A seed that ignores
     the worker or the epoch removes this difference. Workers then produce the same augmentations as each other, or the
-    same ones in every epoch. The model sees less variety than it seems. A function that is called directly seeds the
-    main process, and the loader receives None.
+    same ones in every epoch. The model sees fewer different samples. If the code calls the function itself, it seeds
+    the main process, and the loader receives None.
 
     ## Example
     ```python

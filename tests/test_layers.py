@@ -14,7 +14,7 @@ import torchlint
 
 ROOT = Path(__file__).parent.parent
 LAYERS = (
-    {"addresses", "finding", "lazy_import", "lazy_pattern", "colours", "suggest"},
+    {"addresses", "finding", "lazy_import", "lazy_pattern", "colours", "suggest", "wrapping"},
     {"files"},
     {"syntax", "pytorch", "results"},
     {"index"},

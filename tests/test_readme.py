@@ -92,8 +92,8 @@ def test_figures_are_those_of_the_guides() -> None:
     reported = (ROOT / "docs" / "reported.md").read_text("utf-8")
     total, torchlint, _, ruff, torchfix, ty = re.findall(r"\d+", reported.rstrip().splitlines()[-1])
     assert rows[0] == (
-        f"finds, of [{total} bugs that people reported]({addresses.SITE}/reported/)",
-        f"{torchlint} (8 before we studied them) | {ruff} | {torchfix} | {ty}",
+        f"bugs found, of [{total} that people reported]({addresses.SITE}/reported/)",
+        f"{torchlint} (8 in its first run) | {ruff} | {torchfix} | {ty}",
     )
     speed = guide("speed")
     for label, figures in rows[1:3]:

@@ -38,13 +38,13 @@ CODE = re.compile(r"^\S+:\d+:\d+: (?:\w+\[)?([\w-]+)", re.M)
 INTRODUCTION = """\
 # Bugs that people reported
 
-{total} bugs from public reports, each re-created as a small program with a repaired twin (`tests/reported/cases`).
-People who had not seen the rules wrote them. The first time that torchlint saw them, default rules found 8, and two
-more by their consequence. Rules have learned from them since: what they find today does not measure what they find in
-other code.
+The table lists {total} bugs from public reports. `tests/reported/cases` re-creates each one as a small program, with a
+repaired copy. The authors of these programs had not seen the rules. In torchlint's first run, default rules found 8 of
+the bugs, and the consequence of two more. We have since improved the rules on these bugs, so today's figures do not
+predict how many bugs torchlint finds in other code.
 
-A cell names the codes that a tool reports of the bug and not of the twin. ruff and TorchFix ran with all their rules,
-ty without PyTorch beside it. Bugs that nothing finds stay in the table.
+Each cell lists the codes that a tool reports for the bug but not for the repaired copy. ruff and TorchFix ran with all
+their rules, and ty without PyTorch installed. The table also includes bugs that no tool finds.
 """
 
 

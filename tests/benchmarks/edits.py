@@ -149,7 +149,7 @@ def parser(text: str) -> float:
 def files(tree: Path | None) -> Iterator[tuple[str, str, str]]:
     """Names, URIs and texts: of files that are made, and of the real ones that a tree of packages holds."""
     for lines in LINES:
-        yield "a file that is made", f"untitled:train_{lines}.py", training.file(lines) + training.BUG
+        yield "a generated file", f"untitled:train_{lines}.py", training.file(lines) + training.BUG
     for name in REAL if tree is not None else ():
         for path in tree.glob(f"*/{name}") if tree is not None else ():
             yield f"`{name}`", path.as_uri(), path.read_text("utf-8")

@@ -64,10 +64,11 @@ class Benchmark:
         lines = sum(lines for _, lines, _ in triage.wanted)
         title = f"{triage.files:,} files, {triage.lines:,} lines"
         table = costs.costs_table(title, self._measured(title, commands), (RUFF, TY, PARSE))
-        notes = [f"In {self.name}. torchlint looks into {len(parsed):,} of these files, with {lines:,} lines."]
+        notes = [f"In {self.name}. torchlint parses {len(parsed):,} of these files, with {lines:,} lines."]
         if PARSE in commands:
-            notes.append(f"*{PARSE}* is LibCST alone on exactly those, with the garbage collector paused;")
-            notes.append(f"*{LINT}* is torchlint on them.")
+            notes.append(f"*{PARSE}* is LibCST alone on the same {len(parsed):,} files,")
+            notes.append("with the garbage collector paused.")
+            notes.append(f"*{LINT}* is torchlint on the same files.")
         if not linters.has_cache():
             notes.append("This torchlint keeps no cache: a second run costs the same.")
         return f"{costs.paragraph(*notes)}\n{table}"
@@ -104,7 +105,7 @@ class Benchmark:
         except costs.Failed as error:
             self.say(f"this table is left out: {error}")
             return ""
-        note = f"{TORCHFIX} {linters.TORCHFIX.partition('==')[2]} takes long, so on a part only."
+        note = f"{TORCHFIX} {linters.TORCHFIX.partition('==')[2]} is slow, so we compare it on fewer files."
         return f"{note}\n\n" + costs.costs_table(title, measured, (TORCHFIX,))
 
     def _growth_by_files(self, files: list[Path]) -> str:
@@ -118,7 +119,8 @@ class Benchmark:
             commands[f"{copies * len(sample):,} files"] = linters.torchlint(folder, self.work)
         measured = self._measured("more files", commands)
         reference = next(iter(commands))
-        note = f"More files: every {corpus.SAMPLE}th of them, and {COPIES[-1]} copies of those."
+        sizes = f"every {corpus.SAMPLE}th file, and {COPIES[-1]} copies of these files"
+        note = f"How the time grows with the number of files: {sizes}."
         return f"{note}\n\n" + costs.costs_table("torchlint", measured, (reference,))
 
     def _growth_by_lines(self) -> str:
@@ -137,9 +139,14 @@ class Benchmark:
             parse, lint = (measured[f"{kind} of {title}"] for kind in ("parse", "lint"))
             spent = [costs.seconds(parse.work), costs.seconds(lint.work), costs.ratio(lint.work, parse.work)]
             rows.append([title, *spent, *map(costs.megabytes, (parse.peak, lint.peak))])
-        heads = ["one training file", "bare parse, CPU s", "torchlint, CPU s", "ratio", "its peak MB", "torchlint's"]
-        note = "Longer files: definitions of the fixtures, over and over under new names; without the start of Python."
-        return f"{note}\n\n" + costs.table(heads, rows)
+        heads = ["one training file", "bare parse, CPU s", "torchlint, CPU s", "ratio", "bare parse, peak MB"]
+        heads.append("torchlint, peak MB")
+        note = costs.paragraph(
+            "How the time grows with the length of a file:",
+            "one file that repeats the fixtures' functions under new names.",
+            "The start of Python is not included.",
+        )
+        return f"{note}\n" + costs.table(heads, rows)
 
     def _measured(self, about: str, commands: dict[str, Command]) -> dict[str, costs.Cost]:
         self.say(f"{about}:")
@@ -212,9 +219,8 @@ def heading(only: tuple[str, ...], rounds: int) -> str:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     how = f"medians of {rounds} rounds" if rounds > 1 else "one round"
     return costs.paragraph(
-        f"Measured by `{command}` in one run, in turn, {how}, on {cores} cores:",
-        f"{linters.versions()}; default rules.",
-        "CPU is that of all processes together, peak memory that of the largest one.",
+        f"Measured with `{command}`: {how}, on {cores} cores, with {linters.versions()} and default rules.",
+        "CPU is the total of all processes. Peak memory is that of the largest process.",
     )
 
 

@@ -17,16 +17,16 @@ import inspect
 import itertools
 import random
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache, partial
 from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
-from unittest import mock
 
 import pytest
 
-from torchlint import SourceFile
+from torchlint import SourceFile, testing
 from torchlint.engine import registry
 from torchlint.engine.fixer import fix
 from torchlint.engine.registry import Selection
@@ -229,15 +229,35 @@ def _absent(text: str) -> dict[str, ModuleType]:
     return found
 
 
-def _loaded(path: Path) -> dict[str, FunctionType]:
-    """The functions of a fixture, without what it does when it is imported."""
-    text = path.read_text("utf-8")
+@cache
+def _fixed_fixtures() -> dict[str, list[tuple[str, str, str]]]:
+    """The name of each fixture with fixes, its text, and the fixed text: by rule, before any fixture runs."""
+    found: dict[str, list[tuple[str, str, str]]] = {rule: [] for rule in KINDS}
+    for fixture in testing.fixtures(FIXTURES):
+        if fixture.path.parent.name in found and (fixed := fixture.fixed()).applied:
+            found[fixture.path.parent.name].append((fixture.shown, fixture.text, fixed.source.text))
+    return found
+
+
+@contextlib.contextmanager
+def _modules(absent: dict[str, ModuleType]) -> Iterator[None]:
+    """Install modules. Those that a fixture imports stay: parts of torch cannot be imported twice."""
+    sys.modules.update(absent)
+    try:
+        yield
+    finally:
+        for name in absent:
+            del sys.modules[name]
+
+
+def _loaded(file: str, text: str) -> dict[str, FunctionType]:
+    """The functions of a fixture, without the statements that run when it is imported."""
     found: dict[str, Any] = {}
-    with mock.patch.dict("sys.modules", _absent(text)):
+    with _modules(_absent(text)):
         for node in ast.parse(text).body:
             if isinstance(node, (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef, ast.Assign)):
                 with contextlib.suppress(Exception, SystemExit):  # what a fixture does when it is imported may raise
-                    exec(compile(ast.Module([node], []), path.name, "exec"), found)
+                    exec(compile(ast.Module([node], []), file, "exec"), found)
     return {name: item for name, item in found.items() if isinstance(item, FunctionType) and f"def {name}(" in text}
 
 
@@ -263,13 +283,12 @@ def _left(kind: str, before: Callable[..., Any], after: Callable[..., Any]) -> l
 def test_fixed_fixtures_train_right(rule: str) -> None:
     kind, least = KINDS[rule]
     left: dict[str, list[str]] = {}
-    for path in sorted((FIXTURES / rule).glob("*.fixed.py")):
-        own = path.with_name(path.name.replace(".fixed", ""))
-        before, after = _loaded(own), _loaded(path)
+    for shown, old, new in _fixed_fixtures()[rule]:
+        before, after = _loaded(shown, old), _loaded(shown, new)
         for name in before.keys() & after.keys():
-            if text_of(name, own.read_text("utf-8")) != text_of(name, path.read_text("utf-8")):
+            if text_of(name, old) != text_of(name, new):
                 found = _left(kind, before[name], after[name])
                 if found is not None:
-                    left[f"{own.name}: {name}"] = found
+                    left[f"{shown}: {name}"] = found
     assert not [item for item in left.items() if item[1]]
     assert len(left) >= least, sorted(left)

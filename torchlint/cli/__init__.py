@@ -78,7 +78,7 @@ def cli() -> None:
     Examples:
       torchlint                             all files below this folder
       torchlint src/ train.py               some folders and files
-      torchlint --select TL2,correctness .  rules by name, code, prefix or category
+      torchlint --select TL2,correctness .  rules by name, code or category
       torchlint --output-format github .    annotations for a GitHub workflow
       torchlint rules                       list all rules
       torchlint explain missing-zero-grad   explain a rule

@@ -11,7 +11,12 @@ from torchlint.cli.options import HELP, say
 from torchlint.cli.speed import cache_dir_option
 
 
-@click.group(context_settings=HELP, invoke_without_command=True, subcommand_metavar="COMMAND [ARGS]...")
+@click.group(
+    context_settings=HELP,
+    invoke_without_command=True,
+    subcommand_metavar="COMMAND [ARGS]...",
+    short_help="Clear the cache.",
+)
 @click.pass_context
 def cache(ctx: click.Context) -> None:
     """Clear the cache, which stores results so that unchanged files are not linted again.
@@ -27,7 +32,10 @@ def cache(ctx: click.Context) -> None:
 @cache.command(context_settings=HELP)
 @cache_dir_option
 def clear(cache_dir: Path | None) -> None:
-    """Delete the results of earlier runs: of all projects, or in the folder of this project."""
+    """Delete the results of earlier runs.
+
+    By default this clears the cache of all projects, or the folder that this project configures.
+    """
     from torchlint.outputs import counted
     from torchlint.project.config import Configurations
     from torchlint.run.cache import folder

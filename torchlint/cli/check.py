@@ -49,7 +49,8 @@ Exit codes:
   0  no findings, or --exit-zero
   1  findings
   2  wrong usage or configuration
-  3  a rule crashed, or torchlint could not read or write a file; it still prints the findings
+  3  a rule crashed, or torchlint could not read or write a file
+     (it still prints the findings)
 """
 
 
@@ -149,12 +150,13 @@ class _Options:
 
 VARIABLES = """\b
 Environment variables, which options override:
-  TORCHLINT_SELECT, _IGNORE, _EXTEND_SELECT, _FIXABLE, _UNFIXABLE, _EXCLUDE, _PER_FILE_IGNORES, _PREVIEW,
-  _CONFIG, _ISOLATED, _BASELINE, _OUTPUT_FORMAT, _OUTPUT_FILE, _COLOR, _JOBS, _EXECUTOR, _NO_CACHE, _CACHE_DIR
+  TORCHLINT_SELECT, _IGNORE, _EXTEND_SELECT, _FIXABLE, _UNFIXABLE, _EXCLUDE,
+  _PER_FILE_IGNORES, _PREVIEW, _CONFIG, _ISOLATED, _BASELINE, _OUTPUT_FORMAT,
+  _OUTPUT_FILE, _COLOR, _JOBS, _EXECUTOR, _NO_CACHE, _CACHE_DIR
 """
 
 
-@click.command(context_settings=HELP, epilog=f"{EXIT_CODES}\n{VARIABLES}")
+@click.command(context_settings=HELP, epilog=f"{EXIT_CODES}\n{VARIABLES}", short_help="Lint files and folders.")
 @click.argument(
     "paths",
     nargs=-1,
@@ -208,10 +210,10 @@ def check(ctx: click.Context, /, paths: tuple[Path, ...], **values: Any) -> None
 
     \b
     For an old code base, use one of these:
-      torchlint --baseline torchlint-baseline.json --update-baseline   store the existing findings
-      torchlint --baseline torchlint-baseline.json                     report new findings only
-      torchlint --since main                                           report what this branch added
-      torchlint --add-ignores                                          suppress existing findings in the code
+      torchlint --baseline old.json --update-baseline   store existing findings
+      torchlint --baseline old.json                     report only new findings
+      torchlint --since main                            only those of this branch
+      torchlint --add-ignores                           suppress with comments
     """
     chosen = {field.name: values.pop(field.name) for field in fields(Choosing) if field.name in values}
     options = _Options(Choosing(**chosen, said=origins(ctx)), **values)

@@ -37,15 +37,17 @@ def complete_paths(ctx: click.Context, param: click.Parameter, incomplete: str) 
     return found + [CompletionItem(name) for name in names if name.startswith(incomplete)]
 
 
-@click.command(context_settings=HELP)
+@click.command(context_settings=HELP, short_help="Print a script for completion in a shell.")
 @click.argument("shell", type=click.Choice(_SHELLS))
 def completion(shell: str) -> None:
     """Print a script that makes a shell complete commands, options and names of rules.
 
     \b
     Write it where your shell finds it:
-      bash   torchlint completion bash > ~/.local/share/bash-completion/completions/torchlint
-      zsh    torchlint completion zsh > ~/.zfunc/_torchlint      (with fpath+=~/.zfunc before compinit)
+      bash   torchlint completion bash >
+             ~/.local/share/bash-completion/completions/torchlint
+      zsh    torchlint completion zsh > ~/.zfunc/_torchlint
+             (with `fpath+=~/.zfunc` before `compinit`)
       fish   torchlint completion fish > ~/.config/fish/completions/torchlint.fish
     """
     found = get_completion_class(shell)

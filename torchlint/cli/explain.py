@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from torchlint.finding import Meta
 
 
-@click.command(context_settings=HELP)
+@click.command(context_settings=HELP, short_help="Explain a rule and its repair.")
 @click.argument("rules", nargs=-1, metavar="[RULE]...", shell_complete=complete_rules)
 @click.option("--all", "everything", is_flag=True, help="Explain every rule.")
 @click.option("--markdown", is_flag=True, help="Print Markdown.")
@@ -26,16 +26,19 @@ def explain(rules: tuple[str, ...], everything: bool, markdown: bool, color: str
     """
     from torchlint.colours import painter
     from torchlint.engine import documentation, registry
+    from torchlint.wrapping import terminal_width
 
     colour = is_coloured(color)
     paint = painter(colour)
     with errors_of_the_user():
         metas = [meta for rule in rules for meta in registry.find(rule)] if rules else list(registry.metas())
     if not rules and not everything and not markdown:
-        text = documentation.listing(metas, paint)
+        text = documentation.listing(metas, paint, terminal_width())
     else:
+        width = terminal_width()
         pages = [
-            documentation.markdown(meta) if markdown else documentation.terminal(meta, paint) for meta in _unique(metas)
+            documentation.markdown(meta) if markdown else documentation.terminal(meta, paint, width)
+            for meta in _unique(metas)
         ]
         text = "\n".join(pages)
     write(text, None, colour)

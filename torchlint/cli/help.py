@@ -16,7 +16,7 @@ def _complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> li
     return [CompletionItem(name) for name in names if name.startswith(incomplete)]
 
 
-@click.command(context_settings=HELP)
+@click.command(context_settings=HELP, short_help="Show the help of a command.")
 @click.argument("words", nargs=-1, metavar="[COMMAND]...", shell_complete=_complete)
 @click.pass_context
 def help(ctx: click.Context, words: tuple[str, ...]) -> None:

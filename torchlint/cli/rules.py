@@ -12,7 +12,7 @@ from torchlint.cli.options import HELP, color_option, is_coloured, write
 from torchlint.finding import Meta
 
 
-@click.command(context_settings=HELP)
+@click.command(context_settings=HELP, short_help="List rules, including those of plugins.")
 @click.argument("rules", nargs=-1, metavar="[RULE]...", shell_complete=complete_rules)
 @click.option(
     "--format",
@@ -26,8 +26,9 @@ from torchlint.finding import Meta
 def rules(rules: tuple[str, ...], output_format: str, color: str) -> None:
     """List rules, including those of plugins: all, or by name, code, prefix of a code, or category.
 
-    \b
     The columns are code, name, category, default, and defect. The default is one of:
+
+    \b
       on        on by default
       off       off unless selected
       preview   off unless selected by name or code, or with --preview
@@ -36,12 +37,14 @@ def rules(rules: tuple[str, ...], output_format: str, color: str) -> None:
     """
     from torchlint.colours import painter
     from torchlint.engine import documentation, registry
+    from torchlint.wrapping import terminal_width
 
     with errors_of_the_user():
         metas = [meta for rule in rules for meta in registry.find(rule)] if rules else list(registry.metas())
         metas = list(dict.fromkeys(metas))
     colour = is_coloured(color)
-    text = documentation.listing(metas, painter(colour)) if output_format == "table" else _json(metas)
+    is_table = output_format == "table"
+    text = documentation.listing(metas, painter(colour), terminal_width()) if is_table else _json(metas)
     write(text, None, colour)
 
 

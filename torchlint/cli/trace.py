@@ -20,11 +20,14 @@ if TYPE_CHECKING:
 _EXIT_CODES = """\b
 Exit codes:
   0  every file was traced
-  2  wrong usage or configuration, or an unreadable file; the others are traced
+  2  wrong usage or configuration, or an unreadable file
+     (the others are traced)
 """
 
 
-@click.command(context_settings=HELP, epilog=_EXIT_CODES)
+@click.command(
+    context_settings=HELP, epilog=_EXIT_CODES, short_help="Show why torchlint reports a finding, or does not."
+)
 @click.argument("files", nargs=-1, required=True, metavar="FILE...", type=PathType(allow_dash=True))
 @click.option(
     "--format",
@@ -62,7 +65,7 @@ def trace(ctx: click.Context, files: tuple[Path, ...], output_format: str, every
       repeat     a comprehension, or a closure that its optimizer calls again
       either, one of, perhaps   parts of an expression; one of them or none runs
       autograd   `torch.autograd.grad`
-      clip, cache, memory, anomaly   gradients are clipped, the cache is emptied, ...
+      clip, cache, memory, anomaly   a clip, an emptied cache, ...
 
     Optimizers and their parameters are above a function. Unknown values that affect its events are below. Answers of
     relations come last, for example which gradients a step uses.

@@ -24,13 +24,17 @@ Exit codes:
   0    nothing confirmed
   1    at least one finding confirmed
   2    wrong usage
-  3    the probe did not load, or a report could not be written
+  3    torchlint could not observe the program, or write a report
   4    the program failed before the run showed anything
   130  interrupted (128 and the number of the signal)
 """
 
 
-@click.command(context_settings={**HELP, "ignore_unknown_options": False}, epilog=_EXIT_CODES)
+@click.command(
+    context_settings={**HELP, "ignore_unknown_options": False},
+    epilog=_EXIT_CODES,
+    short_help="Run a program, and check whether its findings are true.",
+)
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="-- COMMAND...")
 @budget_options
 @list_option("--select", "Verify only findings of these rules.")
@@ -46,7 +50,7 @@ Exit codes:
     "--evidence",
     type=PathType(exists=True, file_okay=False),
     metavar="FOLDER",
-    help="Run nothing, and judge the evidence of a verification that was killed.",
+    help="Run nothing. Report on the evidence of an earlier `verify` that was killed.",
 )
 @click.option(
     "--format",
@@ -104,25 +108,25 @@ def verify(
     \b
     Examples:
       torchlint verify -- python train.py --epochs 1
+      torchlint verify --fixed -- python train.py
       torchlint verify --report page.html -- torchrun --nproc-per-node 2 train.py
       torchlint verify --max-steps 100 -- python -m pkg.train
-      torchlint --output-format json . > findings.json   # elsewhere
+      torchlint --output-format json . > findings.json   # on another machine
       torchlint verify --findings findings.json -- python train.py
-      torchlint verify --fixed -- python train.py
 
     \b
     Verdicts:
       confirmed     the run showed the defect, with numbers
       refuted       the run showed the opposite, in two independent ways
       not-reached   the line did not run
-      inconclusive  the line ran, but the run does not decide; the report says why
+      inconclusive  the line ran, but the run does not decide; see the report
 
     With --fixed the program runs twice with the same seed: as it is, and with the fixes. It also writes its files
     twice. The verdicts and the exit code are those of the original program. A fix is one of:
 
     \b
-      proven            the finding is confirmed, and with the fix its evidence is gone
-      not-proven        the finding is confirmed, but the run does not show that the fix helps
+      proven            the finding is confirmed, and the fix removes its evidence
+      not-proven        the finding is confirmed, but the fix shows no effect
       nothing-to-prove  the finding is not confirmed
     """
     from torchlint.verify.fixed import verify_fixed

@@ -37,17 +37,21 @@ Exit codes:
   0    no problem found
   1    a problem found, or no step in the second half of the time
   2    wrong usage
-  3    the probe did not load, or a report could not be written
+  3    torchlint could not observe the program, or write a report
   4    the program failed, and the run did not show why
   130  interrupted (128 and the number of the signal)
 """
 
 
-@click.command(context_settings={**HELP, "ignore_unknown_options": False}, epilog=_EXIT_CODES)
+@click.command(
+    context_settings={**HELP, "ignore_unknown_options": False},
+    epilog=_EXIT_CODES,
+    short_help="Run a program, and report lines that harm training.",
+)
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="-- COMMAND...")
 @budget_options
 @list_option("--select", "Use only these checks and rules, by name or code. This also turns on checks that are off.")
-@click.option("--list", "is_list", is_flag=True, help="List the checks, and when they answer yes.")
+@click.option("--list", "is_list", is_flag=True, help="Describe each check, and when it reports.")
 @click.option(
     "--format",
     "output_format",
@@ -107,9 +111,9 @@ def watch(
 ) -> None:
     """Run a program for a few steps, and report the lines that harm training.
 
-    No finding is needed. If the linter reports the same line, the report shows that too. The program runs with your
-    rights and without a sandbox. torchlint changes none of its files. The program's output goes to standard error. The
-    program stops when the run has shown enough. Reports do not name lines of notebooks.
+    It needs no finding to start with. If the linter reports the same line, the report shows that too. The program runs
+    with your rights and without a sandbox. torchlint changes none of its files. The program's output goes to standard
+    error. The program stops when the run has shown enough. Reports do not cover notebooks.
 
     \b
     Examples:
@@ -171,16 +175,19 @@ def _is_default(ctx: click.Context, name: str) -> bool:
 def _listed() -> str:
     """The checks with their documentation."""
     from torchlint.verify.watch.catalogue import checks
+    from torchlint.wrapping import terminal_width, wrapped
 
+    width = terminal_width()
     parts = []
     for check in checks():
         state = "" if check.is_on else " (off; turn on with --select)"
-        parts.append(f"{check.code} {check.name}{state}\n{_indented(check.documentation)}\n")
+        lines = wrapped(check.documentation.splitlines(), width and width - 4)
+        parts.append(f"{check.code} {check.name}{state}\n{_indented(lines)}\n")
     return "\n".join(parts)
 
 
-def _indented(text: str) -> str:
-    return "\n".join(f"    {line}" if line else "" for line in text.splitlines())
+def _indented(lines: Iterable[str]) -> str:
+    return "\n".join(f"    {line}" if line else "" for line in lines)
 
 
 def _selected(select: Sequence[str]) -> tuple[list[CheckInfo], set[str]]:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from torchlint.colours import Paint, painter
 from torchlint.engine import registry
 from torchlint.finding import Meta
+from torchlint.wrapping import wrapped
 
 TOPICS: Mapping[str, str] = {
     "TL1": "The training step",
@@ -33,10 +34,10 @@ def markdown(meta: Meta) -> str:
     return f"# {meta.name} ({meta.code})\n\n{standing(meta)}\n\n{meta.documentation.strip()}\n"
 
 
-def terminal(meta: Meta, paint: Paint = _PLAIN) -> str:
-    """The documentation as it is read in a terminal: Markdown's marks give way to colour and indentation."""
+def terminal(meta: Meta, paint: Paint = _PLAIN, width: int | None = None) -> str:
+    """The documentation for a terminal of `width` columns, with colours and indentation instead of Markdown's marks."""
     lines = [f"{paint(meta.name, 'title')} ({meta.code})", paint(standing(meta), "dim"), ""]
-    lines += _rendered(meta.documentation.strip().splitlines(), paint)
+    lines += _rendered(wrapped(meta.documentation.strip().splitlines(), width), paint)
     if link := registry.address(meta.name):
         lines += ["", paint(link, "dim")]
     return "\n".join(lines) + "\n"
@@ -50,15 +51,17 @@ def topic(meta: Meta) -> str:
     raise ValueError(f"{meta.name}: the code {meta.code} belongs to no topic; the topics are {hundreds}")
 
 
-def listing(metas: Iterable[Meta], paint: Paint = _PLAIN) -> str:
-    """One line a rule: code, name, category, whether it is on, and what it finds."""
+def listing(metas: Iterable[Meta], paint: Paint = _PLAIN, width: int | None = None) -> str:
+    """One line per rule: code, name, category, default and defect. In a narrow terminal the defect has its own line."""
     metas = list(metas)
-    width = max((len(meta.name) for meta in metas), default=0)
-    return "".join(
-        f"{meta.code}  {paint(meta.name.ljust(width), 'title')}  {meta.category.value:<12} {_state(meta):<8} "
-        f"{meta.summary}\n"
+    longest = max((len(meta.name) for meta in metas), default=0)
+    columns = [
+        (f"{meta.code}  {paint(meta.name.ljust(longest), 'title')}  {meta.category.value:<12} {_state(meta):<8}", meta)
         for meta in metas
-    )
+    ]
+    fits = width is None or all(longest + len(meta.summary) + 32 <= width for meta in metas)
+    gap = " " if fits else "\n       "
+    return "".join(f"{line if fits else line.rstrip()}{gap}{meta.summary}\n" for line, meta in columns)
 
 
 def _state(meta: Meta) -> str:

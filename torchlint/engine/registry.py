@@ -27,7 +27,7 @@ SYNTAX_ERROR = Meta(
     "syntax-error",
     "TL001",
     Category.CORRECTNESS,
-    """A file is not valid Python, so no rule could look at it.
+    """A file is not valid Python, so no rule could analyze it.
 
 ## What it does
 Reports the first syntax error of a file, or of each cell of a notebook.
@@ -42,7 +42,7 @@ UNREADABLE_FILE = Meta(
     "unreadable-file",
     "TL002",
     Category.CORRECTNESS,
-    "A file cannot be read as Python source, so no rule could look at it.",
+    "A file cannot be read as Python source, so no rule could analyze it.",
 )
 INTERNAL_ERROR = Meta(
     "internal-error",

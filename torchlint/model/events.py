@@ -288,7 +288,7 @@ class Period:
     arm: int
 
     def arm_in(self, iteration: int) -> int:
-        """The arm taken in an iteration; iterations count from 0."""
+        """The arm that runs in an iteration; iterations count from 0."""
         return self.arm if iteration % self.length == self.first else 1 - self.arm
 
 

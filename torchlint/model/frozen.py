@@ -35,7 +35,7 @@ class Frozen:
     """Answers about frozen modules, at any time and under any condition."""
 
     def __init__(self, program: Program, parts: Parts) -> None:
-        self.told = program.observations.frozen
+        self.observed = program.observations.frozen
         """The modules, parameters and tensors that the program freezes."""
         self._program = program
         self._traces = program.traces
@@ -62,14 +62,14 @@ class Frozen:
     @cached_property
     def _is_part(self) -> Callable[[Value], bool]:
         handed = (item for event in self._calls for item in event.handed if item is not event.receiver)
-        told = ancestry(self.told, _drawn_from)
-        return self._parts.part_of_any(told.union(sources_of(self.told)[0], map(resolved, handed)))
+        told = ancestry(self.observed, _drawn_from)
+        return self._parts.part_of_any(told.union(sources_of(self.observed)[0], map(resolved, handed)))
 
     @cached_property
     def _all_of(self) -> set[Value]:
         """The frozen values and the arguments of calls that freeze, with the values these come from."""
         handed = (item for event in (*self._calls, *self._named(naming.SWITCHING)) for item in event.handed)
-        return ancestry(list(self.told)).union(map(resolved, handed))
+        return ancestry(list(self.observed)).union(map(resolved, handed))
 
     @cached_property
     def _calls(self) -> list[MayClear]:

@@ -269,7 +269,7 @@ class Program:
             start.mode = GradMode.UNKNOWN
         start.alive = True
         relevance = Relevance(self.definitions, self._imports)
-        for functions in (relevance.training(), relevance.asking(self.calls)):
+        for functions in (relevance.training(), relevance.callers(self.calls)):
             traces: dict[FunctionInfo, Trace] = {}
             for info in callers_first(functions, self.definitions):
                 if isinstance(info.node, FUNCTIONS) and (info not in entered or self._is_forward(info)):

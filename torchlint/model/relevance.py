@@ -49,7 +49,7 @@ class Relevance:
         found = self._with_callers(self._calling(_TRAINING | self._imported_training()))
         return {info.name for info in found} - _SAY_NOTHING
 
-    def asking(self, calls: Collection[str]) -> list[FunctionInfo]:
+    def callers(self, calls: Collection[str]) -> list[FunctionInfo]:
         """Functions that call one of these, or a result of one."""
         return self._with_callers(self._asked_for(calls), of_classes=True) if calls else []
 

@@ -38,7 +38,7 @@ class Answer(Enum):
         return found
 
 
-FILLED = "handed to an unknown function"
+FILLED = "an argument of an unknown function"
 """A use of a list or dictionary: unknown code may have added items."""
 _NO_CONSTANT = object()
 _DRAWN = "[drawn "
@@ -115,7 +115,7 @@ class Element(Unknown):
 
 
 class Iteration(Unknown):
-    """An element that a loop over a value takes in one iteration."""
+    """An element that a loop over a value has in one iteration."""
 
     __slots__ = ()
     origin = "iteration"

@@ -141,7 +141,7 @@ _PRETRAINED = (("False", "weights", "None"), ("True", "weights", '"IMAGENET1K_V1
 
 def _of_models(module: str, keyword: str, instead: str, *values: tuple[str, str, str]) -> Change:
     """A changed argument of the functions that build torchvision's models."""
-    return Change(f"{_MODELS}{module}.<function>", _WARNS, f"`{instead}=`, with weights by their name, or None",
+    return Change(f"{_MODELS}{module}.<function>", _WARNS, f"`{instead}=` with the name of the weights, or None",
                   (1, 12), (1, 12), keyword=keyword, fix=Fix(values=values), package="torchvision 0.13")  # fmt: skip
 
 

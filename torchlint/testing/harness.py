@@ -7,6 +7,8 @@ A test module of a plugin needs no more than this:
         assert case.problems(bless=bless) == []
 
 and a `conftest.py` with `pytest_plugins = ["torchlint.testing.blessing"]`, for the option `--bless`.
+
+A fixture is a `.py` file, or a program in a Markdown page: a `python` block, with its fixes in a `diff` block below.
 """
 
 from __future__ import annotations
@@ -34,7 +36,9 @@ from torchlint.rule import Rule
 from torchlint.testing.markers import MalformedMarker, Marker, Problem, described, mismatches, read
 
 Rules = tuple[AnyRule, ...]
-_FILE_NAME = re.compile(r"[a-z][a-z0-9_]*\.py")
+_FILE_NAME = re.compile(r"[a-z][a-z0-9_]*\.(?:py|md)")
+_BLESS = "bless them if that is right"
+_BLOCK = re.compile(r"^```python\n(?P<program>.*?)^```\n(?:\n```diff\n(?P<fixes>.*?)^```\n)?", re.M | re.S)
 _EXAMPLES = re.compile(r"^## Example\n+```python\n(.*?)^```\n+Use instead:\n+```python\n(.*?)^```", re.M | re.S)
 
 
@@ -53,6 +57,11 @@ class Fixture:
     @property
     def shown(self) -> str:
         return "/".join(self.path.parts[-3:])
+
+    @property
+    def first_line(self) -> int:
+        """The line of the file where the program begins."""
+        return 1
 
     @cached_property
     def text(self) -> str:
@@ -78,6 +87,13 @@ class Fixture:
         """The file, or a variant of its text, with all fixes made."""
         return _fixed(self.shown, self.text if text is None else text, self.rule, self.rules)
 
+    def unblessed(self) -> Iterator[Problem]:
+        """Lines in which the file with all fixes made differs from the file beside this one."""
+        fixed = self.fixed()
+        if fixed.applied or self.fixed_path.exists():
+            blessed = self.fixed_path.read_text("utf-8") if self.fixed_path.exists() else self.text
+            yield from _differences(blessed, fixed.source.text, self.fixed_path.name)
+
     def bless(self) -> None:
         """Write what the fixes make of the file now; read it before you commit it."""
         fixed = self.fixed()
@@ -91,6 +107,56 @@ class Fixture:
         known = {rule.rule_name() for rule in self.rules}
         comments = (token for token in self.tokens if token.type == tokenize.COMMENT)
         return [marker for token in comments for marker in read(token.string, token.start[0], known)]
+
+
+@dataclass(frozen=True)
+class Program(Fixture):
+    """A program of a Markdown page `fixtures/<rule_with_underscores>/<behaviour>.md`."""
+
+    number: int
+    """Its place among the programs of the page, from 1."""
+    start: int
+    program: str
+
+    @property
+    def shown(self) -> str:
+        return f"{'/'.join(self.path.parts[-3:-1])}/{self.path.stem}_{self.number}.py"
+
+    @property
+    def first_line(self) -> int:
+        return self.start
+
+    @cached_property
+    def text(self) -> str:
+        return self.program
+
+    def diff(self) -> str:
+        """The changes of all fixes."""
+        before, after = self.text.splitlines(), self.fixed().source.text.splitlines()
+        return "".join(f"{line}\n" for line in list(difflib.unified_diff(before, after, n=1, lineterm=""))[2:])
+
+    def unblessed(self) -> Iterator[Problem]:
+        if self.diff() != (self._block(self.path.read_text("utf-8"))["fixes"] or ""):
+            yield 1, f"the fixes should be ({_BLESS}):\n{self.diff()}"
+
+    def bless(self) -> None:
+        page = self.path.read_text("utf-8")
+        block = self._block(page)
+        diff = self.diff()
+        below = f"\n```diff\n{diff}```\n" if diff else ""
+        self.path.write_text(
+            f"{page[: block.start()]}```python\n{self.program}```\n{below}{page[block.end() :]}", "utf-8"
+        )
+
+    def _block(self, page: str) -> re.Match[str]:
+        return list(_BLOCK.finditer(page))[self.number - 1]
+
+
+def _programs(page: Path, rules: Rules) -> Iterator[Program]:
+    text = page.read_text("utf-8")
+    for number, block in enumerate(_BLOCK.finditer(text), 1):
+        line = text.count("\n", 0, block.start("program")) + 1
+        yield Program(page, rules, number, line, block["program"])
 
 
 def _selection(own: str, rules: Rules) -> registry.Selection:
@@ -116,7 +182,7 @@ def _check_markers(fixture: Fixture) -> Iterator[Problem]:
     if fixture.rule not in {rule.rule_name() for rule in fixture.rules}:
         yield 1, f"no rule is named `{fixture.rule}`"
     if not _FILE_NAME.fullmatch(fixture.path.name):
-        yield 1, "a fixture is bad.py, good.py, <topic>.py or issue_<n>.py"
+        yield 1, "a fixture is bad.py, good.py, <topic>.py, issue_<n>.py or <behaviour>.md"
     try:
         markers = fixture.markers()
     except MalformedMarker as error:
@@ -157,11 +223,9 @@ _LINE_ENDS = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE)
 
 
 def _check_fixed(fixture: Fixture) -> Iterator[Problem]:
-    """The fixes make the file that stands beside it, keep each comment, and leave nothing to fix."""
+    """The fixes make the blessed text, keep each comment, and leave nothing to fix."""
     fixed = fixture.fixed()
-    if fixed.applied or fixture.fixed_path.exists():
-        blessed = fixture.fixed_path.read_text("utf-8") if fixture.fixed_path.exists() else fixture.text
-        yield from _differences(blessed, fixed.source.text, fixture.fixed_path.name)
+    yield from fixture.unblessed()
     for finding in fixed.findings:
         if finding.fix is not None or finding.name == registry.INTERNAL_ERROR.name:
             yield finding.span.start.line, f"is left after all fixes: {described(finding)}"
@@ -270,17 +334,21 @@ class Case:
             found = sorted(_CHECKS[self.check](self.fixture))
         except (tokenize.TokenError, SyntaxError, SourceError) as error:
             found = [(1, f"is no Python: {error}")]
-        return [f"{self.fixture.shown}:{line}: {text}" for line, text in found]
+        place, offset = "/".join(self.fixture.path.parts[-3:]), self.fixture.first_line - 1
+        return [f"{place}:{line + offset}: {text}" for line, text in found]
 
     def __str__(self) -> str:
-        return f"{self.fixture.path.parent.name}/{self.fixture.path.name}:{self.check}"
+        line = "" if self.fixture.path.suffix == ".py" else f":{self.fixture.first_line}"
+        return f"{self.fixture.path.parent.name}/{self.fixture.path.name}{line}:{self.check}"
 
 
 def fixtures(root: Path, rules: Rules | None = None) -> list[Fixture]:
-    """The fixture files under `root`; all installed rules are run on each unless `rules` are given."""
+    """The files and the programs of pages under `root`. All installed rules run on each unless `rules` are given."""
     folders = sorted(folder for folder in root.iterdir() if folder.is_dir() and folder.name[0] not in "._")
     chosen = registry.rules() if rules is None else rules
-    return [Fixture(path, chosen) for folder in folders for path in sorted(folder.glob("*.py")) if not _is_result(path)]
+    files = [path for folder in folders for path in sorted(folder.glob("*.py")) if not _is_result(path)]
+    pages = [path for folder in folders for path in sorted(folder.glob("*.md"))]
+    return [*(Fixture(path, chosen) for path in files), *(found for page in pages for found in _programs(page, chosen))]
 
 
 def _is_result(path: Path) -> bool:

@@ -27,8 +27,8 @@ _SUSPECTS = (
     "constant-loss",
 )
 _UNSUSPECTED = (
-    "the run showed nothing else wrong: try a learning rate ten times as large and as small, then a sum instead of a "
-    "mean in the loss, then the model in eval mode"
+    "the run showed nothing else wrong: try a learning rate ten times as large and as small; then a sum instead of a "
+    "mean in the loss; then the model in eval mode"
 )
 
 

@@ -148,7 +148,7 @@ def _classes(scene: _Scene) -> str:
     count = scores.shape[1] if scores.dim() > 1 else scores.shape[0]
     begins = " Do the classes start at 1?" if _least(target) == 1 and _most(target) == count else ""
     return (
-        f"there are scores for {count:,} classes, so classes are from 0 to {count - 1:,}, but the given ones are "
+        f"there are scores for {count:,} classes, so classes are from 0 to {count - 1:,}; the target has classes "
         f"from {_least(target):,} to {_most(target):,}.{begins}"
     )
 
