@@ -127,8 +127,14 @@ def _defined(text: bytes) -> frozenset[bytes]:
 @lru_cache(maxsize=64)
 def trains(code: bytes) -> bool:
     """Whether a file goes backward, or an optimizer steps or is made in it."""
-    index = _index("module.py", code) if _may_train(code) else None
-    return index is not None and (index.goes_backward or index.optimizes)
+    from torchlint.syntax.spare_trees import UNNAMED, spare
+
+    index = _index(UNNAMED, code) if _may_train(code) else None
+    if index is None:
+        return False
+    found = index.goes_backward or index.optimizes
+    spare.put(index.tree)
+    return found
 
 
 def _may_train(code: bytes) -> bool:

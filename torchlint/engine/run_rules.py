@@ -30,6 +30,7 @@ from torchlint.syntax.deep_stack import with_deep_stack
 from torchlint.syntax.gc_pause import collector_paused
 from torchlint.syntax.python_ast import Site
 from torchlint.syntax.reading import read
+from torchlint.syntax.spare_trees import own_tree
 
 if TYPE_CHECKING:  # LibCST takes longer to import than most files take
     import libcst as cst
@@ -64,6 +65,8 @@ def walk(
         found = walk.findings(active, selection, suppressions)
         if cached is not None:
             cached.walk = walk
+        else:
+            walk.release()
         return found
 
     with collector_paused():
@@ -79,11 +82,12 @@ class Walk:
         self.search = reach.search
         self.cached = cached
         self.crashes = crashes
-        self.python = read(source)
+        self.python = own_tree(source) or read(source)
         self.active: Sequence[type[Rule]] = ()
         self.model: Model | None = None
         self.modules: Imports | None = None
         self.told: list[Told] = []
+        self._models: list[Model] = []
 
     def is_of(self, source: SourceFile, active: Sequence[type[Rule]]) -> bool:
         """Whether this very source was linted, with these rules."""
@@ -126,6 +130,14 @@ class Walk:
             modules.close()
         return found
 
+    def release(self) -> None:
+        """Free the trees that only this walk used."""
+        for model in self._models:
+            model.release()
+        self.python.release()
+        if self.search is not None:
+            Imports(self.search).parsed.release()
+
     def findings_with_fixes(self, selection: Selection, suppressions: Suppressions, crashes: Crashes) -> list[Finding]:
         """The same findings with fixes: their rules ask the same model again, and this time get nodes."""
         self.crashes = crashes
@@ -150,7 +162,9 @@ class Walk:
         self, calls: Collection[str], modules: Imports | None, selection: Selection, *, follows: bool, case: Case | None
     ) -> Model:
         imports, bases = (modules, None) if modules is None or follows else (None, Bases(modules))
-        return Model(self.python, calls, imports, selection.torch, self._imported_texts, bases, case)
+        model = Model(self.python, calls, imports, selection.torch, self._imported_texts, bases, case)
+        self._models.append(model)
+        return model
 
     def _confirmed(self, told: list[Told], calls: Collection[str], selection: Selection) -> list[Told]:
         """The reports that are made as well where what the file imports is followed, if it was not.

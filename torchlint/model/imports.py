@@ -26,7 +26,7 @@ MODEL_BYTES = 32_000
 """A module that defines models or datasets is followed up to this size without such a word."""
 MAX_REEXPORTS = 8
 """Maximum number of modules that re-export a definition."""
-MAX_KEPT_BYTES = 1_000_000
+MAX_KEPT_BYTES = 2_000_000
 """Maximum size of texts whose trees stay in memory for the next file; a tree takes about a hundred times as much."""
 
 
@@ -53,6 +53,15 @@ class Parsed:
         self.visit = Visit()
         self._kept: OrderedDict[tuple[str, bytes], Definitions | None] = OrderedDict()
         self._bytes = 0
+        self._dropped: list[Definitions] = []
+        """Modules that were dropped since the last release; the linted file may still use them."""
+
+    def release(self) -> None:
+        """Free the dropped modules, once nothing uses them any more."""
+        for definitions in self._dropped:
+            definitions.tree.release()
+            definitions.__dict__.clear()
+        self._dropped.clear()
 
     def definitions(self, path: str, data: bytes) -> Definitions | None:
         """The definitions in a module's text; None if it is not valid Python."""
@@ -63,8 +72,10 @@ class Parsed:
         found = self._kept[key] = self._parse(path, data)
         self._bytes += len(data)
         while self._bytes > MAX_KEPT_BYTES and len(self._kept) > 1:
-            (_, old), _ = self._kept.popitem(last=False)
+            (_, old), dropped = self._kept.popitem(last=False)
             self._bytes -= len(old)
+            if dropped is not None:
+                self._dropped.append(dropped)
         return found
 
     def _parse(self, path: str, data: bytes) -> Definitions | None:

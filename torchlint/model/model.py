@@ -60,6 +60,16 @@ class Model:
         self._calls = calls
         self._case = case
 
+    def release(self) -> None:
+        """Free the parts of a model that nothing uses any more: they refer to each other."""
+        parts = vars(self)
+        program, definitions = parts.get("program"), parts.get("definitions")
+        if program is not None:
+            program.release()
+        if definitions is not None:
+            definitions.__dict__.clear()
+        parts.clear()
+
     @cached_property
     def is_test(self) -> bool:
         """Whether the file is a test, where some habits are correct."""

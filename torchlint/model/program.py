@@ -173,6 +173,14 @@ class Program:
         self.traces = list(self._interpret())
         self.observations = self._all_observations()
 
+    def release(self) -> None:
+        """Free the traces and the interpreter of a program that nothing uses any more."""
+        for trace in self.traces:
+            trace.__dict__.clear()
+        self.interpreter.state.__dict__.clear()
+        self.interpreter.__dict__.clear()
+        self.__dict__.clear()
+
     @cached_property
     def is_test(self) -> bool:
         """Whether the file is a test, where some habits are correct."""

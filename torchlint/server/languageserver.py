@@ -176,6 +176,8 @@ class TorchlintServer(LanguageServer):
         That happens as soon as a document is edited, in the pause before it is linted: least lives then.
         """
         for cached in list(self._caches.values()):
+            if cached.walk is not None:
+                cached.walk.release()
             cached.walk = None
         if self._has_garbage:
             self._has_garbage = False

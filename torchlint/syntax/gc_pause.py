@@ -6,7 +6,7 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-_COLLECT_EVERY = 100_000
+_COLLECT_EVERY = 400_000
 """Bytes of analyzed source between two collections; a larger number saves little time and costs memory."""
 _ALL_EVERY = 16
 """One in this many collections is a full one."""

@@ -75,6 +75,17 @@ class PythonTree:
                     parents[item] = node
                 stack += below[::-1]
 
+    def release(self) -> None:
+        """Free the nodes of a tree that nothing uses any more.
+
+        The nodes that values refer to would otherwise keep all others until the garbage collector visits each of them.
+        """
+        for node in self.nodes:
+            node.__dict__.clear()
+        if self.index is not None:
+            self.index.__dict__.clear()
+        self.__dict__.clear()
+
     def of_type(self, *kinds: type[ast.AST]) -> Iterator[Any]:
         """The nodes of exactly these types, type by type, each in order."""
         for kind in kinds:

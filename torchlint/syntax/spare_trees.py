@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections import OrderedDict
 
+from torchlint.files.source import SourceFile
 from torchlint.syntax.python_tree import PythonTree
 
-MAX_BYTES = 400_000
+MAX_BYTES = 800_000
 """Maximum size of texts whose trees are kept."""
+UNNAMED = "module.py"
+"""The path of a text that was parsed before it was known whether its file is linted."""
 
 
 class SpareTrees:
@@ -23,8 +26,9 @@ class SpareTrees:
         self._trees[tree.source.path, tree.source.data] = tree
         self._bytes += len(tree.source.data)
         while self._bytes > MAX_BYTES:
-            (_, data), _ = self._trees.popitem(last=False)
+            (_, data), dropped = self._trees.popitem(last=False)
             self._bytes -= len(data)
+            dropped.release()
 
     def take(self, path: str, data: bytes) -> PythonTree | None:
         """The tree of a module, which then belongs to the caller; None if there is none."""
@@ -34,3 +38,12 @@ class SpareTrees:
 
 
 spare = SpareTrees()
+
+
+def own_tree(source: SourceFile) -> PythonTree | None:
+    """The tree of a file that was just parsed to decide whether to follow its imports; None if it was not."""
+    tree = spare.take(UNNAMED, source.data)
+    if tree is None or tree.source.text != source.text:
+        return None
+    tree.source = source
+    return tree
