@@ -28,6 +28,8 @@ _ON_PURPOSE = LazyPattern(
 )
 """Names of classes and methods that also drop in evaluation (the prenet of Tacotron), or only in training."""
 _CALL = rb"(?<!self\.)\bdropout[123]?d?[\s)]*\("
+_ATTENTION = "torch.nn.functional.scaled_dot_product_attention"
+_ATTENTION_RATE = b"dropout_p"
 _WRITTEN_CALL = LazyPattern(_CALL + rb"((?:[^()]|\([^()]*\))*)\)")
 _ANY_CALL = LazyPattern(_CALL)
 _ALIAS = LazyPattern(rb"\bdropout[123]?d?\s+as\b")
@@ -48,7 +50,8 @@ class DropoutIgnoresMode(Rule):
 
     ## What it does
     Finds calls of `F.dropout`, `F.dropout1d`, `F.dropout2d` and `F.dropout3d` in methods of modules without the
-    argument `training`. Also finds `nn.Dropout` layers that `forward` creates and calls itself, with a constant rate.
+    argument `training`. Also finds `nn.Dropout` layers that `forward` creates and calls itself, with a constant rate,
+    and calls of `F.scaled_dot_product_attention` whose `dropout_p` is the same in both modes.
 
     Preview: such layers in other methods, because the dropout is often deliberate there.
 
@@ -98,13 +101,13 @@ class DropoutIgnoresMode(Rule):
 
     code = "TL310"
     category = Category.CORRECTNESS
-    triggers = ((*triggers.DROPOUT, b"Dropout"), (b"functional", b"Dropout"))
+    triggers = ((*triggers.DROPOUT, b"Dropout", _ATTENTION_RATE), (b"functional", b"Dropout"))
 
     @classmethod
     def concerns(cls, index: FileIndex) -> bool:
         """Whether a function call lacks the mode, as far as its arguments show, or calls a layer or local object."""
         code = index.code
-        if _ALIAS.search(code) or _LOCAL_LAYER.search(code):
+        if _ATTENTION_RATE in code or _ALIAS.search(code) or _LOCAL_LAYER.search(code):
             return True
         written = [match[1] for match in _WRITTEN_CALL.finditer(code)]
         return len(written) < len(_ANY_CALL.findall(code)) or any(b"training" not in item for item in written)
@@ -140,6 +143,9 @@ class DropoutIgnoresMode(Rule):
     def _drops(self, call: ast.Call, method: definitions.FunctionInfo) -> bool:
         """Whether a call is a PyTorch function that drops without the mode, at a rate independent of the mode."""
         name = self.model.definitions.named(call.func)
+        if name == _ATTENTION:
+            rate = _attention_rate(call)
+            return rate is not None and not self._varies(rate, method)
         known = table.function(name)
         if name not in api.DROPPING or known is None or _has_stars(call):
             return False
@@ -366,12 +372,31 @@ class DropoutIgnoresMode(Rule):
         call = self.model.tree.node(drops.call)
         assert isinstance(call, ast.Call)
         name = python_ast.called_name(call)
+        rate = _attention_rate(call)
+        if rate is not None:
+            self.report(
+                python_ast.site_of(rate),
+                f"`{name}` also drops attention weights after `eval()`: it does not know the mode of the module",
+                help="pass 0 in evaluation: `dropout_p=rate if self.training else 0.0`",
+                fix=self._attention_fix(rate),
+            )
+            return
         self.report(
             drops.call,
             f"`{name}` without `training` also drops after `eval()`",
             help="pass `training=self.training`",
             fix=self._fix(drops.call),
         )
+
+    def _attention_fix(self, rate: ast.expr) -> edits.Change | None:
+        """A rate of 0 in evaluation."""
+        site = python_ast.site_of(rate)
+        method = self.model.definitions.function_around(rate)
+        written, code = self.written(site), self.model.tree.code(site)
+        if written is None or method is None or not method.is_method or isinstance(rate, ast.IfExp) or "\n" in code:
+            return None
+        content = f"{code} if {method.parameters[0]}.training else 0.0"
+        return edits.Change("drop in training only", [edits.Replace(written, content)])
 
     def _fix(self, site: python_ast.Site) -> edits.Change | None:
         """The argument `training` after the others."""
@@ -392,6 +417,11 @@ def _leaves(item: ast.If | ast.Assert) -> bool:
     if isinstance(item, ast.Assert):
         return True
     return any(isinstance(last, python_ast.LEAVING) for last in (item.body[-1], *item.orelse[-1:]))
+
+
+def _attention_rate(call: ast.Call) -> ast.expr | None:
+    """The argument `dropout_p` of a call."""
+    return next((item.value for item in call.keywords if item.arg == "dropout_p"), None)
 
 
 def _has_stars(call: ast.Call) -> bool:
