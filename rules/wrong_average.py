@@ -95,7 +95,7 @@ class WrongAverage(Rule):
         if len(set(update.new)) == 1:
             return None  # the rate is not the cause: a sum, or a momentum
         if all(new < 0 for new in update.new):
-            return Fault.AWAY
+            return Fault.AWAY if set(sums) == {1} else None  # otherwise a step against a gradient
         if len(set(update.kept)) > 1 and all(total != 1 for total in sums):
             return Fault.SUM
         is_plain = update.rate is not None and update.new == update.rates[update.rate] and set(sums) == {1}
