@@ -38,6 +38,7 @@ def body() -> dict[str, Any]:
         "acquittals",
         "calls",
         "replicas",
+        "batches",
         "spans",
         "standing",
     )

@@ -24,6 +24,7 @@ from torchlint.verify.reports import FORMATS, render
 from torchlint.verify.reports import html as page
 from torchlint.verify.session import Judged, Verification
 from torchlint.verify.verdict import Verdict, confirmed, inconclusive, not_reached, refuted
+from torchlint.verify.watch.candidates import finding_at
 
 ROOT = Path(__file__).parent.parent.parent
 SCHEMA = json.loads((ROOT / "docs" / "verify-report.schema.json").read_text("utf-8"))
@@ -221,3 +222,15 @@ def test_a_browser_shows_the_page(tmp_path: Path) -> None:
     shown = re.search(r"<title>curves (\d+)</title>", done.stdout)
     assert shown is not None, done.stderr
     assert int(shown[1]) >= 6
+
+
+def test_the_index_of_a_page_has_short_paths() -> None:
+    """The shortest end of each path that no other path has, so that links fit into their column."""
+    long = [f"/home/me/project/{name}" for name in ("a/train.py", "b/train.py", "b/model.py")]
+    sources = [SourceFile.of_text(path, "loss.backward()\nloss.backward()\n") for path in long]
+    judged = [
+        Judged(finding_at(source, "missing-zero-grad", 1), source, confirmed("was seen", {})) for source in sources
+    ]
+    text = page.render(Verification((), tuple(judged), None, (), (), 1, title="torchlint watch"))
+    links = re.findall(r'<a href="#finding-\d+">([^ ]+) ', text)
+    assert sorted(links) == ["a/train.py:1", "b/train.py:1", "model.py:1"]

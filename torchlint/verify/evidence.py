@@ -296,6 +296,18 @@ class Replica:
 
 
 @dataclass(frozen=True)
+class Batch:
+    """A checksum of the batch that a `DistributedDataParallel` got in one of its first calls, in one of some ranks."""
+
+    site: int
+    rank: int
+    ranks: int
+    wrapper: int
+    call: int
+    sum: int
+
+
+@dataclass(frozen=True)
 class Span:
     """Microseconds in which a process was waiting for data, in a forward pass, a backward or a step."""
 
@@ -344,6 +356,7 @@ class Evidence:
     """Lines that checks have shown to be correct."""
     calls: list[Call] = field(default_factory=list)
     replicas: list[Replica] = field(default_factory=list)
+    batches: list[Batch] = field(default_factory=list)
     spans: list[Span] = field(default_factory=list)
     error_site: int = 0
     """The site of the error that ended the program; 0 if it is not known."""

@@ -60,6 +60,7 @@ def _check_sites(evidence: Evidence, name: str) -> None:
         evidence.error_site,
         *(item.site for item in evidence.calls),
         *(item.site for item in evidence.replicas),
+        *(item.site for item in evidence.batches),
         *(site for site, *_ in evidence.anomaly.on_sites),
         *evidence.anomaly.off_sites,
         *evidence.anomaly.library_sites,

@@ -67,6 +67,29 @@ def frozen():
             step(model, optimizer)
 
 
+class Distilled(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.teacher, self.student = nn.Sequential(nn.Linear(4, 8), nn.Dropout(0.5), nn.Linear(8, 1)), nn.Linear(4, 1)
+
+    def forward(self, x):
+        with torch.no_grad():
+            goal = self.teacher(x)
+        return nn.functional.mse_loss(self.student(x), goal)
+
+
+def distilled():
+    """The dropout of a teacher that runs without gradients."""
+    model = Distilled()
+    optimizer = torch.optim.SGD(model.student.parameters(), lr=0.01)
+    model.teacher.eval()
+    model.train()  # seen: frozen-part-in-training-mode (`teacher`)
+    for _ in range(6):
+        optimizer.zero_grad()
+        model(torch.randn(8, 4)).backward()
+        optimizer.step()
+
+
 class Average:
     def __init__(self, model, buffers=False):
         self.model = copy.deepcopy(model).eval()
@@ -118,6 +141,7 @@ def penalized():
 
 evaluated()
 frozen()
+distilled()
 averaged(buffers=True)
 averaged(buffers=False)
 seeded()

@@ -38,6 +38,14 @@ class Trainer:
         self.model.load_state_dict(self.best["weights"])
 
 
+def keep_in_a_new_dict(model):
+    best = dict(model.state_dict())  # seen: uncopied-state-dict (2 steps)
+    cloned = {name: value.clone() for name, value in model.state_dict().items()}
+    train(model)
+    model.load_state_dict(best)
+    model.load_state_dict(cloned)
+
+
 class Agent:
     def __init__(self, policy):
         self.policy = policy
@@ -85,6 +93,7 @@ class Again(nn.Module):
 
 
 Trainer(net()).fit()
+keep_in_a_new_dict(net())
 Agent(net()).learn()
 train(restored(Wrapped().state_dict()))
 train(Again(net().state_dict()))

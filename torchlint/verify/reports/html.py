@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from html import escape
 from importlib.metadata import version
+from pathlib import PurePath
 
 from torchlint.files.source import SourceError
 from torchlint.outputs.page import DARK, page
@@ -23,7 +24,9 @@ _CONTEXT = 3
 
 _CSS = """
 pre mark { display: block; }
-nav ol { column-width: 26rem; padding-left: 1.4rem; } nav label { margin-right: 1rem; white-space: nowrap; }
+nav li, h2, header, header code, p code { overflow-wrap: anywhere; } nav li { break-inside: avoid; }
+nav ol { column-width: 26rem; column-gap: 3rem; padding-left: 1.4rem; }
+nav label { margin-right: 1rem; white-space: nowrap; }
 .verdict { color: var(--colour); font-weight: 700; }
 .confirmed { --colour: var(--red); } .refuted { --colour: var(--green); }
 .inconclusive { --colour: var(--yellow); } .not-reached { --colour: var(--dim); }
@@ -118,13 +121,26 @@ def _index(verification: Verification) -> Iterator[str]:
     switches = "".join(
         f'<label><input type="checkbox" id="show-{answer.value}" checked> {answer.value}</label>' for answer in answers
     )
+    short = _short_paths({item.finding.path for item in verification.judged})
     links = "".join(
-        f'<li class="{item.verdict.answer.value}"><a href="#finding-{number}">{escape(item.finding.path)}:'
+        f'<li class="{item.verdict.answer.value}"><a href="#finding-{number}">{escape(short[item.finding.path])}:'
         f"{item.finding.span.start.line} {escape(item.finding.name)}</a> "
         f'<span class="verdict">{item.verdict.answer.value}</span></li>'
         for number, item in enumerate(verification.ranked)
     )
     yield f"<nav>\n<p>{switches if len(answers) > 1 else ''}</p>\n<ol>{links}</ol>\n</nav>"
+
+
+def _short_paths(paths: Iterable[str]) -> dict[str, str]:
+    """By path, its name, with as many of its folders as no other path ends with."""
+    paths = list(paths)
+    short = {}
+    for path in paths:
+        parts = PurePath(path).parts
+        ends = (PurePath(*parts[-count:]).as_posix() for count in range(1, len(parts)))
+        alone = (end for end in ends if sum(PurePath(other).as_posix().endswith(f"/{end}") for other in paths) == 1)
+        short[path] = next(alone, path)
+    return short
 
 
 def _articles(verification: Verification) -> Iterator[str]:

@@ -1,14 +1,17 @@
-"""Ranks whose parameters should be equal but differ."""
+"""Ranks whose parameters should be equal but differ, and ranks whose batches should differ but are equal."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from torchlint.verify.evidence import Evidence, Replica, Sighting
+from torchlint.verify.evidence import Batch, Evidence, Replica, Sighting
 
 NAME = "differing-ranks"
+ALIKE = "ranks-alike"
 _SHOWN = 3
+_BATCHES = 3
+"""The minimum number of batches that all ranks got."""
 _LATER = 2
 """The minimum number of last comparisons at which the parameters differ."""
 _SAME = 3
@@ -72,3 +75,26 @@ def _judged(looks: Sequence[_Look]) -> Iterator[tuple[Evidence, Sighting]]:
     message = f"after step {look.first.step:,} the ranks differ in {shown}{more}, although {why}"
     numbers = {"parameters": float(len(look.differing)), "looks": float(len(looks) - start)}
     yield look.evidence, Sighting(NAME, look.first.site, message, numbers, look.first.step - 1)
+
+
+def alike(processes: Sequence[Evidence]) -> Iterator[tuple[Evidence, Sighting]]:
+    """For each wrapper whose ranks all get the same batches, the evidence of the first rank that shows it."""
+    found: dict[int, dict[int, dict[int, tuple[Evidence, Batch]]]] = {}
+    for evidence in processes:
+        for batch in evidence.batches:
+            found.setdefault(batch.wrapper, {}).setdefault(batch.call, {})[batch.rank] = evidence, batch
+    for calls in found.values():
+        sums = [{batch.sum for _, batch in by_rank.values()} for by_rank in calls.values() if _is_complete(by_rank)]
+        if len(sums) < _BATCHES or any(len(one) > 1 for one in sums) or len(set.union(*sums)) < len(sums):
+            continue
+        evidence, first = calls[min(calls)][0]
+        message = f"all {first.ranks:,} ranks train on the same batches: each of the first {len(sums):,} was equal"
+        yield (
+            evidence,
+            Sighting(ALIKE, first.site, message, {"ranks": float(first.ranks), "batches": float(len(sums))}, 0),
+        )
+
+
+def _is_complete(by_rank: Mapping[int, tuple[Evidence, Batch]]) -> bool:
+    """Whether all ranks of a wrapper were observed."""
+    return all(batch.ranks == len(by_rank) for _, batch in by_rank.values())

@@ -173,7 +173,11 @@ class _Run:
             *(self._asked(processes)),
             *(blame for evidence in processes for blame in (*self._proposed(evidence), *self._seen(evidence))),
         ]
-        for evidence, sighting in (*ranks.parted(processes), *([] if parted is None else [parted])):
+        for evidence, sighting in (
+            *ranks.parted(processes),
+            *ranks.alike(processes),
+            *([] if parted is None else [parted]),
+        ):
             blames += self._seen(replace(evidence, sightings=[sighting]))
         found: dict[tuple[str, int, str], Blame] = {}
         for blame in without_consequences(blames):

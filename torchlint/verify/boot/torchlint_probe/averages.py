@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import torch
 
+from torchlint_probe.values import norm
+
 SAMPLE = 64
 """The number of values of a leaf that are compared."""
 SHARE = 1.001
@@ -33,17 +35,17 @@ def is_average(before: torch.Tensor, after: torch.Tensor, sources: list[torch.Te
     ways = torch.stack(sources).double() - before.double()
     lengths = (ways * ways).sum(1)
     shares = (ways @ change) / lengths.clamp_min(1e-300)
-    left = (change - shares[:, None] * ways).norm(dim=1)
+    left = norm(change - shares[:, None] * ways, dim=1)
     rounding = (
-        torch.finfo(before.dtype).eps * _ROUNDING * float(torch.maximum(before.abs(), after.abs()).double().norm())
+        torch.finfo(before.dtype).eps * _ROUNDING * float(norm(torch.maximum(before.abs(), after.abs()).double()))
     )
-    fits = (left <= _NOISE * change.norm() + rounding) & (shares > 0) & (shares <= most)
-    is_seen = change.norm() > 4 * rounding  # a change that is only rounding fits everything
+    fits = (left <= _NOISE * norm(change) + rounding) & (shares > 0) & (shares <= most)
+    is_seen = norm(change) > 4 * rounding  # a change that is only rounding fits everything
     return bool((fits & is_seen).any())
 
 
 def goes_downhill(changes: list[torch.Tensor], gradients: list[torch.Tensor]) -> bool:
     """Whether changes go against their gradients, taken together."""
     change, gradient = torch.cat(changes).double(), torch.cat(gradients).double()
-    size = change.norm() * gradient.norm()
+    size = norm(change) * norm(gradient)
     return bool(-(change @ gradient) > _DOWNHILL * size)

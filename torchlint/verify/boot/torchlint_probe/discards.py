@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from torchlint_probe.averages import sample
+from torchlint_probe.values import norm
 
 if TYPE_CHECKING:
     from torchlint_probe.ledger import Ledger
@@ -62,7 +63,7 @@ class Discards:
             before.append(values)
             now.append(sample(gradient))
         one, other = torch.cat(before).double(), torch.cat(now).double()
-        return bool(one @ other >= _ALIKE * one.norm() * other.norm())
+        return bool(one @ other >= _ALIKE * norm(one) * norm(other))
 
 
 def _weights(ledger: Ledger) -> list[torch.Tensor]:

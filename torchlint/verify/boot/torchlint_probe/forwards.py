@@ -79,6 +79,11 @@ class Forwards:
                 self.trainable[number] = len(trainable)
                 self.slots[number] = {name: owned[id(leaf)] for name, leaf in trainable.items() if id(leaf) in owned}
 
+    def runs_of(self, module: torch.nn.Module) -> int:
+        """How often a module or a part of it was the outermost one that ran without gradients."""
+        numbers = {number for part in module.modules() if (number := self._numbers.get(part)) is not None}
+        return sum(count for (number, _), count in list(self.calls.items()) if number in numbers)
+
     def call(self, original: Any, module: torch.nn.Module, args: Any, kwargs: Any) -> Any:
         """A call that is an outermost one, of all or of those without gradients."""
         inside = self.inside

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import torch
 
 from torchlint_probe.slots import Slot
-from torchlint_probe.values import dense
+from torchlint_probe.values import dense, norm
 
 _LIMIT = 1_000_000
 """The maximum number of elements for norms, for all gradients together"""
@@ -44,8 +44,8 @@ class Norms:
         """Compare the norm of the gradient with that of the backward's contribution."""
         if not self._before:
             return
-        now = torch.stack([_values(gradient).norm() for gradient, _ in self._before]).norm()
-        new = torch.stack([(_values(gradient) - _values(before)).norm() for gradient, before in self._before]).norm()
+        now = norm(torch.stack([norm(_values(gradient)) for gradient, _ in self._before]))
+        new = norm(torch.stack([norm(_values(gradient) - _values(before)) for gradient, before in self._before]))
         self._last = float(now), float(new)
         if self._last[1] > 0:
             self.ratios.append(self._last[0] / self._last[1])
@@ -57,8 +57,8 @@ class Norms:
         gradients = [gradient for slot in samples if (gradient := slot.current()) is not None]
         small = [dense(gradient).detach() for gradient in gradients if gradient.numel() <= _LIMIT_EACH]
         if small:
-            norm = float(torch.stack([norm.float() for norm in torch._foreach_norm(small)]).norm())
-            self._last = norm, norm
+            size = float(norm(torch.stack([one.float() for one in torch._foreach_norm(small)])))
+            self._last = size, size
 
 
 def _values(gradient: torch.Tensor) -> torch.Tensor:

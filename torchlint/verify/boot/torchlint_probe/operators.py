@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import weakref
 from collections.abc import Mapping, Sequence
+from types import FrameType, FunctionType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
+from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
 from torchlint_probe.contained import contained
@@ -17,6 +20,7 @@ if TYPE_CHECKING:
     from torchlint_probe.probe import Probe
 
 _KEY = "torchlint-origin"
+_LIBRARIES = ("torch.", "torchlint_probe.")
 
 
 class Origin(NamedTuple):
@@ -38,6 +42,23 @@ def weak(module: torch.nn.Module | None) -> weakref.ref[torch.nn.Module] | None:
     return None if module is None else weakref.ref(module)
 
 
+class Replaced:
+    """The functions of torch that the program replaces with its own.
+
+    PyTorch names a running function to a mode by its global name, and under that name is the replacement: to call that
+    would run the program's code a second time.
+    """
+
+    def __init__(self) -> None:
+        places = [vars(functional), vars(torch.functional), vars(torch.Tensor)]
+        originals = (_original(function) for place in places for function in place.values())
+        self._by_code = {item.__code__: item for item in originals if isinstance(item, FunctionType)}
+
+    def of(self, func: FunctionType, caller: FrameType) -> FunctionType:
+        """The function that asks for the mode, in whose frame `caller` is."""
+        return func if caller.f_code is func.__code__ else self._by_code.get(caller.f_code, func)
+
+
 class Operators(TorchFunctionMode):  # type: ignore[misc]  # mypy does not look into torch
     """A mode that is on during observed steps, in the thread that imported torch, and never in compiled code.
 
@@ -49,6 +70,7 @@ class Operators(TorchFunctionMode):  # type: ignore[misc]  # mypy does not look 
         self._always = list(always)
         self._probe = probe
         self._told = dict(told)
+        self._replaced = Replaced()
         self._thread = 0
         self._switch = probe.lines.switch
         self.is_on = False
@@ -63,6 +85,8 @@ class Operators(TorchFunctionMode):  # type: ignore[misc]  # mypy does not look 
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
+        if isinstance(func, FunctionType) and not func.__globals__["__name__"].startswith(_LIBRARIES):
+            func = self._replaced.of(func, sys._getframe(2))
         result = func(*args, **kwargs)
         if not self.is_over and (isinstance(result, torch.Tensor) or getattr(func, "__name__", "") != "__get__"):
             is_followed = self._switch(False)

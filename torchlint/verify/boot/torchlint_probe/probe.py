@@ -378,6 +378,11 @@ class Probe:
         """The number of an optimizer, in the order of their creation; -1 if that was not observed."""
         return self._order.get(optimizer, -1)
 
+    @property
+    def made(self) -> list[Any]:
+        """The optimizers that exist, in the order of their creation."""
+        return list(self._order)
+
     def made_at(self, optimizer: Any) -> int:
         """The site at which an optimizer received its first parameters; 0 if that was not observed."""
         return self._made.get(optimizer, 0)

@@ -32,10 +32,11 @@ class Reads:
         return self._visits < _VISITS
 
     def resolve(self, ledgers: Ledgers) -> None:
-        """A step has ended: find the owners of the leaves, and release the leaves."""
+        """A step has ended: find the optimizers that train the leaves, and release the leaves."""
         while self._leaves:
             name, leaf = self._leaves.popitem()
             for ledger in ledgers.of_optimizers:
-                for slot in ledger.slots:
+                for slot in ledger.slots if ledger.made else ():
                     if slot.parameter() is leaf:
+                        slot.had_gradient |= leaf.grad is not None
                         self.slots[name] = slot

@@ -20,6 +20,12 @@ KINDS = tuple(
     for name in ("LRScheduler", "_LRScheduler", "ReduceLROnPlateau")
     if isinstance(kind := getattr(lr_scheduler, name, None), type)
 )
+STEPPING = tuple(
+    kind
+    for kind in vars(lr_scheduler).values()
+    if isinstance(kind, type) and issubclass(kind, KINDS) and "step" in vars(kind)
+)
+"""The classes of schedules that have a `step` of their own."""
 
 
 def schedules(value: Any) -> Iterator[Any]:

@@ -89,6 +89,7 @@ def evidence(probe: Probe) -> dict[str, Any]:
         "acquittals": probe.checks.acquittals(),
         "calls": probe.checks.calls if probe.finished else [],
         "replicas": probe.checks.replicas,
+        "batches": probe.checks.batches,
         "spans": list(probe.spans.all),
         "observed": [observer.evidence for observer in probe.observers],
         "error_site": probe.error_site,

@@ -6,6 +6,8 @@ import ctypes
 
 import torch
 
+norm = torch.linalg.vector_norm
+"""PyTorch's own, even if the program replaces `Tensor.norm` later."""
 _ZEROS = b"\x00\x80"
 """The bytes of zeros of either sign."""
 

@@ -148,6 +148,11 @@ class Checks:
         """Checksums of parameters, for a comparison with other ranks."""
         return [replica for check in self.all for replica in list(getattr(check, "replicas", ()))]
 
+    @property
+    def batches(self) -> list[dict[str, Any]]:
+        """Checksums of batches, for a comparison with other ranks."""
+        return [batch for check in self.all for batch in list(getattr(check, "batches", ()))]
+
     def sightings(self) -> list[dict[str, Any]]:
         """All sightings, as JSON values."""
         return [_as_json(check, seen) for check in list(self.all) for seen in check.sightings()]

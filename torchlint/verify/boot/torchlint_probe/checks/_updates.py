@@ -8,6 +8,7 @@ import torch
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from torchlint_probe.checks._names import leaves_of
+from torchlint_probe.values import norm
 
 _MATRICES = 8
 _ELEMENTS = 256
@@ -29,10 +30,10 @@ class Updates:
         """Each measured matrix, with its ratios so far."""
         before, self._before = self._before, []
         for leaf, old in before:
-            size = float(old.norm())
+            size = float(norm(old))
             ratios = self._ratios.setdefault(leaf, [])
             if size:
-                ratios.append(float((_elements(leaf) - old).norm()) / size)
+                ratios.append(float(norm(_elements(leaf) - old)) / size)
         return [(leaf, self._ratios[leaf]) for leaf, _ in before]
 
 

@@ -21,6 +21,7 @@ from torchlint_probe.checks._mode_changes import ModeChanges
 from torchlint_probe.checks.check import Operated, Sighting
 
 _STEPS = 3
+_DROPOUTS = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d)
 _DROPPING = (functional.dropout, functional.dropout1d, functional.dropout2d, functional.dropout3d)
 
 
@@ -32,6 +33,8 @@ class _Part:
         self.statistics = -1
         self.steps = 0
         self.has_dropped = False
+        self.runs = 0
+        """Its calls without gradients so far."""
         self.rested = 0
         """The `train()` that switched it before the program put it into eval mode again,"""
         self.rests = 0
@@ -63,6 +66,7 @@ class FrozenPartInTrainingMode(ModeChanges):
             for part, state in list(self._parts.items()):
                 if id(part) in inside and not state.site:
                     state.site, state.statistics = self.probe.sites.here(), _statistics(part)
+                    state.runs = self.probe.forwards.runs_of(part)
 
     def operators(self) -> Mapping[Any, Operated]:
         return dict.fromkeys(_DROPPING, self._dropped)
@@ -84,6 +88,8 @@ class FrozenPartInTrainingMode(ModeChanges):
                 del self._parts[part]
                 continue
             now = _statistics(part)
+            runs, state.runs = state.runs, self.probe.forwards.runs_of(part)
+            state.has_dropped |= state.runs > runs and _drops(part)
             state.steps += now != state.statistics or state.has_dropped
             moved = now != state.statistics
             state.statistics, state.has_dropped = now, False
@@ -106,3 +112,8 @@ def _statistics(part: nn.Module) -> int:
     """A number that grows with each update of running statistics."""
     counts = (getattr(item, "num_batches_tracked", None) for item in part.modules())
     return sum(count._version for count in counts if isinstance(count, torch.Tensor))
+
+
+def _drops(part: nn.Module) -> bool:
+    """Whether a call of a part would drop values."""
+    return any(isinstance(item, _DROPOUTS) and item.training and item.p for item in part.modules())

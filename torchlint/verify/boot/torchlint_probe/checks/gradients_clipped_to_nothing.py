@@ -22,7 +22,7 @@ from torchlint_probe.checks._updates import Updates
 from torchlint_probe.checks.check import Check, Sighting
 from torchlint_probe.contained import contained
 from torchlint_probe.hooks import Hook
-from torchlint_probe.values import dense
+from torchlint_probe.values import dense, norm
 
 if TYPE_CHECKING:
     from torchlint_probe.hooks import Hooks
@@ -105,7 +105,7 @@ class GradientsClippedToNothing(Check):
 def _norm(leaves: Collection[torch.Tensor]) -> float:
     gradients = [dense(leaf.grad).detach().float() for leaf in leaves if leaf.grad is not None]
     norms = [norm.to("cpu") for norm in torch._foreach_norm(gradients)] if gradients else []
-    return float(torch.stack(norms).norm()) if norms else 0.0
+    return float(norm(torch.stack(norms))) if norms else 0.0
 
 
 class _Hook(Hook):

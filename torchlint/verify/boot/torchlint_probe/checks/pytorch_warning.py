@@ -23,14 +23,13 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.nn import functional
-from torch.optim import lr_scheduler
 from torch.utils import checkpoint
 
 from torchlint_probe.checks._loss_calls import given_to
 from torchlint_probe.checks.broadcast_loss import is_pairwise
 from torchlint_probe.checks.check import Check, Operated, Sighting
 from torchlint_probe.hooks import Hook
-from torchlint_probe.schedules import KINDS
+from torchlint_probe.schedules import STEPPING
 
 if TYPE_CHECKING:
     from torchlint_probe.hooks import Hooks
@@ -38,11 +37,6 @@ if TYPE_CHECKING:
 
 _LOSSES = (functional.mse_loss, functional.l1_loss, functional.smooth_l1_loss, functional.huber_loss)
 _CALLS = 3
-_STEPPING = [
-    kind
-    for kind in vars(lr_scheduler).values()
-    if isinstance(kind, type) and issubclass(kind, KINDS) and "step" in vars(kind)
-]
 
 _SIZES = "the input has the shape {} and the target {}: PyTorch broadcasts them, so the mean is over the wrong pairs"
 _VIEW = "give both the same shape, for example with `target.view_as(input)`"
@@ -76,7 +70,7 @@ class PytorchWarning(Check):
         hooks.listen(torch, "from_numpy", _Shared(probe))
         hooks.listen_to_class(torch.autograd.Function, "apply", _Applied(probe))
         making = _Making()
-        for kind in _STEPPING:
+        for kind in STEPPING:
             hooks.replace(kind, "__init__", _Made(probe, making))
             hooks.replace(kind, "step", _Moving(probe, making))
 

@@ -13,22 +13,14 @@ import weakref
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from torch.optim import lr_scheduler
-
 from torchlint_probe.checks.check import Check, Sighting, Telling
-from torchlint_probe.schedules import KINDS
+from torchlint_probe.schedules import STEPPING
 
 if TYPE_CHECKING:
     from torchlint_probe.hooks import Hooks
     from torchlint_probe.probe import Probe
 
 _STEPS = 10
-_STEPPING = [
-    kind
-    for kind in vars(lr_scheduler).values()
-    if isinstance(kind, type) and issubclass(kind, KINDS) and "step" in vars(kind)
-]
-"""The classes of schedules that have a `step` of their own."""
 
 
 class _Scheduled:
@@ -53,7 +45,7 @@ class SchedulerNeverStepped(Check):
 
     @classmethod
     def tap(cls, hooks: Hooks, probe: Probe) -> None:
-        for kind in _STEPPING:
+        for kind in STEPPING:
             hooks.replace(kind, "__init__", Telling(probe, cls, "made"))
             hooks.replace(kind, "step", Telling(probe, cls, "moved"))
 

@@ -1,8 +1,9 @@
 """The program keeps weights for later without a copy: every step changes them, and loading them does nothing.
 
 Asks for each `load_state_dict` whether the state is the result of an earlier `state_dict()`, and all its tensors share
-the memory of the module. Yes if steps have changed the weights in between, because the state was meant to hold older
-ones. The line is `state_dict()`. `copy.deepcopy(model.state_dict())` keeps a copy.
+the memory of the module. A new `dict` of the same tensors is no copy. Yes if steps have changed the weights in between,
+because the state was meant to hold older ones. The line is `state_dict()`. `copy.deepcopy(model.state_dict())` keeps a
+copy.
 
 Source: "Saving and Loading Models" in PyTorch's tutorials: `best_model_state` has to be serialized or copied.
 """
@@ -29,8 +30,8 @@ _MOST_STATES = 1_000
 class _State:
     """A result of `state_dict()`: where it was made, after how many steps, and of which weights."""
 
-    def __init__(self, state: Any, site: int, step: int, version: int) -> None:
-        self.state = weakref.ref(state)
+    def __init__(self, tensor: torch.Tensor, site: int, step: int, version: int) -> None:
+        self.tensor = weakref.ref(tensor)
         self.site = site
         self.step = step
         self.version = version
@@ -45,6 +46,7 @@ class UncopiedStateDict(Loads):
     def __init__(self, probe: Any) -> None:
         super().__init__(probe)
         self._states: dict[int, _State] = {}
+        """By the identity of its first tensor."""
         self._seen: dict[int, Sighting] = {}
         self._others: dict[int, int] = {}
         """By site, how often a state with memory of its own was loaded."""
@@ -56,15 +58,16 @@ class UncopiedStateDict(Loads):
 
     def kept(self, module: torch.nn.Module, state: Any) -> None:
         """The program has called `state_dict()` of a module."""
+        tensor = next((value for value in state.values() if isinstance(value, torch.Tensor)), None)
         if len(self._states) >= _MOST_STATES:
-            self._states = {number: item for number, item in self._states.items() if item.state() is not None}
-        if len(self._states) < _MOST_STATES:
-            made = _State(state, self.probe.sites.here(), self.probe.steps, versions(module))
-            self._states[id(state)] = made
+            self._states = {number: item for number, item in self._states.items() if item.tensor() is not None}
+        if len(self._states) < _MOST_STATES and tensor is not None:
+            made = _State(tensor, self.probe.sites.here(), self.probe.steps, versions(module))
+            self._states[id(tensor)] = made
 
     def loading(self, module: torch.nn.Module, state: Mapping[str, Any]) -> None:
-        kept = self._states.get(id(state))
-        if kept is None or kept.state() is not state:
+        kept = next((made for tensor in state.values() if (made := self._state_of(tensor)) is not None), None)
+        if kept is None:
             return
         if not loads_itself(module, state):
             self._others[kept.site] = self._others.get(kept.site, 0) + 1
@@ -75,6 +78,11 @@ class UncopiedStateDict(Loads):
                 f"the state is not a copy: {steps:,} steps changed it before it was loaded, so loading did nothing"
             )
             self._seen.setdefault(kept.site, Sighting(kept.site, message, {"steps": steps}, kept.step))
+
+    def _state_of(self, tensor: Any) -> _State | None:
+        """The state whose first tensor this is: `state_dict()` makes new ones, and `dict(state)` keeps them."""
+        made = self._states.get(id(tensor))
+        return made if made is not None and made.tensor() is tensor else None
 
     def acquittals(self) -> Iterator[Sighting]:
         for site, loads in list(self._others.items()):

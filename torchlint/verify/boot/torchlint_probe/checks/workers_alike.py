@@ -14,9 +14,9 @@ import weakref
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-import torch
 from torch.utils.data import dataloader
 
+from torchlint_probe.checks._batches import first_tensor, first_values
 from torchlint_probe.checks.check import Check, Sighting
 from torchlint_probe.hooks import Hook
 
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from torchlint_probe.probe import Probe
 
 _ROUNDS = 3
-_VALUES = 4_096
-_FEWEST = 4
 _MANY: Any = dataloader._MultiProcessingDataLoaderIter
 
 
@@ -52,8 +50,8 @@ class WorkersAlike(Check):
         batches = self._given.setdefault(loader, [])
         if workers < 2 or len(batches) >= _ROUNDS * workers:
             return
-        tensor = _first(data)
-        batches.append(b"" if tensor is None else _values(tensor))
+        tensor = first_tensor(data)
+        batches.append(b"" if tensor is None or tensor.device.type != "cpu" else first_values(tensor))
         if len(batches) == _ROUNDS * workers:
             rounds = [batches[start : start + workers] for start in range(0, len(batches), workers)]
             is_alike = all(len(set(one)) == 1 and one[0] for one in rounds)
@@ -69,26 +67,6 @@ class WorkersAlike(Check):
 
     def acquittals(self) -> Iterator[Sighting]:
         yield from list(self._others.values())
-
-
-def _first(data: Any, depth: int = 3) -> torch.Tensor | None:
-    """The first tensor of a batch."""
-    if isinstance(data, torch.Tensor):
-        return data
-    items = list(data.values()) if isinstance(data, dict) else data
-    if not isinstance(items, (list, tuple)) or not depth:
-        return None
-    return next((found for item in items if (found := _first(item, depth - 1)) is not None), None)
-
-
-def _values(tensor: torch.Tensor) -> bytes:
-    """The first values of a tensor; nothing if too few are different, or it is on a device."""
-    if tensor.device.type != "cpu" or tensor.layout is not torch.strided:
-        return b""
-    values = tensor.detach().reshape(-1)[:_VALUES]
-    if values.unique().numel() < _FEWEST:
-        return b""
-    return values.contiguous().view(torch.uint8).numpy().tobytes()
 
 
 class _Hook(Hook):

@@ -1,0 +1,99 @@
+"""An optimizer is created and never steps, although backward passes compute gradients for its parameters.
+
+Asks at every fifth step of an optimizer which other optimizers still exist, have never stepped, and hold parameters
+with a gradient that no optimizer trains. Yes if that was so at three of these steps, in ten steps or more, for all
+parameters of such an optimizer, and their values have not changed in between. If the program was stopped, the result is
+a suspicion, because the optimizer may step later. Gradient scalers that skip steps, and optimizers that wait for
+several batches, count as stepping. The line is the one that made the optimizer.
+
+Source: "Optimizing Model Parameters" in PyTorch's tutorials: only `step` changes the parameters.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from torchlint_probe.checks._names import leaves_of
+from torchlint_probe.checks.check import Check, Sighting
+
+_EVERY = 5
+_LOOKS = 3
+_STEPS = 10
+_VALUES = 64
+_SAMPLED = 8
+_OPTIMIZERS = 20
+_TO_ITS_END = "run it to its end, with --max-steps 0: the optimizer may step later"
+
+
+class _Idle:
+    """An optimizer that has not stepped: how often its parameters had gradients, and samples of their values."""
+
+    def __init__(self, leaves: list[torch.Tensor], step: int) -> None:
+        self.looks = 0
+        self.first = step
+        self.has_stayed = True
+        self.seen: Sighting | None = None
+        self._samples = [(weakref.ref(leaf), _sample(leaf)) for leaf in leaves[:_SAMPLED]]
+
+    def look(self, step: int) -> bool:
+        """Whether all looks so far are enough for a problem."""
+        self.looks += 1
+        self.has_stayed &= all(
+            (leaf := ref()) is not None and torch.equal(_sample(leaf), old) for ref, old in self._samples
+        )
+        return self.has_stayed and self.looks >= _LOOKS and step - self.first >= _STEPS
+
+
+class OptimizerNeverSteps(Check):
+    """Follows optimizers until their first step."""
+
+    name = "optimizer-never-steps"
+    code = "TW215"
+
+    def __init__(self, probe: Any) -> None:
+        super().__init__(probe)
+        self._idle: dict[int, _Idle] = {}
+        """By the number of the optimizer."""
+        self._stepped: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._steps = 0
+
+    def before_step(self, optimizer: Any) -> None:
+        self._stepped.add(optimizer)
+        self._idle.pop(self.probe.order_of(optimizer), None)
+        self._steps += 1
+        if self._steps % _EVERY == 0:
+            for other in self.probe.made[:_OPTIMIZERS]:
+                if other not in self._stepped:
+                    self._look(other)
+
+    def _look(self, other: Any) -> None:
+        leaves = [leaf for leaf in leaves_of(other) if leaf.requires_grad]
+        if not leaves or any(leaf.grad is None or self.probe.checks.holds(leaf) for leaf in leaves):
+            return
+        number = self.probe.order_of(other)
+        idle = self._idle.get(number)
+        if idle is None:
+            idle = self._idle[number] = _Idle(leaves, self._steps)
+        idle.seen = self._sighting(other, leaves, idle) if idle.look(self._steps) else None
+
+    def _sighting(self, other: Any, leaves: list[torch.Tensor], idle: _Idle) -> Sighting:
+        message = (
+            f"this `{type(other).__name__}` never steps, although backward passes compute gradients for its "
+            f"{self.models.named(leaves)}: other optimizers made {self._steps:,} steps"
+        )
+        return Sighting(self.probe.made_at(other), message, {"steps": self._steps}, idle.first)
+
+    def sightings(self) -> Iterator[Sighting]:
+        is_open = bool(self.probe.budget.reason) or not self.probe.finished
+        for idle in list(self._idle.values()):
+            if idle.seen is not None:
+                yield replace(idle.seen, advice=_TO_ITS_END) if is_open else idle.seen
+
+
+def _sample(leaf: torch.Tensor) -> torch.Tensor:
+    return leaf.detach().reshape(-1)[:_VALUES].clone()
