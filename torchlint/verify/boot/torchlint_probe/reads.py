@@ -35,8 +35,9 @@ class Reads:
         """A step has ended: find the optimizers that train the leaves, and release the leaves."""
         while self._leaves:
             name, leaf = self._leaves.popitem()
+            has_gradient = leaf.grad is not None
             for ledger in ledgers.of_optimizers:
                 for slot in ledger.slots if ledger.made else ():
                     if slot.parameter() is leaf:
-                        slot.had_gradient |= leaf.grad is not None
+                        slot.had_gradient |= has_gradient
                         self.slots[name] = slot
