@@ -1,7 +1,7 @@
 """A schedule brings the learning rate to almost zero at the start of training, so the rest of it changes nothing.
 
 Asks at each step for the learning rates of the optimizer's groups and for their largest values so far. Yes if torchlint
-stopped the program after its first steps, and the rate was below a thousandth of its largest value at the last five or
+stopped the program after its first steps, and the rate was at most a thousandth of its largest one at the last five or
 more. A schedule that counts epochs and moves with every batch looks like this. Schedules that end at zero are there
 only at the end of a run, and warm-up schedules start there. If the program ran to its end, yes if this was so at the
 last third of the steps, twelve or more; then it is a suspicion. The line is the one that moves the schedule.
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from torchlint_probe.hooks import Hooks
     from torchlint_probe.probe import Probe
 
-_RATIO = 1e-3
+_RATIO = 1.001e-3  # a thousandth, with room for rounding
 _LAST = 5
 _LAST_OF_ALL = 12
 _SHARE = 3
