@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchlint import Category, Rule
 from torchlint.model import events, values
 from torchlint.model.relations import terms
-from torchlint.pytorch import autograd_table, losses, triggers
+from torchlint.pytorch import autograd_table, triggers
 from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
@@ -38,7 +38,8 @@ class DeadLossTerm(Rule):
     - `round`, `ceil`, `floor` and `sign`, whose gradient is zero;
     - a detached output, or the data of a parameter.
 
-    torchlint follows sums, `torch.stack`, weights and the `forward` of loss modules.
+    torchlint follows sums, `torch.stack`, weights and the `forward` of loss modules, and of networks that return their
+    loss.
 
     Not reported: a whole term that is detached, data and constants, a factor multiplied with a term that has a
     graph, and a difference to a reference.
@@ -166,17 +167,10 @@ class DeadLossTerm(Rule):
 def _is_computed(term: terms.Term) -> bool:
     """Whether a term is computed from a detached value: by a loss, or by operators that do more than rescale."""
     ends = {end.place.value for end in term.found.ends}
-    return any(_is_loss(value) or _computes(value) for value in term.found.before - ends)
+    return any(terms.is_loss(value) or _computes(value) for value in term.found.before - ends)
 
 
 def _computes(value: values.Value) -> bool:
     if not isinstance(value, values.Tensor) or isinstance(value, values.WithoutOperator):
         return False
     return value.op in autograd_table.OPERATORS and value.op not in terms.RESCALING
-
-
-def _is_loss(value: values.Value) -> bool:
-    if isinstance(value, values.ModuleOutput):
-        module = values.resolved(value.parents[0])
-        return isinstance(module, values.Module) and module.name.rpartition(".")[2] in losses.FUNCTIONS
-    return isinstance(value, values.Tensor) and value.op in losses.OPERATORS

@@ -30,7 +30,7 @@ from torchlint.model.values import (
     Value,
     resolved,
 )
-from torchlint.pytorch import naming
+from torchlint.pytorch import losses, naming
 from torchlint.pytorch.effects import GradMode
 from torchlint.pytorch.operators import ADD, DIV, MUL, SUB
 from torchlint.syntax.python_ast import Site, called_name, site_of
@@ -114,7 +114,11 @@ class Terms:
         return self.ends.operands([term.place])
 
     def _parts(self, loss: Value) -> Iterator[_Part]:
-        stack, seen = [_Part(Place(resolved(loss)))], set[Place]()
+        return self._within(_Part(Place(resolved(loss))))
+
+    def _within(self, whole: _Part) -> Iterator[_Part]:
+        """The parts that a value sums."""
+        stack, seen = [whole], set[Place]()
         while stack and len(seen) < _MOST_TERMS:
             part = stack.pop()
             part = part._replace(place=part.place.opened())
@@ -144,7 +148,7 @@ class Terms:
         if not isinstance(value, Tensor) or value.mode is not GradMode.ON or value.leaf:
             return None
         if isinstance(value, (ModuleOutput, Component)):
-            return _inner_of_output(part, value)
+            return self._inner_of_output(part, value)
         if value.op in (ADD, SUB):
             return self._summands(part, value)
         if value.op in (MUL, DIV):
@@ -180,6 +184,24 @@ class Terms:
             return None
         return [part._replace(place=decides)]
 
+    def _inner_of_output(self, part: _Part, value: Tensor) -> list[_Part] | None:
+        """The result of a loss module, or of a network that returns its loss: the value of its `forward`."""
+        whole = value.parents[0] if isinstance(value, Component) else value
+        if not isinstance(whole, ModuleOutput):
+            return None
+        module = resolved(whole.parents[0])
+        if not isinstance(module, Module) or module.info is None:
+            return None
+        body = returned_by(whole)
+        returned = returned_parts(value) if isinstance(value, Component) else [body] if body is not None else []
+        calls = (*part.place.calls, whole)
+        inner = [part._replace(place=Place(resolved(item), calls)) for item in returned]
+        return inner if inner and (not has_parameters(module) or self._is_objective(inner)) else None
+
+    def _is_objective(self, parts: list[_Part]) -> bool:
+        """Whether each value is a loss, or a sum with a loss: a network returns it, but it is no prediction."""
+        return all(any(is_loss(term.place.value) for term in self._within(part)) for part in parts)
+
     def _has_no_graph(self, place: Place) -> bool:
         return self._tracking.tracked(place.value) is Answer.NO or not self.ends.of([place]).open
 
@@ -190,18 +212,12 @@ def _is_coefficient(value: Value) -> bool:
     return is_unknown and naming.COEFFICIENT.search(value.label) is not None
 
 
-def _inner_of_output(part: _Part, value: Tensor) -> list[_Part] | None:
-    """The result of a loss module of the program: the return value of its `forward`."""
-    whole = value.parents[0] if isinstance(value, Component) else value
-    if not isinstance(whole, ModuleOutput):
-        return None
-    module = resolved(whole.parents[0])
-    if not isinstance(module, Module) or module.info is None or has_parameters(module):
-        return None
-    body = returned_by(whole)
-    returned = returned_parts(value) if isinstance(value, Component) else [body] if body is not None else []
-    calls = (*part.place.calls, whole)
-    return [part._replace(place=Place(resolved(item), calls)) for item in returned] or None
+def is_loss(value: Value) -> bool:
+    """Whether a value is computed by a loss of PyTorch: a function or a module."""
+    if isinstance(value, ModuleOutput):
+        module = resolved(value.parents[0])
+        return isinstance(module, Module) and module.name.rpartition(".")[2] in losses.FUNCTIONS
+    return isinstance(value, Tensor) and value.op in losses.OPERATORS
 
 
 def _operand_sites(node: ast.AST | None) -> tuple[Site | None, Site | None]:
