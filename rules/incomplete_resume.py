@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule
 from torchlint.lazy_pattern import LazyPattern
+from torchlint.model.definitions import ClassInfo, Definitions
 from torchlint.pytorch import naming
 from torchlint.syntax import python_ast
 
@@ -19,6 +20,9 @@ _KINDS = {"scheduler": LazyPattern(r"(?i)sched|(^|_)lr_"), "scaler": LazyPattern
 _COUNTERS = LazyPattern(r"(?i)epoch|step|iter")
 _CLOSED = frozenset({"ReduceLROnPlateau", "GradScaler"})
 """Schedulers whose state matters little: the learning rate is in the state of the optimizer."""
+
+_RESTORING = (b"load_state_dict", b"last_epoch")
+"""Words of code that may restore a scheduler."""
 
 
 class LeftOut(NamedTuple):
@@ -36,7 +40,7 @@ class IncompleteResume(Rule):
     ## What it does
     Finds files that load the state of an optimizer and save the state of a scheduler or a `GradScaler`, but never
     load it or read its entry. Also finds functions that restore optimizer and epoch and then step a new PyTorch
-    scheduler.
+    scheduler, created there or passed to `__init__`.
 
     Not reported where `last_epoch` is set, or where the keys of the loaded states are computed.
 
@@ -113,6 +117,8 @@ class IncompleteResume(Rule):
         method = self.model.definitions.method_around(load)
         if method is None or not self._restores_counter(method.node):
             return
+        if any(self._begins_anew(owner) for _, owner in self.model.provenance.states.loads):
+            return  # a schedule by another name is restored
         region = method.owner.node if method.owner is not None else method.node
         callers = self.model.provenance.states.callers(method.name)
         steps = [
@@ -132,10 +138,31 @@ class IncompleteResume(Rule):
         return any(isinstance(key, ast.Constant) and _COUNTERS.search(str(key.value)) for key in keys)
 
     def _begins_anew(self, scheduler: ast.expr) -> bool:
-        """Whether a scheduler comes from PyTorch's class, and its state matters."""
+        """Whether a scheduler comes from a class of PyTorch, or one that inherits from it, and its state matters."""
         made = self.model.provenance.created(scheduler)
-        name = self.model.definitions.named(made.func) if isinstance(made, ast.Call) else ""
-        return name.startswith("torch.optim.lr_scheduler.") and name.rpartition(".")[2] not in _CLOSED
+        if made is not None:
+            return self._is_new(made, self.model.definitions)
+        return self._is_given_new(scheduler) if isinstance(scheduler, ast.Attribute) else False
+
+    def _is_given_new(self, scheduler: ast.Attribute) -> bool:
+        """Whether all code that makes the object passes a new scheduler to it, and loads no state itself."""
+        method = self.model.definitions.method_around(scheduler)
+        if method is None or method.owner is None:
+            return False
+        name = method.owner.name
+        files = list(self.model.importers(name, (name.encode(),)))
+        if any(word in file.tree.source.code for file in files for word in _RESTORING):
+            return False
+        given = self.model.provenance.given_by_callers(scheduler, files)
+        return bool(given) and all(self._is_new(made, file) for made, file in given)
+
+    def _is_new(self, made: ast.expr, file: Definitions) -> bool:
+        name = file.named(made.func) if isinstance(made, ast.Call) else ""
+        others = self.model.definitions.others
+        info = file.defined(name) or (others.anywhere(name, file) if others is not None and name else None)
+        bases = [item for item in info.ancestors() if isinstance(item, str)] if isinstance(info, ClassInfo) else [name]
+        schedules = [item for item in bases if item.startswith("torch.optim.lr_scheduler.")]
+        return bool(schedules) and all(item.rpartition(".")[2] not in _CLOSED for item in schedules)
 
     def _is_replayed(self, call: ast.expr) -> bool:
         """Whether a loop only steps a scheduler, to restore its position."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 
 from torchlint.index import FileIndex
@@ -106,6 +106,26 @@ class Provenance:
         """The same for an attribute of any object, from the file's only assignment to an attribute of this name."""
         method = self.definitions.method_around(node)
         return self._assigned(method.owner, node.attr) if method is not None and method.owner is not None else None
+
+    def given_by_callers(self, node: ast.expr, files: Iterable[Definitions]) -> list[tuple[ast.expr, Definitions]]:
+        """The expressions that create an attribute's value where this file, or one of some others, makes the object.
+
+        The attribute keeps a parameter of `__init__`. Empty if one of the expressions is not clear.
+        """
+        method, kept = self.definitions.method_around(node), self._value(node)
+        init = method.owner.method("__init__") if method is not None and method.owner is not None else None
+        if init is None or not isinstance(kept, ast.Name) or kept.id not in init.parameters[1:]:
+            return []
+        found: list[tuple[ast.expr, Definitions]] = []
+        for file in (self.definitions, *files):
+            created = Provenance(file).created
+            given = given_for(init, kept.id, file)
+            made = [item for item in map(created, given) if item is not None]
+            is_clear = len(made) == len(given) and (given or file is self.definitions)
+            if not is_clear:
+                return []
+            found += ((item, file) for item in made)
+        return found
 
     def _assigned(self, owner: ClassInfo, name: str) -> ast.expr | None:
         """The expression a class assigns to an attribute, if there is only one."""
