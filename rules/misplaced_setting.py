@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from torchlint import Category, Confidence, Rule
+from torchlint.model.definitions import ClassInfo
 from torchlint.pytorch.settings import ORDERS, ROLES, Role, role_of_name
 from torchlint.syntax import python_ast
 
@@ -34,7 +35,7 @@ class MisplacedSetting(Rule):
     Compares the parameters of PyTorch's optimizers and schedules, and of transformers schedules, with the names of
     the arguments: `StepLR(optimizer, step_size=args.lr)`, or `SGD(params, lr, weight_decay)`, whose third parameter
     is the momentum. torchlint knows names of learning rates, weight decays, momenta, factors, milestones, warm-ups
-    and lengths.
+    and lengths. Also finds a warm-up and a length in each other's place, in a call of any function.
 
     With low confidence: a cosine schedule as long as the warm-up.
 
@@ -74,6 +75,8 @@ class MisplacedSetting(Rule):
             order = ORDERS.get(self.model.definitions.named(call.func))
             if order is not None:
                 yield from itertools.islice(self._misplaced(call, order), 1)
+            elif len(call.args) + len(call.keywords) > 1:
+                yield from self._swapped(call)
 
     def _misplaced(self, call: ast.Call, order: tuple[str, ...]) -> Iterator[Misplaced]:
         for parameter, value in self._given(call, order):
@@ -83,6 +86,27 @@ class MisplacedSetting(Rule):
             elif role is not None and role is not wanted and not _is_stage(python_ast.called_name(call), role, wanted):
                 is_sure = (role, wanted) != (Role.WARM_UP, Role.LENGTH) or parameter == "num_training_steps"
                 yield Misplaced(python_ast.site_of(value), parameter, ast.unparse(value), role, is_sure)
+
+    def _swapped(self, call: ast.Call) -> Iterator[Misplaced]:
+        """A length and a warm-up in each other's place, in a call of any function with parameters for both."""
+        values = [*call.args, *(item.value for item in call.keywords)]
+        if not {Role.WARM_UP, Role.LENGTH} <= set(map(self._role, values)):
+            return
+        given = [(role_of_name(name), self._role(value), name, value) for name, value in self._arguments(call)]
+        for_warm_up = [item for item in given if item[:2] == (Role.WARM_UP, Role.LENGTH)]
+        for_length = [item for item in given if item[:2] == (Role.LENGTH, Role.WARM_UP)]
+        if len(for_warm_up) == len(for_length) == 1:
+            _, role, name, value = for_warm_up[0]
+            yield Misplaced(python_ast.site_of(value), name, ast.unparse(value), role, True)
+
+    def _arguments(self, call: ast.Call) -> Iterator[tuple[str, ast.expr]]:
+        """The arguments with the names of their parameters; those by position only of a function of the program."""
+        yield from ((item.arg, item.value) for item in call.keywords if item.arg is not None)
+        name = python_ast.dotted(call.func)
+        found = self.model.definitions.defined(name) or self.model.definitions.function_anywhere(name)
+        function = found.method("__init__") if isinstance(found, ClassInfo) else found
+        if function is not None and not any(isinstance(item, ast.Starred) for item in call.args):
+            yield from zip(function.parameters[function.is_method :], call.args, strict=False)
 
     def _given(self, call: ast.Call, order: tuple[str, ...]) -> Iterator[tuple[str, ast.expr]]:
         """The arguments whose parameters have a single meaning."""

@@ -42,6 +42,7 @@ ROLES = {
 
 _ADAM = ("params", "lr", "betas", "eps", "weight_decay")
 _WARM_UP = ("optimizer", "num_warmup_steps", "num_training_steps")
+_WITH_WARM_UP = ("linear", "cosine", "cosine_with_hard_restarts", "polynomial_decay")
 ORDERS = {
     "torch.optim.SGD": ("params", "lr", "momentum", "dampening", "weight_decay"),
     "torch.optim.RMSprop": ("params", "lr", "alpha", "eps", "weight_decay", "momentum"),
@@ -58,7 +59,10 @@ ORDERS = {
         "PolynomialLR": ("optimizer", "total_iters", "power"),
         "CyclicLR": ("optimizer", "base_lr", "max_lr", "step_size_up", "step_size_down"),
     }.items()},
-    **{f"transformers.get_{name}_schedule_with_warmup": _WARM_UP for name in ("linear", "cosine")},
+    **{f"transformers.{module}get_{name}_schedule_with_warmup": _WARM_UP
+       for module in ("", "optimization.") for name in _WITH_WARM_UP},
+    **{f"{module}.get_scheduler": ("name", *_WARM_UP)
+       for module in ("transformers", "transformers.optimization")},
 }  # fmt: skip
 """The parameters of optimizers and schedules by position."""
 
