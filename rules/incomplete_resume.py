@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule
 from torchlint.lazy_pattern import LazyPattern
-from torchlint.model.definitions import ClassInfo, Definitions
+from torchlint.model import definitions
 from torchlint.pytorch import naming
 from torchlint.syntax import python_ast
 
@@ -153,15 +153,18 @@ class IncompleteResume(Rule):
         files = list(self.model.importers(name, (name.encode(),)))
         if any(word in file.tree.source.code for file in files for word in _RESTORING):
             return False
+        trees = (self.model.tree, *(file.tree for file in files))
+        if any(_only_steps(loop) for tree in trees for loop in tree.of_type(*python_ast.LOOPS)):
+            return False
         given = self.model.provenance.given_by_callers(scheduler, files)
         return bool(given) and all(self._is_new(made, file) for made, file in given)
 
-    def _is_new(self, made: ast.expr, file: Definitions) -> bool:
+    def _is_new(self, made: ast.expr, file: definitions.Definitions) -> bool:
         name = file.named(made.func) if isinstance(made, ast.Call) else ""
         others = self.model.definitions.others
         info = file.defined(name) or (others.anywhere(name, file) if others is not None and name else None)
-        bases = [item for item in info.ancestors() if isinstance(item, str)] if isinstance(info, ClassInfo) else [name]
-        schedules = [item for item in bases if item.startswith("torch.optim.lr_scheduler.")]
+        bases = info.ancestors() if isinstance(info, definitions.ClassInfo) else [name]
+        schedules = [item for item in bases if isinstance(item, str) and item.startswith("torch.optim.lr_scheduler.")]
         return bool(schedules) and all(item.rpartition(".")[2] not in _CLOSED for item in schedules)
 
     def _is_replayed(self, call: ast.expr) -> bool:
@@ -177,6 +180,13 @@ class IncompleteResume(Rule):
             related=[(found.use, "the state is saved here" if found.is_saved else "it steps here")],
             help=f"save and load the state of `{found.name}` too",
         )
+
+
+def _only_steps(loop: ast.For | ast.AsyncFor | ast.While) -> bool:
+    """Whether a loop only steps an object, as code does that restores the position of a scheduler."""
+    only = loop.body[0]
+    call = only.value if len(loop.body) == 1 and isinstance(only, ast.Expr) else None
+    return isinstance(call, ast.Call) and python_ast.called_name(call) == "step"
 
 
 def _last(node: ast.expr) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from torchlint import Category, Confidence, Rule
-from torchlint.model.definitions import ClassInfo
+from torchlint.model import definitions
 from torchlint.pytorch.settings import ORDERS, ROLES, Role, role_of_name
 from torchlint.syntax import python_ast
 
@@ -104,7 +104,7 @@ class MisplacedSetting(Rule):
         yield from ((item.arg, item.value) for item in call.keywords if item.arg is not None)
         name = python_ast.dotted(call.func)
         found = self.model.definitions.defined(name) or self.model.definitions.function_anywhere(name)
-        function = found.method("__init__") if isinstance(found, ClassInfo) else found
+        function = found.method("__init__") if isinstance(found, definitions.ClassInfo) else found
         if function is not None and not any(isinstance(item, ast.Starred) for item in call.args):
             yield from zip(function.parameters[function.is_method :], call.args, strict=False)
 
