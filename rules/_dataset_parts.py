@@ -64,9 +64,11 @@ def _bindings(name: ast.Name, definitions: Definitions) -> list[ast.Name]:
 
 
 def _is_changed(dataset: str, definitions: Definitions) -> bool:
-    """Whether code outside of methods sets an attribute of a dataset, or the transform of any object."""
+    """Whether code calls a method of a dataset or sets its attribute, or sets the transform of any other object."""
     for node in definitions.tree.of_type(ast.Attribute):
-        owner = python_ast.dotted(node.value)
+        owner, around = python_ast.dotted(node.value), definitions.tree.parent(node)
+        if owner == dataset and isinstance(around, ast.Call) and around.func is node:
+            return True
         if not written.is_load(node) and owner != "self" and (owner == dataset or node.attr.startswith("transform")):
             return True
     return False

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 NEG = "neg"
 _CAT = frozenset({"cat", "concat"})
-_KEEPING = endings.SHAPES | {"detach", "clone", NEG}
+_KEEPING = frozenset({"detach", "clone", NEG})
 """Operators that keep a distribution, apart from its sign."""
 
 
@@ -71,4 +71,13 @@ def _is_distribution(value: values.Value, model: Model) -> bool:
     if isinstance(value, values.Tensor) and value.op in _CAT:
         parts = [part for item in value.parents for part in getattr(values.resolved(item), "parents", ())]
         return any(_is_distribution(item, model) for item in parts)
-    return model.endings.of(value, {"softmax"}, _KEEPING) is not None
+    site = model.endings.of(value, {"softmax"}, (endings.SHAPES - {operators.GETITEM}) | _KEEPING)
+    return site is not None and not _is_over_samples(model.tree.node(site))
+
+
+def _is_over_samples(softmax: ast.AST | None) -> bool:
+    """Whether a softmax is along the first dimension, so that it weights samples."""
+    if not isinstance(softmax, ast.Call):
+        return False
+    dimensions = [*softmax.args, *(item.value for item in softmax.keywords if item.arg == "dim")]
+    return any(isinstance(item, ast.Constant) and item.value == 0 for item in dimensions)
