@@ -13,9 +13,9 @@ from torchlint.syntax import python_ast
 if TYPE_CHECKING:
     from torchlint import Model
 
-NEG = "neg"
+_LOG_SOFTMAX = "log_softmax"
 _CAT = frozenset({"cat", "concat"})
-_KEEPING = frozenset({"detach", "clone", NEG})
+_KEEPING = frozenset({"detach", "clone", operators.NEG})
 """Operators that keep a distribution, apart from its sign."""
 
 
@@ -28,7 +28,7 @@ def product_of(value: values.Value, model: Model) -> values.Tensor | None:
         return None
     first, second = map(_positive, product.parents)
     for logarithms, targets in ((first, second), (second, first)):
-        if isinstance(logarithms, values.Tensor) and logarithms.op == "log_softmax" and logarithms.parents:
+        if isinstance(logarithms, values.Tensor) and logarithms.op == _LOG_SOFTMAX and logarithms.parents:
             is_other = not _is_of(targets, values.resolved(logarithms.parents[0]))
             return product if is_other and _is_distribution(targets, model) else None
     return None
@@ -36,7 +36,7 @@ def product_of(value: values.Value, model: Model) -> values.Tensor | None:
 
 def _positive(value: values.Value) -> values.Value:
     value = values.resolved(value)
-    while isinstance(value, values.Tensor) and value.op == NEG and value.parents:
+    while isinstance(value, values.Tensor) and value.op == operators.NEG and value.parents:
         value = values.resolved(value.parents[0])
     return value
 

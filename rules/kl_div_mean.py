@@ -130,7 +130,7 @@ class KlDivMean(Rule):
         users = list(self.model.domain.users(loss))
         products = [user for user in users if user.op == operators.MUL]
         factors = [item for product in products for item in product.parents if values.resolved(item) is not loss]
-        if any(self._is_multiplied(user) for user in users if user.op == _soft_entropies.NEG):
+        if any(self._is_multiplied(user) for user in users if user.op == operators.NEG):
             return True
         return any(_COUNT.search(self._written(values.resolved(item))) for item in factors)
 
