@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule
 from torchlint.lazy_pattern import LazyPattern
-from torchlint.model.queries import names, transforms, written
+from torchlint.model.queries import held_out, names, transforms, written
 from torchlint.pytorch import datasets
 from torchlint.syntax import python_ast
+
+from . import _dataset_parts
 
 if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
 
 _HELD_OUT = LazyPattern(r"(?i)(?:^|_|\.)(?:val\w*|valid\w*|test\w*|dev|eval\w*)(?:_|$)")
-_PART = LazyPattern(r"(?i)(?:^|[/_])(?:val|valid|validation|test|dev|eval)/?$")
-"""Folders and splits of data that are held out."""
 
 
 class Augmented(NamedTuple):
@@ -36,8 +36,9 @@ class AugmentedValidation(Rule):
     ## What it does
     Finds random transforms of validation or test data:
 
-    - `random_split` of a dataset whose transform is random, where the name of one part says validation or test, and
-      nothing gives that part a separate dataset.
+    - `random_split` or `Subset` of a dataset whose transform is random, where the name of the part says validation or
+      test, and nothing gives that part a separate dataset. For `Subset`, and for loaders with a `sampler`, another part
+      of the same dataset is for training.
     - A dataset of torchvision for validation, by its name and by its folder, `split` or `train=False`, that gets the
       transform of the training set.
 
@@ -76,31 +77,50 @@ class AugmentedValidation(Rule):
 
     code = "TL626"
     category = Category.SUSPICIOUS
-    triggers = ((b"random_split", b"datasets"), (b"torchvision",), (b"Random", b"Jitter", b"Augment"))
+    triggers = ((b"random_split", b"Subset", b"datasets"), (b"torch",), (b"Random", b"Jitter", b"Augment"))
 
     def ask(self) -> Iterator[Augmented]:
-        for call in [] if self.model.is_test else self.model.tree.of_type(ast.Call):
+        if not self.model.is_test:
+            yield from self._splits()
+            yield from self._shared_parts()
+            yield from self._datasets()
+
+    def _splits(self) -> Iterator[Augmented]:
+        """Held-out parts of `random_split`."""
+        for call in self.model.tree.of_type(ast.Call):
             if names.imported(call.func, self.model.definitions) not in datasets.SPLITS or not call.args:
                 continue
             statement = self.model.tree.parent(call)
             target = statement.targets[0] if isinstance(statement, ast.Assign) else None
             parts = [python_ast.dotted(item) for item in target.elts] if isinstance(target, ast.Tuple) else []
-            held_out = [item for item in parts if _HELD_OUT.search(item)]
-            random = self._random(call.args[0]) if held_out else None
-            if random is not None and not self._is_replaced(held_out[0], call):
+            held = [item for item in parts if _HELD_OUT.search(item)]
+            random = self._random(call.args[0]) if held else None
+            if random is not None and not _dataset_parts.is_replaced(held[0], call, self.model.definitions):
                 name = transforms.name_of(random, self.model.definitions)
-                yield Augmented(python_ast.site_of(call), python_ast.site_of(random), held_out[0], name)
-        yield from self._datasets() if not self.model.is_test else ()
+                yield Augmented(python_ast.site_of(call), python_ast.site_of(random), held[0], name)
+
+    def _shared_parts(self) -> Iterator[Augmented]:
+        """Held-out subsets and loaders of a dataset of which another part is for training."""
+        parts = list(_dataset_parts.parts_of(self.model.definitions))
+        trained = [part.made for part in parts if not _HELD_OUT.search(part.name)]
+        for part in parts:
+            if _HELD_OUT.search(part.name) and any(part.made is made for made in trained):
+                random = self._random(part.made)
+                if random is not None and not _dataset_parts.is_replaced_part(part, self.model.definitions):
+                    name = transforms.name_of(random, self.model.definitions)
+                    yield Augmented(python_ast.site_of(part.call), python_ast.site_of(random), part.name, name)
 
     def _datasets(self) -> Iterator[Augmented]:
         """Datasets of held-out data with a transform that another dataset of the same class gets, too."""
         for statement in self.model.tree.of_type(ast.Assign):
             call, name = statement.value, python_ast.dotted(statement.targets[0])
-            if not isinstance(call, ast.Call) or not _HELD_OUT.search(name) or not _is_held_out(call):
+            if not isinstance(call, ast.Call) or not _HELD_OUT.search(name) or not held_out.is_held_out(call):
                 continue
             kind = names.imported(call.func, self.model.definitions)
             random = self._random(call) if kind.startswith("torchvision.datasets.") else None
-            if random is None or not self._is_shared(call, random) or self._is_replaced(name, call):
+            if random is None or not self._is_shared(call, random):
+                continue
+            if _dataset_parts.is_replaced(name, call, self.model.definitions):
                 continue
             sites = python_ast.site_of(call), python_ast.site_of(random)
             yield Augmented(*sites, name, transforms.name_of(random, self.model.definitions), is_split=False)
@@ -108,7 +128,7 @@ class AugmentedValidation(Rule):
     def _is_shared(self, call: ast.Call, random: ast.expr) -> bool:
         """Whether a dataset of training data of the same class gets the same transform."""
         same = (item for item in self.model.tree.of_type(ast.Call) if ast.dump(item.func) == ast.dump(call.func))
-        return any(self._random(item) is random and not _is_held_out(item) for item in same)
+        return any(self._random(item) is random and not held_out.is_held_out(item) for item in same)
 
     def _random(self, dataset: ast.expr) -> ast.expr | None:
         """The random transform that a dataset gets where the code creates it."""
@@ -120,23 +140,6 @@ class AugmentedValidation(Rule):
                 return transforms.first_of(keyword.value, transforms.RANDOM, self.model.definitions)
         return None
 
-    def _is_replaced(self, part: str, made: ast.Call) -> bool:
-        """Whether the program may replace a part's transform or dataset: `val_set.dataset = ...`, `Subset(...)`."""
-        for node in self.model.tree.of_type(ast.Name, ast.Attribute):
-            if python_ast.dotted(node) != part or (isinstance(node, ast.Name) and self._is_elsewhere(node, made)):
-                continue
-            around = self.model.tree.parent(node)
-            if isinstance(around, ast.Attribute) and around.attr in ("dataset", "indices", "transform"):
-                return True
-            if isinstance(around, ast.Call) and python_ast.called_name(around) not in ("len", "DataLoader", "print"):
-                return True
-        return False
-
-    def _is_elsewhere(self, name: ast.Name, made: ast.Call) -> bool:
-        """Whether a name in another function is another variable than that of a function's dataset."""
-        function = self.model.definitions.function_around(made)
-        return function is not None and self.model.definitions.function_around(name) is not function
-
     def report_Augmented(self, found: Augmented) -> None:
         self.report(
             found.site,
@@ -146,13 +149,3 @@ class AugmentedValidation(Rule):
             help="create a dataset with a fixed transform for validation"
             + (", with the indices of the split" if found.is_split else ""),
         )
-
-
-def _is_held_out(call: ast.Call) -> bool:
-    """Whether a call creates the dataset of a validation or test folder or split."""
-    given = {item.arg: item.value for item in call.keywords}
-    if getattr(given.get("train"), "value", None) is False:
-        return True
-    places = [*call.args[:1], *(given[name] for name in ("root", "split", "image_set") if name in given)]
-    texts = (item.value for place in places for item in python_ast.walk(place) if isinstance(item, ast.Constant))
-    return any(isinstance(text, str) and _PART.search(text) is not None for text in texts)

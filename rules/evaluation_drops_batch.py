@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from torchlint import Category, Rule
 from torchlint.lazy_pattern import LazyPattern
-from torchlint.model.queries import names
+from torchlint.model.queries import held_out, names, written
 from torchlint.pytorch import datasets
 from torchlint.syntax import python_ast
 
@@ -20,8 +20,9 @@ class EvaluationDropsBatch(Rule):
     """A loader of test data drops the last batch and its samples.
 
     ## What it does
-    Finds `drop_last=True` of a loader without shuffling, where the names of both its dataset and its variable say test
-    or validation. Preview: some programs need batches of one size, for `torch.compile` or for many processes.
+    Finds `drop_last=True` of a loader without shuffling for test or validation data. Both the variable and the dataset
+    must say so: the dataset by its name, or by the split or folder that its call names. Preview: some programs need
+    batches of one size, for `torch.compile` or for many processes.
 
     ## Why is this bad?
     The evaluation misses the samples of the last, incomplete batch. The accuracy then describes another test set. It
@@ -67,19 +68,27 @@ class EvaluationDropsBatch(Rule):
                 continue
             dataset = given["dataset"].value if "dataset" in given else next(iter(call.args), None)
             place = self._place(call)
-            if _EVALUATION.search(python_ast.dotted(dataset)) and (place is None or _EVALUATION.search(place)):
+            if self._is_test_data(dataset) and (place is None or _EVALUATION.search(place)):
                 yield drops
+
+    def _is_test_data(self, dataset: ast.expr | None) -> bool:
+        """Whether the name of a dataset says test or validation, or its call names such a split or folder."""
+        if dataset is None or _EVALUATION.search(python_ast.dotted(dataset)):
+            return dataset is not None
+        made = written.value_of(dataset, self.model.definitions)
+        return isinstance(made, ast.Call) and held_out.is_held_out(made)
 
     def _shuffles(self, given: dict[str | None, ast.keyword]) -> bool:
         shuffle = given.get("shuffle")
         return shuffle is not None and not python_ast.is_literal(shuffle.value, False)
 
     def _place(self, call: ast.Call) -> str | None:
-        """The variable or method that receives a loader, or None where it has no name."""
+        """The variable or key that receives a loader, or None where it has no name."""
         around = self.model.tree.parent(call)
-        if isinstance(around, ast.Assign):
-            return python_ast.dotted(around.targets[0])
-        return None
+        target = around.targets[0] if isinstance(around, ast.Assign) else None
+        if isinstance(target, ast.Subscript) and isinstance(target.slice, ast.Constant):
+            return str(target.slice.value)
+        return python_ast.dotted(target) if target is not None else None
 
     def report_keyword(self, drops: ast.keyword) -> None:
         self.report(

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule
 from torchlint.lazy_pattern import LazyPattern
-from torchlint.model import module_values, values
+from torchlint.model import events, module_values, values
 from torchlint.model.queries import attention, losses, numbers
 from torchlint.pytorch import api, operators
 from torchlint.syntax import python_ast
+
+from . import _soft_entropies
 
 if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
@@ -35,12 +37,20 @@ class ClassMean(NamedTuple):
     dimension: int
 
 
+class WrittenMean(NamedTuple):
+    """The mean at `site` is over the samples and the classes of a product of probabilities and logarithms."""
+
+    site: Site
+    product: Site
+
+
 class KlDivMean(Rule):
     """`kl_div` without a `reduction` divides the divergence by the number of classes.
 
     ## What it does
     Finds `F.kl_div` and `nn.KLDivLoss` without the argument `reduction`, if the result is not multiplied by a size, and
     `kl_div(p, q, reduction="none").mean(1)` where the logarithms of `p` come from a softmax over the same dimension.
+    The same holds for a hand-written cross-entropy, `-(softmax(teacher) * log_softmax(student)).mean()`.
 
     ## Why is this bad?
     The default is the mean over all elements instead of the mean over samples. With 1000 classes, the loss and its
@@ -74,10 +84,11 @@ class KlDivMean(Rule):
 
     code = "TL522"
     category = Category.SUSPICIOUS
-    triggers = ((b"kl_div", b"KLDivLoss"),)
-    calls = frozenset({"kl_div", "KLDivLoss"})
+    triggers = ((b"kl_div", b"KLDivLoss", b"log_softmax"),)
+    calls = frozenset({"kl_div", "KLDivLoss", "log_softmax"})
 
-    def ask(self) -> Iterator[Divided | ClassMean]:
+    def ask(self) -> Iterator[Divided | ClassMean | WrittenMean]:
+        yield from self._written_means() if not self.model.is_test else ()
         for event, loss in [] if self.model.is_test else self.model.endings.losses("kl_div"):
             yield from self._means(loss)
             if event.mode is api.GradMode.OFF or self._is_multiplied(loss):
@@ -89,6 +100,14 @@ class KlDivMean(Rule):
             call = self.model.tree.node(site) if site is not None else None
             if isinstance(call, ast.Call) and self._is_default(call, 0 if module is not None else 2):
                 yield Divided(event.site, module.site if module is not None else None)
+
+    def _written_means(self) -> Iterator[WrittenMean]:
+        """Means of products of soft targets and logarithms, over all elements."""
+        for event in (event for trace in self.model.program.traces for event in trace.of(events.Compute)):
+            product = _soft_entropies.product_of(event.value, self.model)
+            if product is not None and product.site is not None and event.mode is not api.GradMode.OFF:
+                if not self._is_multiplied(event.value):
+                    yield WrittenMean(event.site, product.site)
 
     def _means(self, loss: values.Tensor) -> Iterator[ClassMean]:
         """Means of the elements of a divergence over the dimension of its softmax."""
@@ -108,8 +127,11 @@ class KlDivMean(Rule):
 
     def _is_multiplied(self, loss: values.Tensor) -> bool:
         """Whether code multiplies a divergence by a value that may be the number of classes."""
-        products = [user for user in self.model.domain.users(loss) if user.op == operators.MUL]
+        users = list(self.model.domain.users(loss))
+        products = [user for user in users if user.op == operators.MUL]
         factors = [item for product in products for item in product.parents if values.resolved(item) is not loss]
+        if any(self._is_multiplied(user) for user in users if user.op == operators.NEG):
+            return True
         return any(_COUNT.search(self._written(values.resolved(item))) for item in factors)
 
     def _written(self, factor: values.Value) -> str:
@@ -123,6 +145,14 @@ class KlDivMean(Rule):
             f"the mean over dimension {found.dimension} divides the divergence by the number of classes",
             related=[(found.loss, "the divergence is computed here")],
             help=f"sum over the classes: `.sum({found.dimension})`",
+        )
+
+    def report_WrittenMean(self, found: WrittenMean) -> None:
+        self.report(
+            found.site,
+            "the mean is over samples and classes, so the cross-entropy is divided by the number of classes",
+            related=[(found.product, "the probabilities and logarithms are multiplied here")],
+            help="sum over the classes before the mean: `.sum(1).mean()`",
         )
 
     def report_Divided(self, found: Divided) -> None:

@@ -1,0 +1,99 @@
+"""Parts of a dataset that share its object: subsets, and loaders with samplers of their own."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from torchlint.model.queries import names, written
+from torchlint.pytorch import datasets
+from torchlint.syntax import python_ast
+
+if TYPE_CHECKING:
+    from torchlint.model.definitions import Definitions
+
+
+class Part(NamedTuple):
+    """The variable `name` gets the part that `call` takes of the dataset `made`."""
+
+    call: ast.Call
+    name: str
+    made: ast.expr
+
+
+def parts_of(definitions: Definitions) -> Iterator[Part]:
+    """The subsets that code assigns to a name, and the loaders with samplers; changed datasets are left out."""
+    for statement in definitions.tree.of_type(ast.Assign):
+        call, name = statement.value, python_ast.dotted(statement.targets[0])
+        if isinstance(call, ast.Call) and name and (dataset := _whole(call, definitions)) is not None:
+            made = _value_before(dataset, definitions)
+            if not _is_changed(python_ast.dotted(dataset), definitions):
+                yield Part(call, name, made)
+
+
+def _whole(call: ast.Call, definitions: Definitions) -> ast.expr | None:
+    """The dataset of a subset, or of a loader with a sampler."""
+    kind = names.imported(call.func, definitions)
+    if kind in datasets.SUBSETS:
+        return written.argument(call, 0, "dataset")
+    has_sampler = any(item.arg == "sampler" and not python_ast.is_literal(item.value, None) for item in call.keywords)
+    return written.argument(call, 0, "dataset") if kind in datasets.LOADERS and has_sampler else None
+
+
+def _value_before(node: ast.expr, definitions: Definitions) -> ast.expr:
+    """The meaning of an expression; for a variable bound several times in one block, its last value before the use."""
+    if not isinstance(node, ast.Name):
+        return written.value_of(node, definitions)
+    statements = [definitions.tree.statement(item) for item in _bindings(node, definitions)]
+    earlier = [item for item in statements if isinstance(item, ast.stmt) and item.lineno < node.lineno]
+    last = max(earlier, key=lambda item: item.lineno, default=None)
+    if len(statements) > 1 and isinstance(last, ast.Assign) and isinstance(last.targets[0], ast.Name):
+        if last in definitions.tree.before(node):
+            return last.value
+    return written.value_of(node, definitions)
+
+
+def _bindings(name: ast.Name, definitions: Definitions) -> list[ast.Name]:
+    """The places where a variable's function binds it. The first rule that asks loads the index."""
+    from torchlint.index import FileIndex
+
+    around = definitions.function_around
+    same = FileIndex.of(definitions.tree).bindings_of(name.id)
+    return [item for item in same if around(item) is around(name)]
+
+
+def _is_changed(dataset: str, definitions: Definitions) -> bool:
+    """Whether code calls a method of a dataset or sets its attribute, or sets the transform of any other object."""
+    for node in definitions.tree.of_type(ast.Attribute):
+        owner, around = python_ast.dotted(node.value), definitions.tree.parent(node)
+        if owner == dataset and isinstance(around, ast.Call) and around.func is node:
+            return True
+        if not written.is_load(node) and owner != "self" and (owner == dataset or node.attr.startswith("transform")):
+            return True
+    return False
+
+
+def is_replaced_part(part: Part, definitions: Definitions) -> bool:
+    """Whether the program may replace a subset's dataset; a loader keeps its dataset."""
+    is_subset = names.imported(part.call.func, definitions) in datasets.SUBSETS
+    return is_subset and is_replaced(part.name, part.call, definitions)
+
+
+def is_replaced(part: str, made: ast.Call, definitions: Definitions) -> bool:
+    """Whether the program may replace a part's transform or dataset: `val_set.dataset = ...`, `Subset(...)`."""
+    for node in definitions.tree.of_type(ast.Name, ast.Attribute):
+        if python_ast.dotted(node) != part or (isinstance(node, ast.Name) and _is_elsewhere(node, made, definitions)):
+            continue
+        around = definitions.tree.parent(node)
+        if isinstance(around, ast.Attribute) and around.attr in ("dataset", "indices", "transform"):
+            return True
+        if isinstance(around, ast.Call) and python_ast.called_name(around) not in ("len", "DataLoader", "print"):
+            return True
+    return False
+
+
+def _is_elsewhere(name: ast.Name, made: ast.Call, definitions: Definitions) -> bool:
+    """Whether a name in another function is another variable than that of a function's dataset."""
+    function = definitions.function_around(made)
+    return function is not None and definitions.function_around(name) is not function

@@ -1,0 +1,23 @@
+"""Datasets of validation and test data, by the folder, the split or the switch that their call names."""
+
+from __future__ import annotations
+
+import ast
+
+from torchlint.lazy_pattern import LazyPattern
+from torchlint.syntax import python_ast
+
+_PART = LazyPattern(r"(?i)(?:^|[/_])(?:val|valid|validation|test|dev|eval)/?$")
+"""Folders and splits of data that are held out."""
+_NAMED = ("root", "split", "image_set", "mode", "phase", "subset", "partition")
+"""Arguments that name a folder or a split."""
+
+
+def is_held_out(call: ast.Call) -> bool:
+    """Whether a call creates the dataset of a validation or test folder or split."""
+    given = {item.arg: item.value for item in call.keywords}
+    if getattr(given.get("train"), "value", None) is False:
+        return True
+    places = [*call.args[:1], *(given[name] for name in _NAMED if name in given)]
+    texts = (item.value for place in places for item in python_ast.walk(place) if isinstance(item, ast.Constant))
+    return any(isinstance(text, str) and _PART.search(text) is not None for text in texts)
