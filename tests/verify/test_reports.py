@@ -23,7 +23,7 @@ from torchlint.verify.launch import Ended
 from torchlint.verify.reports import FORMATS, render
 from torchlint.verify.reports import html as page
 from torchlint.verify.session import Judged, Verification
-from torchlint.verify.verdict import Verdict, confirmed, inconclusive, not_reached, refuted
+from torchlint.verify.verdict import NO_JUDGE, Verdict, confirmed, inconclusive, not_reached, refuted
 from torchlint.verify.watch.candidates import finding_at
 
 ROOT = Path(__file__).parent.parent.parent
@@ -123,6 +123,16 @@ def test_text_tells_what_was_confirmed_first_and_what_was_not_reached_in_one_lin
     assert verdicts == [*["confirmed"] * 3, "inconclusive", "refuted", "not-reached"]
     assert "not-reached   1, the code did not run: dir/tr\u00e4in <x>.py:2 TL302" in text
     assert "next: run more steps, for example with --max-steps 200" in text
+
+
+def test_text_names_many_findings_that_no_run_can_judge_in_one_line() -> None:
+    unjudged = Judged(finding("deprecated-api", "TL802"), SOURCE, inconclusive(NO_JUDGE))
+    few, many = (dataclasses.replace(verification(), judged=(unjudged,) * count) for count in (5, 562))
+    assert render("text", few, False).count("TL802 deprecated-api") == 5
+    lines = [line for line in render("text", many, False).splitlines() if "TL802" in line]
+    assert len(lines) == 1
+    assert lines[0].startswith("inconclusive  562, no run can judge findings of this rule: dir/")
+    assert lines[0].endswith(" and 557 more")
 
 
 def test_text_of_a_run_in_which_nothing_was_observed_lists_no_verdicts() -> None:

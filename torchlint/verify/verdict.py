@@ -103,6 +103,7 @@ VERIFIABLE = tuple(_JUDGES)
 
 MORE_STEPS = "run more steps, for example with --max-steps 200"
 READ = "read the code around it"
+NO_JUDGE = "no run can judge findings of this rule"
 CUDA = "run it on a machine with a CUDA GPU"
 
 
@@ -140,7 +141,7 @@ def not_reached(reason: str = "the flagged code did not run") -> Verdict:
 def verdict(claim: Claim, processes: Sequence[Evidence]) -> Verdict:
     """The verdict of all processes of a run about a claim. One process that showed the defect is enough."""
     if claim.rule not in _JUDGES:
-        return inconclusive("no run can judge findings of this rule", advice=READ)
+        return inconclusive(NO_JUDGE, advice=READ)
     module, _, name = _JUDGES[claim.rule].partition(":")
     judge: Judge = getattr(import_module(f"torchlint.verify.judges.{module}"), name)
     verdicts = [replace(_judged(judge, claim, evidence), device=evidence.process.device) for evidence in processes]

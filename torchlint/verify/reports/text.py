@@ -9,7 +9,7 @@ from torchlint.outputs.escaping import printable
 from torchlint.verify.comparison import Comparison
 from torchlint.verify.proof import Outcome
 from torchlint.verify.session import CONFIRMED, FAILED, NEVER_LOADED, Judged, Verification
-from torchlint.verify.verdict import Answer
+from torchlint.verify.verdict import NO_JUDGE, Answer
 from torchlint.verify.watch.catalogue import consequence
 
 ROLES = {
@@ -25,7 +25,7 @@ OUTCOMES = {
     Outcome.NO_FIX: "dim",
 }
 _PLACES = 5
-"""The maximum number of unreached findings that are named."""
+"""The maximum number of findings in one line that are named, and of blocks for findings that no run can judge."""
 _NOTHING = {
     CONFIRMED: "the program makes no progress",
     NEVER_LOADED: "torchlint could not observe it",
@@ -52,15 +52,26 @@ def _findings(verification: Verification, paint: Paint) -> Iterator[str]:
     """A block for each finding with evidence and one line for all others; nothing for a run that showed nothing."""
     if verification.ended is not None and not any(evidence.has_anything for evidence in verification.evidence):
         return
-    for judged in verification.ranked:
-        if judged.verdict.answer is not Answer.NOT_REACHED:
+    ranked = verification.ranked
+    missed = [item for item in ranked if item.verdict.answer is Answer.NOT_REACHED]
+    unjudged = [item for item in ranked if item.verdict.reason == NO_JUDGE]
+    are_many = len(unjudged) > _PLACES
+    for judged in ranked:
+        if judged.verdict.answer is not Answer.NOT_REACHED and not (are_many and judged.verdict.reason == NO_JUDGE):
             yield from _of(judged, paint)
-    missed = [item.finding for item in verification.ranked if item.verdict.answer is Answer.NOT_REACHED]
+    if are_many:
+        yield _in_one_line(unjudged, NO_JUDGE, paint)
     if missed:
-        places = ", ".join(f"{printable(item.path)}:{item.span.start.line} {item.code}" for item in missed[:_PLACES])
-        places += f" and {len(missed) - _PLACES:,} more" if len(missed) > _PLACES else ""
-        answer = paint(f"{Answer.NOT_REACHED.value:<{_WIDTH}}", ROLES[Answer.NOT_REACHED])
-        yield f"{answer}  {len(missed):,}, the code did not run: {places}"
+        yield _in_one_line(missed, "the code did not run", paint)
+
+
+def _in_one_line(items: list[Judged], reason: str, paint: Paint) -> str:
+    """The number of findings with the same verdict, and the first places."""
+    findings = [item.finding for item in items]
+    places = ", ".join(f"{printable(item.path)}:{item.span.start.line} {item.code}" for item in findings[:_PLACES])
+    places += f" and {len(items) - _PLACES:,} more" if len(items) > _PLACES else ""
+    answer = items[0].verdict.answer
+    return f"{paint(f'{answer.value:<{_WIDTH}}', ROLES[answer])}  {len(items):,}, {reason}: {places}"
 
 
 def _of(judged: Judged, paint: Paint) -> Iterator[str]:

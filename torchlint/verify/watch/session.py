@@ -14,7 +14,7 @@ from torchlint.verify.evidence import Evidence, Sighting
 from torchlint.verify.folder import Conditions, Folder, Limits, Watched
 from torchlint.verify.launch import Ended, Launcher, launch
 from torchlint.verify.session import NOTHING_CONFIRMED, Judged, Verification, conclude
-from torchlint.verify.verdict import CHECKS, VERIFIABLE, Answer, Verdict, inconclusive, sighted, verdict
+from torchlint.verify.verdict import CHECKS, NO_JUDGE, VERIFIABLE, Answer, Verdict, inconclusive, sighted, verdict
 from torchlint.verify.watch import one_batch, proposals, ranks, twice
 from torchlint.verify.watch.candidates import candidates, finding_at, is_switch
 from torchlint.verify.watch.causes import Blame, without_consequences
@@ -162,7 +162,7 @@ class _Run:
     def _said(self, item: Claim, processes: Sequence[Evidence]) -> Verdict:
         """The verdict of all processes about a finding of the linter."""
         if item.rule not in VERIFIABLE:
-            return inconclusive("no run can judge findings of this rule", advice="")
+            return inconclusive(NO_JUDGE, advice="")
         return verdict(item, processes)
 
     def judged(
