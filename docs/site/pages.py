@@ -73,7 +73,7 @@ _LINK = re.compile(r"\]\((?!https?://|#|mailto:)([^)\s]+)\)")
 _OUTSIDE = re.compile(r"\]\((\.\./[A-Z_]+\.md|template-plugin)\)")
 _SITE_LINK = re.compile(rf"\]\({re.escape(SITE)}/([^)]+)\)")
 _NAME = re.compile(r"(?<![\[`])`([a-z]+(?:-[a-z]+)+)`(?!\])")
-_ROW = re.compile(r"^\| \*\*(.+?)\*\* \| (.+) \|$", re.M)
+_SYMPTOM = re.compile(r"^## (.+)\n((?:(?!## ).*\n)*)", re.M)
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
@@ -195,8 +195,8 @@ def _rule(meta: Meta) -> str:
 
 def _symptoms(meta: Meta) -> str:
     """The symptoms in a run that this rule explains."""
-    rows = _ROW.findall((DOCS / "recipes.md").read_text("utf-8"))
-    found = [f"- {symptom}" for symptom, rules in rows if f"`{meta.name}`" in rules]
+    sections = _SYMPTOM.findall((DOCS / "recipes.md").read_text("utf-8"))
+    found = [f"- {symptom}" for symptom, rules in sections if f"`{meta.name}`" in rules]
     return (
         "\n".join(["## What you may see in a run", "", *found, "", "[All symptoms](../recipes.md)."]) if found else ""
     )

@@ -64,6 +64,7 @@ def exponent(monkeypatch: pytest.MonkeyPatch) -> Callable[[Program, Selection], 
 
 
 @pytest.mark.slow
+@pytest.mark.halved
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_growth(name: str, exponent: Callable[[Program, Selection], float]) -> None:
     assert exponent(PROGRAMS[name], select(["all"], preview=True)) <= KNOWN.get(name, MOST)
