@@ -180,8 +180,15 @@ class DropoutIgnoresMode(Rule):
         return any(isinstance(node, ast.Name) and node.id in self._bound_in(method) for node in ast.walk(rate))
 
     def _is_set_by_others(self, name: str) -> bool:
-        """`model.rnn.dropout = 0`, in code that holds the module."""
-        return any(python_ast.dotted(node.value) != "self" for node in self.model.stores_of(name))
+        """`model.rnn.dropout = 0`, in code that holds the module, or in a method other than its `__init__`."""
+        return any(
+            python_ast.dotted(node.value) != "self" or self._is_outside_init(node)
+            for node in self.model.stores_of(name)
+        )
+
+    def _is_outside_init(self, node: ast.AST) -> bool:
+        method = self.model.definitions.method_around(node)
+        return method is not None and method.name != "__init__"
 
     def _is_off(self, rate: ast.expr, owner: definitions.ClassInfo) -> bool:
         """`self.p` from an argument `p` of `__init__` that is 0 by default, and that no call names in any file."""
