@@ -92,6 +92,7 @@ def test_found_by_default(case: str) -> None:
     assert found.twin == frozenset()
 
 
+@pytest.mark.halved
 @pytest.mark.parametrize("case", CASES)
 def test_found_with_previews(case: str) -> None:
     found = compare(case, "--preview")
