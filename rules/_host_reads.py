@@ -27,13 +27,12 @@ from torchlint.model.values import (
     resolved,
 )
 from torchlint.pytorch import operators
-from torchlint.syntax.python_ast import LOOPS, SCOPES, Site, arguments, dotted, names_read
+from torchlint.syntax.python_ast import COMPREHENSIONS, LOOPS, SCOPES, Site, arguments, dotted, names_read
 
 _READING = frozenset({"item", "tolist", "float"})
 """Methods, and Python's own `float`, that return a number. `numpy` raises for a tensor on a GPU."""
 _ON_HOST = frozenset({"cpu", "numpy"})
 _REDUCING = frozenset("norm sum mean max min amax std var any all dot".split())
-_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _CONDITIONAL = (ast.If, ast.IfExp, ast.BoolOp, ast.Match, ast.ExceptHandler)
 _GPU = LazyPattern(r"(cuda|mps|xpu|npu|hpu|gpu)(:\d*)?")
 _DEVICE = LazyPattern(r"device|rank|gpu|cuda", re.IGNORECASE)
@@ -137,7 +136,7 @@ class HostReads:
         for parent in self._tree.ancestors(node):
             if parent is loop:
                 return not isinstance(loop, (ast.For, ast.AsyncFor)) or node not in (loop.target, loop.iter)
-            if isinstance(parent, (*SCOPES, *LOOPS, *_COMPREHENSIONS, ast.comprehension)):
+            if isinstance(parent, (*SCOPES, *LOOPS, *COMPREHENSIONS, ast.comprehension)):
                 return False
             if isinstance(parent, _CONDITIONAL) and not self._is_evaluated(node, parent, about):
                 return False

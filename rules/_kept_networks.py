@@ -12,6 +12,7 @@ from torchlint.index import FileIndex
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import events
 from torchlint.model.definitions import ClassInfo
+from torchlint.model.queries import names
 from torchlint.model.relations import held
 from torchlint.model.values import Value, resolved
 from torchlint.syntax.python_ast import (
@@ -110,7 +111,7 @@ class KeptNetworks:
 
     def _source(self, target: ast.expr) -> ast.expr | None:
         """`model` of `best_model = model` and of `best, best_model = score, model`, or a shallow copy of it."""
-        value = held.value_for(target, self.tree)
+        value = names.bound_value(target, self.tree)
         is_copy = isinstance(value, ast.Call) and self.model.definitions.named(value.func) == "copy.copy"
         return value if isinstance(value, (ast.Name, ast.Attribute)) or is_copy else None
 

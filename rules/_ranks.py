@@ -81,13 +81,8 @@ def _part(place: ast.Name | ast.Attribute, known: Definitions) -> ast.expr | Non
     name = python_ast.dotted(place)
     same = (item for item in nodes if isinstance(item, type(place)) and python_ast.dotted(item) == name)
     bound = [item for item in same if not isinstance(item.ctx, ast.Load)]
-    around = known.tree.parent(bound[0]) if len(bound) == 1 else None
-    statement = known.tree.parent(around) if isinstance(around, ast.Tuple) else None
-    if not isinstance(around, ast.Tuple) or not isinstance(statement, ast.Assign):
-        return None
-    value = statement.value
-    is_pair = isinstance(value, ast.Tuple) and len(value.elts) == len(around.elts)
-    return value.elts[around.elts.index(bound[0])] if is_pair and isinstance(value, ast.Tuple) else None
+    is_part = len(bound) == 1 and isinstance(known.tree.parent(bound[0]), ast.Tuple)
+    return names.bound_value(bound[0], known.tree) if is_part else None
 
 
 def _is_passed(name: ast.Name, known: Definitions, depth: int) -> bool:

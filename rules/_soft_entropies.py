@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from torchlint.model import values
+from torchlint.model import lineage, values
 from torchlint.model.queries import endings
 from torchlint.pytorch import operators
 from torchlint.syntax import python_ast
@@ -52,15 +52,7 @@ def _is_over_all(mean: values.Tensor, model: Model) -> bool:
 
 def _is_of(targets: values.Value, scores: values.Value) -> bool:
     """Whether targets come from the same scores: an entropy."""
-    pending, seen = [targets], set[values.Value]()
-    while pending:
-        item = values.resolved(pending.pop())
-        if item is scores:
-            return True
-        if item not in seen:
-            seen.add(item)
-            pending.extend(values.inputs_of(item) if isinstance(item, values.Phi) else getattr(item, "parents", ()))
-    return False
+    return scores in lineage.ancestry([values.resolved(targets)], lambda item: map(values.resolved, item.parents))
 
 
 def _is_distribution(value: values.Value, model: Model) -> bool:

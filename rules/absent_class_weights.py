@@ -101,7 +101,7 @@ class AbsentClassWeights(Rule):
         if known[1].get(1 if known[2] is not None else 2, "minlength") is not None:
             return True
         name = re.escape(count.label)
-        used = rf"\blen\({name}\)|\b{name}\.(shape|numel|size|shape\[0\])\b"
+        used = rf"\blen\({name}\)|\b{name}\.(shape|numel|size)\b"
         return bool(name) and re.search(used, self.model.tree.source.code.decode("utf-8", "replace")) is not None
 
     def report_Counted(self, found: Counted) -> None:

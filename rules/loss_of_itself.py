@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 _LOSSES = ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "kl_div")
 _SHAPES = frozenset("view reshape squeeze unsqueeze flatten contiguous float detach clone".split())
 _SOFTMAX = frozenset({"softmax", "log_softmax", "log", "clamp"})
-_REPEATS = (*python_ast.LOOPS, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+_REPEATS = (*python_ast.LOOPS, *python_ast.COMPREHENSIONS)
 
 
 class OfItself(NamedTuple):

@@ -13,7 +13,7 @@ from torchlint.pytorch import triggers
 from torchlint.syntax import python_ast
 
 _STATELESS = frozenset({"SGD"})
-_COUNTING = frozenset({"range", "trange", "tqdm", "count"})
+_COUNTING = frozenset({"range", "trange", "count"})
 _PHASES = LazyPattern(r"(?i)round|cycle|stage|task|fold|trial|run|seed|rep|generation|iter|client|phase|restart|outer")
 """Names of loops whose iterations train anew on purpose."""
 _CHANGING = LazyPattern(
@@ -127,7 +127,7 @@ class RebuiltOptimizer(Rule):
             if isinstance(node, ast.For)
             else []
         )
-        return any(python_ast.called_name(call) in _COUNTING - {"tqdm"} for call in calls)
+        return any(python_ast.called_name(call) in _COUNTING for call in calls)
 
     def _is_older(self, optimizer: values.Optimizer, loop: events.Loop) -> bool:
         """Whether the optimizer's networks certainly exist before a loop."""

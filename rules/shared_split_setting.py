@@ -105,7 +105,7 @@ class SharedSplitSetting(Rule):
                 if isinstance(call, ast.Call) and python_ast.called_name(call) not in _LAZY:
                     if not names.isdisjoint(_roots([call])):
                         return True
-                if isinstance(call, (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)):
+                if isinstance(call, python_ast.COMPREHENSIONS):
                     return True
             if not names.isdisjoint(_roots([statement])):
                 names |= _roots(_targets(statement))

@@ -11,7 +11,7 @@ from torchlint.pytorch import api
 from torchlint.pytorch.effects import Keeps
 from torchlint.pytorch.naming import is_called_as_module
 from torchlint.pytorch.table import last_names_with
-from torchlint.syntax.python_ast import FUNCTIONS, called_name, children, dotted, walk
+from torchlint.syntax.python_ast import COMPREHENSIONS, FUNCTIONS, LOOPS, called_name, children, dotted, walk
 
 if TYPE_CHECKING:
     from torchlint.index.file_index import FileIndex
@@ -20,7 +20,7 @@ _KEEPING = last_names_with(Keeps) | api.ACCUMULATING_IN_PLACE
 _OFF = frozenset(name.rpartition(".")[2] for name in api.SWITCHES_OFF - api.SET_GRAD_MODE)
 _ON = frozenset(name.rpartition(".")[2] for name in api.SWITCHES_ON)
 _REPEATING = (ast.For, ast.AsyncFor)
-_LOOPS = (*_REPEATING, ast.While, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+_LOOPS = (*LOOPS, *COMPREHENSIONS)
 
 
 def keeps_while_evaluating(index: FileIndex) -> bool:

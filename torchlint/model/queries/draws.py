@@ -9,7 +9,7 @@ from torchlint.lazy_pattern import LazyPattern
 from torchlint.model.definitions import Definitions, FunctionInfo, defaults_of
 from torchlint.model.queries import names
 from torchlint.pytorch import randomness, stateful_modules
-from torchlint.syntax.python_ast import LOOPS, called_name, dotted, is_literal
+from torchlint.syntax.python_ast import COMPREHENSIONS, LOOPS, called_name, dotted, is_literal
 
 _WEIGHTS = stateful_modules.WEIGHTED - {"PReLU"}
 """Layers of `torch.nn` that draw their weights."""
@@ -22,7 +22,7 @@ _MEANT = LazyPattern(
     r"|benchmark|warm|run_?name|_id\b"
 )
 """Uses of drawn numbers whose value does not matter or should differ: a seed, a port, a model trace."""
-_REPEATS = (*LOOPS, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+_REPEATS = (*LOOPS, *COMPREHENSIONS)
 _STARTS = frozenset(("spawn", "run", "Fire", "start_processes"))
 """Functions that call their first argument."""
 

@@ -16,6 +16,7 @@ from torchlint.model.lineage import ancestry, made_of, with_owners
 from torchlint.model.module_values import is_module_like
 from torchlint.model.ownership import Ownership
 from torchlint.model.program import Program, Trace
+from torchlint.model.queries.names import bound_value
 from torchlint.model.utilities import is_utility
 from torchlint.model.values import (
     CallResult,
@@ -136,7 +137,7 @@ class References:
         target = targets[0] if len(targets) == 1 else None
         around = [node, *self._tree.ancestors(node)] if node is not None else []
         for item in target.elts if isinstance(target, ast.Tuple) else ():
-            if value_for(item, self._tree) in around:
+            if bound_value(item, self._tree) in around:
                 target = item
         while isinstance(target, ast.Subscript):
             target = target.value
@@ -167,7 +168,7 @@ class References:
 
     def _passes_on(self, name: ast.Name) -> bool:
         """`model = train_epoch(model, loader)`."""
-        value = value_for(name, self._tree)
+        value = bound_value(name, self._tree)
         return isinstance(value, ast.Call) and name.id in names_read(value) and called_name(value) not in DEEP
 
     def _may_be_moved(self, node: ast.Call, around: ast.AST, loop: Loop) -> bool:
@@ -308,18 +309,6 @@ def _used(event: Event) -> tuple[Value | None, str]:
     if isinstance(event, Call) and _called(event.value) == "load_state_dict" and len(event.value.parents) > 1:
         return event.value.parents[1], "loaded"
     return None, ""
-
-
-def value_for(target: ast.expr, tree: PythonTree) -> ast.expr | None:
-    """The value that a statement assigns to a target; None where it is not explicit."""
-    parent = tree.parent(target)
-    if isinstance(parent, (ast.Assign, ast.AnnAssign)):
-        return parent.value
-    around = tree.parent(parent) if parent is not None else None
-    if isinstance(parent, ast.Tuple) and isinstance(around, ast.Assign) and isinstance(around.value, ast.Tuple):
-        if len(parent.elts) == len(around.value.elts):
-            return around.value.elts[parent.elts.index(target)]
-    return None
 
 
 def is_for_the_end(node: ast.AST, loop: ast.AST, tree: PythonTree) -> bool:

@@ -22,7 +22,6 @@ from torchlint.model.relations._references import (
     References,
     is_for_the_end,
     shares_tensors,
-    value_for,
 )
 from torchlint.model.relations.answer import Answer as Text
 from torchlint.model.relations.answer import lines
@@ -39,7 +38,6 @@ __all__ = [
     "References",
     "is_for_the_end",
     "shares_tensors",
-    "value_for",
 ]
 
 _EMPTYING = frozenset({"clear", "pop", "popleft"})
