@@ -91,14 +91,14 @@ def test_the_nearest_project_is_linted(tmp_path: Path, verify: Callable[..., Any
     assert paths == [("elsewhere.py", "not-reached"), (str(Path("src", "script.py")), "confirmed")]
 
 
-@pytest.mark.parametrize(("select", "preview", "found"), [((), True, 1), (("TL503",), False, 1), ((), False, 0)])
+@pytest.mark.parametrize(("select", "preview", "found"), [((), True, 1), (("TL304",), False, 1), ((), False, 0)])
 def test_previews_are_verified_where_they_are_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, select: tuple[str, ...], preview: bool, found: int
 ) -> None:
-    shutil.copy(ROOT / "fixtures" / "log_of_softmax" / "bad.py", tmp_path / "train.py")
+    shutil.copy(ROOT / "fixtures" / "tensor_on_ctx" / "bad.py", tmp_path / "train.py")
     monkeypatch.chdir(tmp_path)
     subjects = _linted(tmp_path, select, preview, False)
-    assert any(subject.finding.name == "log-of-softmax" for subject in subjects) == bool(found)
+    assert any(subject.finding.name == "tensor-on-ctx" for subject in subjects) == bool(found)
 
 
 @pytest.mark.needs("torch")
