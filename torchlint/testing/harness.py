@@ -87,12 +87,14 @@ class Fixture:
         """The file, or a variant of its text, with all fixes made."""
         return _fixed(self.shown, self.text if text is None else text, self.rule, self.rules)
 
+    def is_blessed(self) -> bool:
+        """Whether a fixed form is kept."""
+        return self.fixed_path.exists()
+
     def unblessed(self) -> Iterator[Problem]:
         """Lines in which the file with all fixes made differs from the file beside this one."""
-        fixed = self.fixed()
-        if fixed.applied or self.fixed_path.exists():
-            blessed = self.fixed_path.read_text("utf-8") if self.fixed_path.exists() else self.text
-            yield from _differences(blessed, fixed.source.text, self.fixed_path.name)
+        blessed = self.fixed_path.read_text("utf-8") if self.is_blessed() else self.text
+        yield from _differences(blessed, self.fixed().source.text, self.fixed_path.name)
 
     def bless(self) -> None:
         """Write what the fixes make of the file now; read it before you commit it."""
@@ -134,6 +136,9 @@ class Program(Fixture):
         """The changes of all fixes."""
         before, after = self.text.splitlines(), self.fixed().source.text.splitlines()
         return "".join(f"{line}\n" for line in list(difflib.unified_diff(before, after, n=1, lineterm=""))[2:])
+
+    def is_blessed(self) -> bool:
+        return self._block(self.path.read_text("utf-8"))["fixes"] is not None
 
     def unblessed(self) -> Iterator[Problem]:
         if self.diff() != (self._block(self.path.read_text("utf-8"))["fixes"] or ""):
@@ -224,6 +229,8 @@ _LINE_ENDS = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE)
 
 def _check_fixed(fixture: Fixture) -> Iterator[Problem]:
     """The fixes make the blessed text, keep each comment, and leave nothing to fix."""
+    if not fixture.is_blessed() and not any(finding.fix for finding in fixture.findings()):
+        return
     fixed = fixture.fixed()
     yield from fixture.unblessed()
     for finding in fixed.findings:
