@@ -11,6 +11,7 @@ from typing import NamedTuple
 import libcst as cst
 
 from torchlint import Category, Rule, edits
+from torchlint.index import FileIndex
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import events, program, values
 from torchlint.pytorch import api, naming, triggers
@@ -129,7 +130,7 @@ class AnomalyDetectionLeftOn(Rule):
     @cached_property
     def _chosen(self) -> set[str]:
         """Functions that are passed to a call from which a user selects."""
-        calls = (call for call in self.model.tree.of_type(ast.Call) if python_ast.called_name(call) in _CHOOSING)
+        calls = FileIndex.of(self.model.tree).calls_named(*_CHOOSING)
         return {python_ast.dotted(item) for call in calls for item in python_ast.arguments(call)}
 
     def _is_block_on_condition(self, switch: events.Anomaly) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule
+from torchlint.index import FileIndex
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.syntax import python_ast
 
@@ -103,7 +104,7 @@ class AverageWithoutBuffers(Rule):
         made = self.model.provenance.created(network)
         if made is None and isinstance(network, ast.Attribute):
             made = self.model.provenance.assigned_anywhere(network)
-        evals = (item.func for item in self.model.tree.of_type(ast.Call) if python_ast.called_name(item) == "eval")
+        evals = (item.func for item in FileIndex.of(self.model.tree).calls_named("eval"))
         owners = {python_ast.dotted(item.value).rpartition(".")[2] for item in evals if isinstance(item, ast.Attribute)}
         is_made_so = made is not None and ".eval()" in self.model.tree.code(self.model.tree.statement(made))
         return last in owners or is_made_so or self._is_evaluated_elsewhere(network)

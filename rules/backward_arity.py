@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple, TypeGuard
 
 from torchlint import Category, Rule, edits
+from torchlint.index import FileIndex
 from torchlint.model.queries import autograd_functions, names
 from torchlint.syntax import python_ast
 
@@ -159,7 +160,8 @@ class BackwardArity(Rule):
 
     def _most_given(self, name: str) -> int:
         """The largest number of inputs in any call of this file; each needs a gradient, even a default."""
-        calls = (call for call in self.model.tree.of_type(ast.Call) if python_ast.dotted(call.func) == f"{name}.apply")
+        applied = FileIndex.of(self.model.tree).calls_named("apply")
+        calls = (call for call in applied if python_ast.dotted(call.func) == f"{name}.apply")
         return max((len(call.args) for call in calls if not any(map(_is_starred, call.args))), default=0)
 
     def _wrong_outputs(self, function: AutogradFunction) -> Iterator[WrongOutputs]:
@@ -182,7 +184,7 @@ class BackwardArity(Rule):
         if method is None or _is_made_static(function) or function.info.method("__call__") is not None:
             return None
         applied = any(node.attr == "apply" for node in tree.of_type(ast.Attribute))
-        calls = (call for call in tree.of_type(ast.Call) if isinstance(call.func, ast.Name) and call.func.id == name)
+        calls = (call for call in FileIndex.of(tree).calls_named(name) if isinstance(call.func, ast.Name))
         made = next((call for call in calls if not isinstance(tree.parent(call), ast.Attribute)), None)
         if applied or made is None:
             return None

@@ -75,11 +75,9 @@ class ImplicitSoftmaxDim(Rule):
         return _CALL.search(code) is not None
 
     def ask(self) -> Iterator[NoDimension]:
-        is_test = self.model.is_test
-        for call in self.model.tree.of_type(ast.Call):
-            name = names.imported(call.func, self.model.definitions)
-            position = None if is_test and name.rpartition(".")[2][:1].isupper() else _POSITIONS.get(name)
-            if position is not None and _lacks_dimension(call, position):
+        for call, name in names.calls_of(_POSITIONS, self.model.definitions):
+            is_layer_in_test = self.model.is_test and name.rpartition(".")[2][:1].isupper()
+            if not is_layer_in_test and _lacks_dimension(call, _POSITIONS[name]):
                 yield NoDimension(python_ast.site_of(call), name)
 
     def report_NoDimension(self, answer: NoDimension) -> None:

@@ -88,10 +88,9 @@ class MisusedCollective(Rule):
         for call in self.model.tree.of_type(ast.Call):
             if self.model.tree.stands_alone(call) and collectives.reduced_copy(call, self.model.definitions):
                 yield Dropped(python_ast.site_of(call), python_ast.called_name(call))
-            qualified = names.imported(call.func, self.model.definitions)
+        collective = {f"{_MODULE}{name}" for name in (*_IN_PLACE, *_GATHERING)}
+        for call, qualified in names.calls_of(collective, self.model.definitions):
             name = qualified.removeprefix(_MODULE)
-            if name == qualified or "." in name:
-                continue
             if name in _IN_PLACE and self._is_used(call):
                 yield NoResult(python_ast.site_of(call), name)
             if name in _GATHERING and (given := written.argument(call, _GATHERING[name], "tensor_list")) is not None:

@@ -5,16 +5,14 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from torchlint import Category, Rule, edits
+from torchlint.index import FileIndex
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import events, lineage, module_values, utilities, values
 from torchlint.pytorch import losses, operators, triggers
 from torchlint.syntax.python_ast import Site, arguments, called_name, site_of
-
-if TYPE_CHECKING:
-    from torchlint.index import FileIndex
 
 _ELEMENTWISE = frozenset("add sub mul div neg pow scale exp log sqrt abs clamp to float double half cuda cpu".split())
 _PASSING_ERRORS = frozenset("autocast accumulate no_sync no_backward_sync".split())
@@ -102,7 +100,7 @@ class NonscalarBackward(Rule):
             for node in self.model.tree.of_type(ast.Assign)
             if "batch" in self.model.tree.code(site_of(node.targets[0])).lower()
         ]
-        made = (call for call in self.model.tree.of_type(ast.Call) if called_name(call) == "DataLoader")
+        made = FileIndex.of(self.model.tree).calls_named("DataLoader")
         if any(len(call.args) == 1 and not call.keywords for call in made):
             return True
         return any(_is(node.value, 1) for node in (*named, *assigned))

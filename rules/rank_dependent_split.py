@@ -74,21 +74,15 @@ class RankDependentSplit(Rule):
         if self.model.is_test:
             return
         definitions = self.model.definitions
-        calls = [(call, names.imported(call.func, definitions)) for call in self.model.tree.of_type(ast.Call)]
-        for call, name in calls:
-            seed = written.argument(call, 4, "seed") if name in _SAMPLERS else None
+        samplers = [call for call, _ in names.calls_of(_SAMPLERS, definitions)]
+        for call in samplers:
+            seed = written.argument(call, 4, "seed")
             if seed is not None and self._has_rank(written.value_of(seed, definitions)):
                 yield OwnOrder(python_ast.site_of(seed))
-        if not any(name in _SAMPLERS for _, name in calls):
-            return
-        seeds = [call for call, name in calls if name in _SEEDS and call.args and self._has_rank(call.args[0])]
-        for call, name in calls if seeds else ():
-            if (
-                name in datasets.SPLITS
-                and len(call.args) == 2
-                and not call.keywords
-                and self._is_behind(call, seeds[0])
-            ):
+        seeding = (call for call, _ in names.calls_of(_SEEDS, definitions)) if samplers else ()
+        seeds = [call for call in seeding if call.args and self._has_rank(call.args[0])]
+        for call, _ in names.calls_of(datasets.SPLITS, definitions) if seeds else ():
+            if len(call.args) == 2 and not call.keywords and self._is_behind(call, seeds[0]):
                 yield OwnSplit(python_ast.site_of(call), python_ast.site_of(seeds[0]))
 
     def _has_rank(self, node: ast.expr) -> bool:

@@ -66,9 +66,7 @@ class ReducedRunningTotal(Rule):
     triggers = ((b"distributed",), (b"all_reduce",), (b"+=",))
 
     def ask(self) -> Iterator[ReducedTotal]:
-        for call in self.model.tree.of_type(ast.Call):
-            if names.imported(call.func, self.model.definitions) != "torch.distributed.all_reduce":
-                continue
+        for call, _ in names.calls_of({"torch.distributed.all_reduce"}, self.model.definitions):
             given, operation = written.argument(call, 0, "tensor"), written.argument(call, 1, "op")
             is_sum = operation is None or python_ast.dotted(operation).endswith((".SUM", ".AVG"))
             total = python_ast.dotted(given) if given is not None and is_sum else ""

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Confidence, Rule, edits
+from torchlint.index import FileIndex
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import module_values, values
 from torchlint.model.queries import version_guards
@@ -136,7 +137,7 @@ class ReentrantCheckpoint(Rule):
 
     def _made(self, name: str) -> Site | None:
         """The places where this file creates an object of a class."""
-        calls = (item for item in self.model.tree.of_type(ast.Call) if python_ast.called_name(item) == name)
+        calls = FileIndex.of(self.model.tree).calls_named(name)
         return next(map(python_ast.site_of, calls), None)
 
     @cached_property

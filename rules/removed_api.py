@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule, Safety, edits, repairs
+from torchlint.index import FileIndex
 from torchlint.lazy_pattern import AnyWord, LazyPattern
 from torchlint.model import definitions, events, values
 from torchlint.model.queries import byte_masks, changed_api, gradient_users, version_guards
 from torchlint.pytorch import changes, losses, operators
-from torchlint.syntax.python_ast import called_name, is_literal
+from torchlint.syntax.python_ast import is_literal
 
 from ._byte_mask_words import CALLS, may_make_bytes, may_store_number
 
@@ -135,7 +136,7 @@ class RemovedApi(Rule):
         default = definitions.defaults_of(around.node).get(value.id)
         if default is None or not is_literal(default, False):
             return False
-        calls = (call for call in self.model.tree.of_type(ast.Call) if called_name(call) == around.name)
+        calls = FileIndex.of(self.model.tree).calls_named(around.name)
         return not any(
             item.arg == value.id and not is_literal(item.value, False) for call in calls for item in call.keywords
         )

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from torchlint import Category, Confidence, Rule
+from torchlint.index import FileIndex
 from torchlint.model import definitions, events
 from torchlint.model.queries import names
 from torchlint.pytorch import randomness
@@ -90,9 +91,8 @@ class ReseededInLoop(Rule):
     def ask(self) -> Iterator[Reseeded]:
         if self.model.is_test:
             return
-        for call in self.model.tree.of_type(ast.Call):
-            name = names.imported(call.func, self.model.definitions)
-            if name in _SEEDED and len(python_ast.arguments(call)) == 1:
+        for call, name in names.calls_of(_SEEDED, self.model.definitions):
+            if len(python_ast.arguments(call)) == 1:
                 yield from self._of_seeding(call, name)
         yield from self._of_imported()
 
@@ -132,10 +132,9 @@ class ReseededInLoop(Rule):
                             yield found._replace(site=python_ast.site_of(call), draw=None)
 
     def _calls_of(self, function: definitions.FunctionInfo) -> Iterator[ast.Call]:
-        for node in self.model.tree.of_type(ast.Call):
-            if python_ast.called_name(node) == function.name:
-                if self.model.definitions.function_around(node) is not function:
-                    yield node
+        for node in FileIndex.of(self.model.tree).calls_named(function.name):
+            if self.model.definitions.function_around(node) is not function:
+                yield node
 
     def _of_call(
         self, call: ast.Call, seeding: ast.Call, draw: ast.Call, function: definitions.FunctionInfo

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule
-from torchlint.syntax.python_ast import LOOPS, SCOPES, called_name, site_of, walk, written_alike
+from torchlint.index import FileIndex
+from torchlint.syntax.python_ast import LOOPS, SCOPES, site_of, walk, written_alike
 
 if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
@@ -68,8 +69,8 @@ class ScaleAfterUpdate(Rule):
     triggers = ((b"get_scale",), (b"update",))
 
     def ask(self) -> Iterator[NewScale]:
-        for call in self.model.tree.of_type(ast.Call) if not self.model.is_test else ():
-            if called_name(call) != "get_scale" or not isinstance(call.func, ast.Attribute):
+        for call in FileIndex.of(self.model.tree).calls_named("get_scale") if not self.model.is_test else ():
+            if not isinstance(call.func, ast.Attribute):
                 continue
             update = self._before(call, call.func.value, "update")
             around = self.model.definitions.function_around(call)

@@ -59,9 +59,9 @@ class UndividedReduction(Rule):
     triggers = ((b"all_reduce",), (b"grad",))
 
     def ask(self) -> Iterator[Undivided]:
-        for call in [] if self.model.is_test else self.model.tree.of_type(ast.Call):
-            if names.imported(call.func, self.model.definitions) != "torch.distributed.all_reduce":
-                continue
+        if self.model.is_test:
+            return
+        for call, _ in names.calls_of({"torch.distributed.all_reduce"}, self.model.definitions):
             given, operation = written.argument(call, 0, "tensor"), written.argument(call, 1, "op")
             is_sum = operation is None or python_ast.dotted(operation).endswith(".SUM")
             name = python_ast.dotted(given) if given is not None else ""

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from torchlint import Category, Rule
+from torchlint.index import FileIndex
 from torchlint.model.queries import names, written
 from torchlint.syntax import python_ast
 from torchlint.syntax.python_ast import Site
@@ -90,8 +91,8 @@ class UnsortedPairs(Rule):
     def _pairs(self) -> Iterator[tuple[ast.expr, ast.expr, ast.expr]]:
         """Two names that the code pairs by `zip`, or by one index in one function."""
         tree = self.model.tree
-        for call in tree.of_type(ast.Call):
-            if python_ast.dotted(call.func) == "zip" and len(call.args) == 2 and not call.keywords:
+        for call in FileIndex.of(tree).calls_named("zip"):
+            if isinstance(call.func, ast.Name) and len(call.args) == 2 and not call.keywords:
                 yield call, call.args[0], call.args[1]
         for method in (info for info in self.model.definitions.functions.values() if info.name == "__getitem__"):
             index = method.parameters[1] if len(method.parameters) > 1 else ""
@@ -127,11 +128,10 @@ class UnsortedPairs(Rule):
     def _is_ordered(self, node: ast.expr) -> bool:
         """Whether code may sort a list later: `self.images.sort()`, or any call that gets the list."""
         name = python_ast.dotted(node)
-        for item in self.model.tree.of_type(ast.Call):
-            if python_ast.called_name(item) in _ORDERING:
-                owner = item.func.value if isinstance(item.func, ast.Attribute) else None
-                if any(python_ast.dotted(given) == name for given in (owner, *item.args) if given is not None):
-                    return True
+        for item in FileIndex.of(self.model.tree).calls_named(*_ORDERING):
+            owner = item.func.value if isinstance(item.func, ast.Attribute) else None
+            if any(python_ast.dotted(given) == name for given in (owner, *item.args) if given is not None):
+                return True
         return False
 
     def report_UnsortedPair(self, found: UnsortedPair) -> None:

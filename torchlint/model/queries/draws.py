@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from functools import cached_property
 
+from torchlint.index import FileIndex
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model.definitions import Definitions, FunctionInfo, defaults_of
 from torchlint.model.queries import names
@@ -113,5 +114,5 @@ def is_repeated(call: ast.Call, definitions: Definitions) -> bool:
         if function is not None and function not in seen:
             seen.add(function)
             name = function.owner.name if function.owner and function.name == "__init__" else function.name
-            pending += [other for other in definitions.tree.of_type(ast.Call) if called_name(other) == name]
+            pending += FileIndex.of(definitions.tree).calls_named(name)
     return False

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from torchlint.index import FileIndex
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import definitions, values
 from torchlint.pytorch import api, naming, triggers
@@ -49,7 +50,7 @@ def stands_without_gradients(node: ast.AST, tree: python_tree.PythonTree) -> boo
 
 def callers_of(name: str, file: definitions.Definitions) -> set[str]:
     """The names of a file's functions that call a function with this name."""
-    calls = (call for call in file.tree.of_type(ast.Call) if python_ast.called_name(call) == name)
+    calls = FileIndex.of(file.tree).calls_named(name)
     around = (file.method_around(call) for call in calls)
     return {function.name for function in around if function is not None}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import lru_cache
 
 from torchlint.index import FileIndex
@@ -21,6 +21,15 @@ def imported(node: ast.expr, definitions: Definitions) -> str:
     if binding == LOCAL or (binding is None and not definitions.is_only_imported(first)):
         return ""
     return definitions.named(node)
+
+
+def calls_of(qualified: Collection[str], definitions: Definitions) -> Iterator[tuple[ast.Call, str]]:
+    """The calls of imported functions and classes with these qualified names, in the order of the file, with names."""
+    last = {name.rpartition(".")[2] for name in qualified}
+    for call in sorted(FileIndex.of(definitions.tree).calls(last), key=lambda item: (item.lineno, item.col_offset)):
+        name = imported(call.func, definitions)
+        if name in qualified:
+            yield call, name
 
 
 def own_nodes(function: ast.AST) -> Iterator[ast.AST]:

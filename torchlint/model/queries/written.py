@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from torchlint.index import FileIndex
 from torchlint.model.definitions import ClassInfo, Definitions
 from torchlint.model.queries import names
 from torchlint.syntax.python_ast import dotted, walk
@@ -32,10 +33,11 @@ def _of_module(name: ast.Name, definitions: Definitions) -> ast.expr | None:
     around = definitions.function_around(name)
     if around is None or name.id in around.parameters:
         return None
-    stores = [item for item in definitions.tree.of_type(ast.Name) if item.id == name.id and not is_load(item)]
+    stores = FileIndex.of(definitions.tree).bindings_of(name.id)
     statement = definitions.tree.parent(stores[0]) if len(stores) == 1 else None
-    is_global = statement is not None and definitions.function_around(statement) is None
-    return statement.value if is_global and isinstance(statement, ast.Assign) and statement.targets == stores else None
+    if not isinstance(statement, ast.Assign) or len(statement.targets) != 1 or statement.targets[0] is not stores[0]:
+        return None
+    return statement.value if definitions.function_around(statement) is None else None
 
 
 def attribute_value(node: ast.Attribute, definitions: Definitions) -> ast.expr | None:

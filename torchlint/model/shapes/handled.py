@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+from torchlint.index import FileIndex
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.syntax.python_ast import FUNCTIONS, LEAVING, Site, called_name
 from torchlint.syntax.python_tree import PythonTree
@@ -56,7 +57,7 @@ def _expects_error(tree: PythonTree, item: ast.AST) -> bool:
 
 def _is_called_to_fail(tree: PythonTree, name: str) -> bool:
     """Whether a function with this name is called in code that expects an error."""
-    calls = (call for call in tree.of_type(ast.Call) if called_name(call) == name)
+    calls = FileIndex.of(tree).calls_named(name)
     return any(_expects_error(tree, item) for call in calls for item in tree.ancestors(call))
 
 

@@ -66,8 +66,8 @@ class Copies:
         return [*self._loaded(), *self._changed()]
 
     def _loaded(self) -> Iterator[Copy]:
-        for call in self.tree.of_type(ast.Call):
-            if called_name(call) == "load_state_dict" and isinstance(call.func, ast.Attribute) and call.args:
+        for call in FileIndex.of(self.tree).calls_named("load_state_dict"):
+            if isinstance(call.func, ast.Attribute) and call.args:
                 source = state_of(call.args[0])
                 if source is not None:
                     yield Copy(call, call.func.value, source)

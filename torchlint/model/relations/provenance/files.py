@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 from functools import cached_property
 
+from torchlint.index import FileIndex
 from torchlint.model.definitions import Definitions
 from torchlint.model.queries import names
 from torchlint.model.relations.provenance.copies import given_for
@@ -25,8 +26,9 @@ class Files:
     @cached_property
     def saves(self) -> list[tuple[ast.expr, ast.expr, ast.Call]]:
         """The saved objects, each with its path and the call that saves it."""
-        calls = [call for call in self.tree.of_type(ast.Call) if self.definitions.named(call.func) == "torch.save"]
-        return [(call.args[0], call.args[1], call) for call in calls if len(call.args) > 1]
+        calls = FileIndex.of(self.tree).calls({"save"})
+        saves = [call for call in calls if len(call.args) > 1 and self.definitions.named(call.func) == "torch.save"]
+        return [(call.args[0], call.args[1], call) for call in saves]
 
     def saved_for(self, load: ast.Call) -> Iterator[tuple[ast.expr, ast.Call]]:
         """The objects saved to the file that a call of `torch.load` reads, each with the saving call."""

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 
+from torchlint.index import FileIndex
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model.definitions import Definitions, FunctionInfo
 from torchlint.model.queries import names
@@ -30,15 +31,15 @@ class States:
     @cached_property
     def loads(self) -> list[tuple[ast.Call, ast.expr]]:
         """The calls of `load_state_dict`, each with its object."""
-        calls = (call for call in self.tree.of_type(ast.Call) if called_name(call) == "load_state_dict")
+        calls = FileIndex.of(self.tree).calls_named("load_state_dict")
         return [(call, call.func.value) for call in calls if isinstance(call.func, ast.Attribute) and call.args]
 
     @cached_property
     def saved(self) -> list[ast.expr]:
         """The objects whose `state_dict()` becomes a dictionary entry, as in checkpoints."""
         found: list[ast.expr] = []
-        for call in self.tree.of_type(ast.Call):
-            if called_name(call) == "state_dict" and isinstance(call.func, ast.Attribute) and not call.args:
+        for call in FileIndex.of(self.tree).calls_named("state_dict"):
+            if isinstance(call.func, ast.Attribute) and not call.args:
                 parent = self.tree.parent(call)
                 in_slot = isinstance(parent, ast.Assign) and isinstance(parent.targets[0], ast.Subscript)
                 if isinstance(parent, (ast.Dict, ast.keyword)) or in_slot:
@@ -47,7 +48,7 @@ class States:
 
     def callers(self, name: str) -> set[ast.AST]:
         """The functions of the file, or the module, that call a function of a name."""
-        calls = (call for call in self.tree.of_type(ast.Call) if called_name(call) == name)
+        calls = FileIndex.of(self.tree).calls_named(name)
         return {self.tree.function_around(call) or self.tree.module for call in calls}
 
     def discarded(self) -> Iterator[tuple[Site, str, Site]]:
