@@ -77,8 +77,8 @@ def _leave_half_out(config: pytest.Config, items: list[pytest.Item]) -> None:
     if not text:
         return
     halved = {item for item in items if item.get_closest_marker("halved") is not None}
-    left_out = [item for item in items if item in halved and crc32(f"{text} {item.nodeid}".encode()) % 2]
-    config.hook.pytest_deselected(items=left_out)
+    left_out = {item for item in halved if crc32(f"{text} {item.nodeid}".encode()) % 2}
+    config.hook.pytest_deselected(items=list(left_out))
     items[:] = [item for item in items if item not in left_out]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.thinning import thinned
-from torchlint import SourceFile, testing
+from torchlint import Finding, SourceFile, testing
 from torchlint.engine import examination, registry
 from torchlint.engine.registry import Selection
 
@@ -33,6 +33,19 @@ def cases() -> list[Any]:
 def test_fixture(case: testing.Case, bless: bool) -> None:
     problems = case.problems(bless=bless)
     assert not problems, "\n" + "\n".join(problems)
+    if case.check == "markers":
+        for finding in case.fixture.findings():
+            check_texts(finding)
+
+
+def check_texts(finding: Finding) -> None:
+    """Messages and help texts: lower case, no full stop, one line."""
+    related = [item.message for item in finding.related]
+    for text in (finding.message, *related, *filter(None, [finding.help])):
+        assert text, finding
+        assert not text[0].isupper() or text.split()[0].isupper(), text
+        assert not text.endswith("."), text
+        assert "\n" not in text, text
 
 
 @pytest.mark.parametrize(("path", "found"), [("nets.py", 2), ("tests/test_nets.py", 1)])
