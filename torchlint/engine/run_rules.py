@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from itertools import chain
 from pathlib import PurePath
 from typing import TYPE_CHECKING, TypeAlias
@@ -367,6 +367,7 @@ def _dispatch_nested(
     close_until(None)
 
 
+@lru_cache(maxsize=1024)
 def _visits(rule: type[Rule]) -> bool:
     """Whether a rule is about how code is written, so that it needs the nodes for more than its fixes."""
     return any(name.startswith(("visit_", "leave_")) for kind in rule.__mro__ for name in vars(kind))
