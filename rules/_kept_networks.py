@@ -15,6 +15,7 @@ from torchlint.model.definitions import ClassInfo
 from torchlint.model.queries import names
 from torchlint.model.relations import held
 from torchlint.model.values import Value, resolved
+from torchlint.pytorch.naming import looks_like_optimizer
 from torchlint.syntax.python_ast import (
     LOOPS,
     SCOPES,
@@ -156,8 +157,17 @@ class KeptByObjects:
                 own = f"{method.parameters[0]}.{target.attr}" if target is not None else ""
                 if target is None or dotted(target) != own or not self._is_while_training(target):
                     continue
-                if self._is_never_copied(target, node, method.owner):
+                if self._is_never_copied(target, node, method.owner) and not self._steps(node, method.owner):
                     yield from self._loaded(target, node, method.owner)
+
+    def _steps(self, node: ast.Call, owner: ClassInfo) -> bool:
+        """Whether an optimizer or a scheduler, which has no weights, returns a state dictionary."""
+        stepped = node.func.value if isinstance(node.func, ast.Attribute) else None
+        if stepped is None or looks_like_optimizer(dotted(stepped).rpartition(".")[2]):
+            return True
+        calls = (item.func for item in walk(owner.node) if isinstance(item, ast.Call))
+        steps = (item.value for item in calls if isinstance(item, ast.Attribute) and item.attr == "step")
+        return any(written_alike(item, stepped) for item in steps)
 
     def _is_while_training(self, target: ast.Attribute) -> bool:
         """Whether optimizer steps follow.

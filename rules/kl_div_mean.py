@@ -93,6 +93,8 @@ class KlDivMean(Rule):
             yield from self._means(loss)
             if event.mode is api.GradMode.OFF or self._is_multiplied(loss):
                 continue
+            if event.value is not loss and self.model.tree.own_node(loss.site) is not None:
+                continue  # the call of a loss module of this file, which has a finding of its own
             module = values.resolved(loss.parents[0]) if isinstance(loss, values.ModuleOutput) else None
             if module is not None and not module_values.is_as_made(module):
                 continue

@@ -195,6 +195,8 @@ class ParameterLostByMove(Rule):
             return False
         function = self.model.definitions.function_around(target)
         scope = function.node if function is not None else self.model.tree.module
+        if not self._is_new(made) and not (made.args and self._is_made_here(made.args[0], scope)):
+            return False  # on the device of another tensor: `torch.randn_like(x, requires_grad=True)`
         uses = [node for node in ast.walk(scope) if isinstance(node, ast.Name) and node.id == target.id]
         if sum(not isinstance(node.ctx, ast.Load) for node in uses) != 1:
             return False

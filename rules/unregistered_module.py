@@ -140,22 +140,28 @@ class UnregisteredModule(Rule):
             if containers and not self._is_handed_on(name, info):
                 hides = not _goes_through(info, name)
                 plain = (item for item in containers if not (hides and self._is_hidden(item)))
-                yield from self._lost(plain, name, known)
+                yield from self._lost(plain, name, known, _optimized_keys(info, name))
 
     def _lost(
-        self, containers: Iterable[values.Container], name: str, known: set[values.Value]
+        self, containers: Iterable[values.Container], name: str, known: set[values.Value], optimized: set[object]
     ) -> Iterator[PlainContainer]:
-        """Containers with parameters, none of which is registered elsewhere."""
+        """Containers with parameters, none of which is registered elsewhere, except elements an optimizer may have."""
         for container in containers:
             if container.site is None or not isinstance(container, (values.List, values.Tuple, values.Dict)):
                 continue
             inside = [item for item in _inside(container) if isinstance(item, (values.Module, values.Tensor))]
-            lost = [item for item in inside if self._has_parameters(item) and not self.model.frozen.may_be_partly(item)]
+            parts = [part for part in map(container.part, optimized) if part is not None]
+            given = {item for part in parts for item in values.inputs_of(part)}
+            lost = [item for item in inside if item not in given and self._is_trained(item)]
             if lost and known.isdisjoint(inside) and not any(self._is_used(item) for item in lost):
                 is_parameter = isinstance(lost[0], values.Tensor)
                 kind = "Dict" if isinstance(container, values.Dict) else "List"
                 holder = f"{'Parameter' if is_parameter else 'Module'}{kind}"
                 yield PlainContainer(container.site, name, holder, lost[0].site)
+
+    def _is_trained(self, value: values.Value) -> bool:
+        """Whether a value certainly has parameters, none of which the program may freeze."""
+        return self._has_parameters(value) and not self.model.frozen.may_be_partly(value)
 
     def _is_hidden(self, container: values.Container) -> bool:
         """Whether it is a literal list or tuple with one element, the usual way to hide a module from its owner."""
@@ -353,6 +359,8 @@ def _handed_on(info: definitions.ClassInfo) -> Iterator[str]:
     for node in python_ast.walk(info.node):
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Del):
             yield node.attr
+        elif isinstance(node, ast.Attribute) and node.attr == "parameters" and not _literal_keys(node.value):
+            yield from (item.attr for item in [_whole(node.value)] if isinstance(item, ast.Attribute))
         elif isinstance(node, ast.Call) and python_ast.called_name(node) not in _COUNTING:
             given = [item.value if isinstance(item, ast.Starred) else item for item in python_ast.arguments(node)]
             wholes = map(_whole, given) if python_ast.called_name(node) in _REGISTERING else ()
@@ -364,6 +372,19 @@ def _handed_on(info: definitions.ClassInfo) -> Iterator[str]:
             yield node.value.attr
         elif isinstance(node, (ast.For, ast.comprehension)):
             yield from _given_one_by_one(node, info)
+
+
+def _optimized_keys(info: definitions.ClassInfo, name: str) -> set[object]:
+    """The literal keys of an attribute's elements whose parameters a class reads: `self.x["head"].parameters()`."""
+    reads = (node for node in python_ast.walk(info.node) if isinstance(node, ast.Attribute))
+    parts = (node.value for node in reads if node.attr == "parameters")
+    return {key for part in parts for key in _literal_keys(part) if python_ast.dotted(_whole(part)) == f"self.{name}"}
+
+
+def _literal_keys(node: ast.expr) -> list[object]:
+    """The literal key of an element: of `self.heads["a"]`, but not of `self.heads[i]`."""
+    key = node.slice if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Attribute) else None
+    return [key.value] if isinstance(key, ast.Constant) else []
 
 
 def _given_one_by_one(loop: ast.For | ast.comprehension, info: definitions.ClassInfo) -> Iterator[str]:

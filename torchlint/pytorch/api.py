@@ -200,6 +200,11 @@ _PLAIN_PACKAGES = frozenset(
 )
 """Packages whose functions return no tensor, except those that return their argument in another structure."""
 _RESTRUCTURING = re.compile(r"(numpy\.)?random\.(choices?|sample)$|tensorflow(\.\w+)*\.nest\.|jax\.tree(_util|_map)?\b")
+_ARRAYS = frozenset(
+    "array asarray ascontiguousarray copy empty empty_like full full_like ones ones_like zeros zeros_like arange "
+    "linspace eye identity tile repeat concatenate stack vstack hstack append".split()
+)
+"""Functions of NumPy that certainly return an array, not a number."""
 PASSING_BUILTINS = frozenset(["list", "tuple", "iter", "reversed", "sorted", "next"])
 PROGRESS = frozenset(
     (
@@ -254,6 +259,12 @@ def drops_by_default(qualified: str, name: object) -> bool:
 def gives_no_tensor(qualified: str) -> bool:
     """Whether a qualified name is from a library without tensors, which returns none."""
     return package(qualified) in _PLAIN_PACKAGES and not _RESTRUCTURING.match(qualified)
+
+
+def gives_array(qualified: str) -> bool:
+    """Whether a function returns an array of NumPy, which refuses tensors that require grad."""
+    root, _, name = qualified.partition(".")
+    return root == "numpy" and name in _ARRAYS
 
 
 def package(qualified: str) -> str:

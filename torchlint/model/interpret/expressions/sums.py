@@ -8,7 +8,8 @@ from torchlint.model.events import Keep, Keeping
 from torchlint.model.interpret.expressions.subscripts import Subscripts
 from torchlint.model.interpret.machine import Machine, Part
 from torchlint.model.interpret.transfer.elements import Elements, key_of
-from torchlint.model.values import Container, Element, Phi, Plain, Tensor, Value, is_none, resolved
+from torchlint.model.values import Container, Element, Phi, Plain, Tensor, Value, inputs_of, is_none, resolved
+from torchlint.pytorch import api
 from torchlint.pytorch.api import ACCUMULATING
 from torchlint.pytorch.autograd_table import INPLACE
 from torchlint.pytorch.operators import DATA, DETACH
@@ -25,8 +26,21 @@ class Sums(Part):
 
     def add(self, node: ast.AugAssign, old: Value, value: Value) -> None:
         """`total += loss`: the value is kept in the sum, or in the container it is a slot of."""
+        if self._is_array(node.target, old):
+            return
         owner, is_local = self._slot_owner(node.target, old), self._is_local(node.target)
         self.state.emit(Keep(site_of(node), owner, value, Keeping.ADD, dotted(node.target), is_local))
+
+    def _is_array(self, target: ast.expr, old: Value) -> bool:
+        """Whether a sum is an array of NumPy or its element. Such arrays contain numbers, unless they store objects."""
+        whole = target
+        while isinstance(whole, ast.Subscript):
+            whole = whole.value
+        value = old if whole is target else self.machine.value(whole)
+        made = [self.observations.numbers.get(item) for item in inputs_of(value) if isinstance(item, Plain)]
+        return any(
+            found is not None and api.gives_array(found[0]) and not any(map(_is_object, found[1])) for found in made
+        )
 
     def _slot_owner(self, target: ast.expr, old: Value) -> Value:
         """The owner of a sum: the sum itself, or the container it is a slot of."""
@@ -85,6 +99,13 @@ class Sums(Part):
         if _reaches(value, old):
             for term in _terms(value, old):
                 self.state.emit(Keep(site_of(node), owner, term, Keeping.ADD, dotted(target.value)))
+
+
+def _is_object(value: Value) -> bool:
+    """Whether an argument is the element type of any objects: `dtype=object`."""
+    return value.label in ("object", "numpy.object_") or (
+        isinstance(value, Plain) and value.constant in ("O", "object")
+    )
 
 
 def changed_first(target: ast.expr) -> ast.expr:

@@ -25,6 +25,7 @@ from torchlint.model.values import (
     Module,
     ModuleOutput,
     ModuleParameter,
+    NewTensor,
     Optimizer,
     Phi,
     Plain,
@@ -166,11 +167,18 @@ class Attributes(Part):
             if self._has_setter(owner, name):
                 self.state.emit(MayClear(site_of(node), name, (owner, value)))
                 value = self.state.stamp(CallResult(node, (value,), name))
+            if self._freezes(owner, name, resolved(value)):
+                self.observations.frozen.add(self._leaf_parameter(owner, name, node))
             self.note_place(owner, name, value, node)
             self.state.name_value(value, name)
             if isinstance(value, Plain) and not value.order:
                 self.state.stamp(value)
             self.state.heap[owner, name] = value
+
+    def _freezes(self, owner: Value, name: str, value: Value) -> bool:
+        """Whether a module of PyTorch gets weights without a gradient: `layer.weight = Parameter(k, False)`."""
+        is_layer = isinstance(owner, Module) and owner.info is None
+        return is_layer and _OF_LAYERS.fullmatch(name) is not None and isinstance(value, NewTensor)
 
     def _has_setter(self, owner: Value, name: str) -> bool:
         """Whether the class of an object customizes setting this attribute, by a property or by `__setattr__`."""
