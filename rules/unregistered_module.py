@@ -393,8 +393,10 @@ def _given_one_by_one(loop: ast.For | ast.comprehension, info: definitions.Class
     names = {item.id for item in python_ast.walk(loop.target) if isinstance(item, ast.Name)}
     if not over or not names:
         return
+    first = info.methods.get("__init__")
+    is_later = first is None or loop not in python_ast.walk(first.node)
     for node in python_ast.walk(loop if isinstance(loop, ast.For) else info.node):
-        given = _given_away(node)
+        given = [*_given_away(node), *(_set_by_hand(node) if is_later else ())]
         if any(isinstance(item, ast.Name) and item.id in names for item in map(_whole, given)):
             yield from over
             return
@@ -419,6 +421,12 @@ def _given_away(node: ast.AST) -> list[ast.expr]:
     if isinstance(node, ast.Assign):
         return [node.value] if any(isinstance(item, ast.Subscript) for item in node.targets) else []
     return [node.value] if isinstance(node, ast.Attribute) and node.attr == "parameters" else []
+
+
+def _set_by_hand(node: ast.AST) -> list[ast.expr]:
+    """The weights that code computes itself, as evolution strategies do: `layer.weight.data = found[i]`."""
+    targets = node.targets if isinstance(node, ast.Assign) else []
+    return [item.value for item in targets if isinstance(item, ast.Attribute) and item.attr == "data"]
 
 
 def _inside(value: values.Value) -> list[values.Value]:
