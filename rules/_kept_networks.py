@@ -34,6 +34,8 @@ _SNAPSHOT = LazyPattern(r"(?i)(^|_)(best|snapshot|backup|saved|kept|initial|init
 _BEST = LazyPattern(r"(?i)best|early")
 """Names that belong to the best score so far."""
 _ORDERS = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
+_FUNCTIONAL = frozenset({"higher", "functorch", "learn2learn", "torchopt"})
+"""Packages of networks whose steps create new parameters."""
 _ENDINGS = (ast.Break, ast.Return, ast.Raise)
 
 
@@ -157,7 +159,9 @@ class KeptByObjects:
                 own = f"{method.parameters[0]}.{target.attr}" if target is not None else ""
                 if target is None or dotted(target) != own or not self._is_while_training(target):
                     continue
-                if self._is_never_copied(target, node, method.owner) and not self._steps(node, method.owner):
+                if self._steps(node, method.owner) or self._is_functional(node, method.owner):
+                    continue
+                if self._is_never_copied(target, node, method.owner):
                     yield from self._loaded(target, node, method.owner)
 
     def _steps(self, node: ast.Call, owner: ClassInfo) -> bool:
@@ -168,6 +172,16 @@ class KeptByObjects:
         calls = (item.func for item in walk(owner.node) if isinstance(item, ast.Call))
         steps = (item.value for item in calls if isinstance(item, ast.Attribute) and item.attr == "step")
         return any(written_alike(item, stepped) for item in steps)
+
+    def _is_functional(self, node: ast.Call, owner: ClassInfo) -> bool:
+        """Whether a package replaces a network whose steps create new parameters: `higher.patch.monkeypatch(net)`."""
+        model = node.func.value if isinstance(node.func, ast.Attribute) else None
+        assigned = (
+            item for item in walk(owner.node) if isinstance(item, ast.Assign) and isinstance(item.value, ast.Call)
+        )
+        made = (item.value for item in assigned if any(written_alike(target, model) for target in item.targets))
+        calls = (item.func for item in made if isinstance(item, ast.Call))
+        return any(self.definitions.named(call).partition(".")[0] in _FUNCTIONAL for call in calls)
 
     def _is_while_training(self, target: ast.Attribute) -> bool:
         """Whether optimizer steps follow.

@@ -66,6 +66,8 @@ class Order:
             raise Stop(Misfit("shape", view.site, f"is not of {rank} dimensions, into which its shape is unpacked"))
         sizes, is_all = self._sizes(case, operand, asked)
         places = _displaced(sizes, is_all, asked)
+        if places is not None and not is_all and _only_adds_ones(sizes, asked):
+            return None
         if places is None and len(asked) == 2 and self._mixes_state(case, operand, asked):
             places = 1, 0
         if places is None and len(asked) == 3:
@@ -218,6 +220,19 @@ def _displaced(sizes: Sequence[Known], is_all: bool, asked: Sequence[Known]) -> 
         if any(_differ(*pair, named, is_number=_is_number(size)) for pair in (front, behind)):
             return before, after
     return None
+
+
+def _only_adds_ones(sizes: Sequence[Known], asked: Sequence[Known]) -> bool:
+    """Whether a view keeps the order and only adds sizes of 1, if the tensor has no more dimensions than are named.
+
+    `x.view(layers, x.size(0), x.size(1))` of a matrix is valid for one layer.
+    """
+    first, second = product_of(sizes), product_of(asked)
+    if first is None or second is None or len(first.terms) != 1 or len(second.terms) != 1:
+        return False
+    more, fewer = _left_over(first, second)
+    rest = [size for size in asked if size is None or not size.symbols or not fewer.keys() >= size.symbols]
+    return not more and len(rest) < len(asked) and _displaced(sizes, True, rest) is None
 
 
 def _is_asked_again(size: Known, asked: Sequence[Known]) -> bool:
