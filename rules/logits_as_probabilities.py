@@ -88,9 +88,11 @@ class LogitsAsProbabilities(Rule):
             if isinstance(value, (values.ModuleOutput, values.Component)):
                 break
             value = values.resolved(value.parents[0])
+        if isinstance(value, values.ModuleOutput) and self.model.endings.of(value, _PROBABILITIES) is not None:
+            return  # no logits: the loss is wrong, not the comparison
         if isinstance(value, (values.Tensor, values.CallResult)):
             yield value
-        if isinstance(value, values.ModuleOutput) and self.model.endings.of(value, _PROBABILITIES) is None:
+        if isinstance(value, values.ModuleOutput):
             module = values.resolved(value.parents[0])
             if not isinstance(value.body, values.Phi) and isinstance(module, (values.Module, values.Unknown)):
                 yield module
@@ -111,7 +113,7 @@ class LogitsAsProbabilities(Rule):
         what = "rounded" if found.rounds else "compared with 0.5"
         self.report(
             found.site,
-            f"these are logits, but they are {what} as if they were probabilities",
-            related=[(found.loss, "the loss treats them as logits here")],
-            help="compare them with 0, or apply a sigmoid first",
+            f"the loss treats these as logits, but they are {what} as if they were probabilities",
+            related=[(found.loss, "the loss expects logits here")],
+            help="compare logits with 0, or apply a sigmoid first; use `BCELoss` if the model ends in a sigmoid",
         )
