@@ -83,7 +83,7 @@ class SingleClass(Rule):
             if self._has_one(given, None):
                 yield Constant(event.site, is_loss=True, computed=loss.site if loss is not event.value else None)
         yield from self._softmaxes()
-        for value in self.model.program.observations.calls:
+        for value in list(self.model.program.observations.calls):
             if isinstance(value, values.Tensor) and value.op == operators.ARGMAX and value.site is not None:
                 dimension = self._dimension(value)
                 is_own = self.model.tree.own_node(value.site) is not None and bool(value.parents)
