@@ -117,9 +117,20 @@ class LogOfSoftmax(Rule):
                 for log, calls in masks.computed_in_calls(event.value) if event.mode is api.GradMode.ON else ():
                     if log.op in _LOGARITHMS and log.site is not None and not self._is_logit(log.site):
                         if log.site not in seen and not self._is_inference(log.site, trace):
+                            is_measured = self._is_evaluated(event.value, trace)
                             for found in self._of_probability(log, log.site, calls, trace):
                                 seen.add(found.log)
-                                yield found
+                                yield found._replace(has_graph=found.has_graph and not is_measured)
+
+    def _is_evaluated(self, value: values.Value, trace: program.Trace) -> bool:
+        """Whether all modules behind a value evaluate, and no backward runs through it: a metric has no gradients."""
+        graph = self.model.tracking.graph(value)
+        passes = [(item, module) for item, module in self.model.mode.passes(trace) if item.value in graph]
+        settings = [self.model.mode.at(trace, item, module) for item, module in passes]
+        if not settings or not all(found and all(item.is_evaluating for item in found) for found in settings):
+            return False
+        ends = (event.outputs for event in trace.of_kinds(events.Backward, events.Grad))
+        return not any(value in self.model.tracking.pass_through(outputs) for outputs in ends)
 
     def _is_inference(self, site: Site, trace: program.Trace) -> bool:
         """Whether a function generates, by its name or because such a function calls it."""
