@@ -19,5 +19,7 @@ LIBRARIES = (HARMLESS_PACKAGES - {"datasets", "higher", "string"}) | frozenset(
         "peft pytest pytorch_lightning ray tensorflow timm torch_geometric torch_xla torchdata torchrl transformers"
     ).split()
 )
-OTHER_FRAMEWORKS = frozenset("jax flax objax haiku paddle mxnet mindspore chainer oneflow jittor".split())
+OTHER_FRAMEWORKS = frozenset(
+    "jax flax objax haiku paddle mxnet mindspore chainer oneflow jittor tinygrad warp warp_nn".split()
+)
 """Frameworks of files that train with neither torch nor the rest of a mixed file."""

@@ -8,6 +8,7 @@ from functools import partial
 
 from torchlint.model.assigned import assigned_in
 from torchlint.model.events import Branch, Loop, Try
+from torchlint.model.interpret.control.last_iterations import is_last
 from torchlint.model.interpret.control.leaving import ways_out
 from torchlint.model.interpret.control.periods import Periods
 from torchlint.model.interpret.expressions.conditions import Conditions
@@ -67,6 +68,10 @@ class Branches(Part):
         """The outermost loop whose last iteration an arm is in."""
         here = self.state.position
         own = [scope.event for scope in here.scopes if scope.event.depth == len(here.calls)]
+        if own and own[-1] in here.loops:
+            around = self.definitions.tree.node(own[-1].site)
+            if is_last(node.test, around, holds=body is node.body):
+                return own[-1]
         ways = ways_out(body)
         if not own or not (ways <= {ast.Break, ast.Return} or self._is_awaited(own[-1], node, body)):
             return None
