@@ -175,7 +175,9 @@ class KeptByObjects:
 
     def _is_functional(self, node: ast.Call, owner: ClassInfo) -> bool:
         """Whether a package replaces a network whose steps create new parameters: `higher.patch.monkeypatch(net)`."""
-        model = node.func.value if isinstance(node.func, ast.Attribute) else None
+        if not isinstance(node.func, ast.Attribute):
+            return False
+        model = node.func.value
         assigned = (
             item for item in walk(owner.node) if isinstance(item, ast.Assign) and isinstance(item.value, ast.Call)
         )
