@@ -47,6 +47,7 @@ class Nursery:
     ) -> Any:
         """Run the script of `python SCRIPT ARGUMENTS...`."""
         from torchlint.verify.launch import BOOT, Ended, environment
+        from torchlint.verify.stuck import Lookout
 
         request = {
             "arguments": list(command[1:]),
@@ -60,15 +61,28 @@ class Nursery:
         over = threading.Event()
         timer = threading.Timer(limits.max_seconds + 5, _end, (pid, over))
         timer.start()
+        done = threading.Event()
+        lookout = Lookout(folder.members)
+        looks = threading.Thread(target=_look, args=(lookout, pid, over, done))
+        looks.start()
         code = int(self._server.stdout.readline())
+        done.set()
+        looks.join()
         timer.cancel()
-        return Ended(code, time.monotonic() - started, over.is_set())
+        return Ended(code, time.monotonic() - started, over.is_set(), 0, lookout.has_seen)
 
 
 def _end(group: int, over: threading.Event) -> None:
     over.set()
     with contextlib.suppress(ProcessLookupError):
         os.killpg(group, signal.SIGKILL)
+
+
+def _look(lookout: Any, group: int, over: threading.Event, done: threading.Event) -> None:
+    """End the program when its ranks wait for each other, as the launcher does."""
+    while not done.wait(0.5) and not lookout.has_seen:
+        if lookout.sees_stuck_ranks:
+            _end(group, over)
 
 
 def serve() -> None:

@@ -308,6 +308,58 @@ class Batch:
 
 
 @dataclass(frozen=True)
+class Group:
+    """Ranks that make collective calls together, and how many of these calls one of them has begun."""
+
+    name: str
+    ranks: list[int]
+    calls: int
+
+
+@dataclass(frozen=True)
+class Collective:
+    """A collective call, by the index of its group and its number there; `root` is a rank, or -1."""
+
+    group: int
+    number: int
+    kind: str
+    root: int
+    site: int
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """A call that runs, or that raised an error; `peers` are the other ranks of a call between two."""
+
+    group: int
+    number: int
+    kind: str
+    peers: list[int]
+    site: int
+    seconds: float
+    error: str
+
+
+@dataclass(frozen=True)
+class Member:
+    """A rank, with the first and last of its collective calls, and those that it waits in.
+
+    `began` is the time at which its process was first observed. `is_threaded` is whether several threads made calls,
+    `is_joined` whether it was in a `Join` context. A rank that `has_ended`, without being stopped, makes no more calls.
+    """
+
+    rank: int
+    world: int
+    began: float
+    is_threaded: bool
+    is_joined: bool
+    has_ended: bool
+    groups: list[Group]
+    calls: list[Collective]
+    waiting: list[Waiting]
+
+
+@dataclass(frozen=True)
 class Span:
     """Microseconds in which a process was waiting for data, in a forward pass, a backward or a step."""
 
@@ -357,6 +409,7 @@ class Evidence:
     calls: list[Call] = field(default_factory=list)
     replicas: list[Replica] = field(default_factory=list)
     batches: list[Batch] = field(default_factory=list)
+    members: list[Member] = field(default_factory=list)
     spans: list[Span] = field(default_factory=list)
     error_site: int = 0
     """The site of the error that ended the program; 0 if it is not known."""
@@ -382,6 +435,12 @@ class Evidence:
         stack = self.stacks[site] if site < len(self.stacks) else []
         return f"{_shown(self.files[stack[0][0]])}:{stack[0][1]}" if stack else ""
 
+    @property
+    def of_rank(self) -> str:
+        """A text that names the rank of this process, before the name of a thread; empty without ranks."""
+        rank = str(self.members[0].rank) if self.members else self.process.rank
+        return f"rank {rank}: " if rank else ""
+
     def of_claim(self, index: int) -> Observed:
         """The counts for a finding; empty if no observer ran."""
         return next((item for item in self.observed if item.claim == index), Observed(index, {}, {}, ""))
@@ -404,7 +463,7 @@ class Evidence:
     @property
     def has_anything(self) -> bool:
         """Whether something happened that a verdict could rest on."""
-        return self.trains or bool(self.reached)
+        return self.trains or bool(self.reached or self.members)
 
 
 def _shown(path: str) -> str:

@@ -9,7 +9,7 @@ import typing
 from pathlib import Path
 from typing import Any, TypeVar
 
-from torchlint.verify.evidence import Evidence
+from torchlint.verify.evidence import Evidence, Member
 
 FORMAT = 1
 MAX_BYTES = 64_000_000
@@ -39,12 +39,27 @@ def from_json(data: Any, name: str) -> Evidence:
     """Evidence from JSON values; raises `EvidenceError` with `name`."""
     try:
         evidence = _record(Evidence, data, "evidence")
+        for item in evidence.members:
+            _check_groups(item)
     except ValueError as error:
         raise EvidenceError(f"{name}: {error}") from None
     if evidence.format != FORMAT:
         raise EvidenceError(f"{name}: evidence has format {evidence.format}, this torchlint reads {FORMAT}")
     _check_sites(evidence, name)
     return evidence
+
+
+def member(data: Any) -> Member:
+    """A rank from JSON values; raises `ValueError`."""
+    found = _record(Member, data, "member")
+    _check_groups(found)
+    return found
+
+
+def _check_groups(member: Member) -> None:
+    """Check that every group exists."""
+    if not all(0 <= item.group < len(member.groups) for item in (*member.calls, *member.waiting)):
+        raise ValueError("member refers to a group that it does not contain")
 
 
 def _check_sites(evidence: Evidence, name: str) -> None:
@@ -61,6 +76,7 @@ def _check_sites(evidence: Evidence, name: str) -> None:
         *(item.site for item in evidence.calls),
         *(item.site for item in evidence.replicas),
         *(item.site for item in evidence.batches),
+        *(item.site for member in evidence.members for item in (*member.calls, *member.waiting)),
         *(site for site, *_ in evidence.anomaly.on_sites),
         *evidence.anomaly.off_sites,
         *evidence.anomaly.library_sites,

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from torchlint.verify.claims import Claim
-from torchlint.verify.evidence import Evidence
-from torchlint.verify.evidence_file import EvidenceError, read
+from torchlint.verify.evidence import Evidence, Member
+from torchlint.verify.evidence_file import EvidenceError, member, read
 
 PLAN = "plan.json"
 CONDITIONS = "conditions.json"
@@ -130,6 +130,10 @@ class Folder:
         """The number of steps so far, in the busiest process."""
         return max(map(_count, self.path.glob("steps-*")), default=0)
 
+    def members(self) -> list[Member]:
+        """The ranks of the program, as they have reported in the last seconds."""
+        return [found for path in self.path.glob("rank-*.json") if (found := _member(path)) is not None]
+
     def booted(self) -> list[int]:
         """The processes that have found the boot hook."""
         return sorted(int(path.name.partition("-")[2]) for path in self.path.glob("boot-*"))
@@ -186,6 +190,14 @@ def _count(path: Path) -> int:
         return int(path.read_text("ascii"))
     except (OSError, ValueError):
         return 0
+
+
+def _member(path: Path) -> Member | None:
+    """The rank in a file; None if it is not a report of a rank."""
+    try:
+        return member(json.loads(path.read_text("ascii")))
+    except (OSError, ValueError, RecursionError):
+        return None
 
 
 def _planned(claims: Sequence[Claim]) -> list[dict[str, Any]]:

@@ -16,6 +16,7 @@ from typing import Any
 
 from torchlint.verify.counter import Counter
 from torchlint.verify.folder import Folder, Limits
+from torchlint.verify.stuck import Lookout
 
 BOOT = Path(__file__).parent / "boot"
 _PLAN = "TORCHLINT_VERIFY"
@@ -41,6 +42,8 @@ class Ended:
     timed_out: bool = False
     signal: int = 0
     """The signal that the launcher itself received, or 0."""
+    is_stuck: bool = False
+    """Whether it was stopped because ranks waited for collective calls that never come. Then its time is up."""
     stopped: str = ""
     """The budget after which the probe stopped the program; empty if it did not."""
 
@@ -54,6 +57,8 @@ class Ended:
         """A description for the report."""
         if self.signal:
             return f"interrupted by {signal.Signals(self.signal).name}"
+        if self.is_stuck:
+            return "stopped because its ranks waited for each other"
         if self.timed_out:
             return "stopped when its time was up"
         if self.was_ended:
@@ -81,13 +86,15 @@ def launch(command: Sequence[str], folder: Folder, limits: Limits, variables: Ma
             raise LaunchError(f"cannot run {command[0]}: {error.strerror}") from None
         with _terminal_of(process):
             counter = Counter(folder, limits, sys.stderr)
-            timed_out = not _wait(process, limits, started, noted, counter)
+            lookout = Lookout(folder.members)
+            timed_out = not _wait(process, limits, started, noted, counter, lookout)
             counter.end()
             if process.poll() is None:
                 _end(process, _POLITE if noted else _PROMPT)
         _sweep(process, folder, 2.0 if noted or not timed_out else 0.3)
     seconds = time.monotonic() - started
-    return Ended(process.returncode, seconds, timed_out and not noted, noted[0] if noted else 0)
+    number = noted[0] if noted else 0
+    return Ended(process.returncode, seconds, timed_out and not noted, number, lookout.has_seen and not noted)
 
 
 def _start(command: Sequence[str], environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
@@ -156,11 +163,18 @@ def _terminal_of(process: subprocess.Popen[bytes]) -> Iterator[None]:
         signal.signal(signal.SIGTTOU, before)
 
 
-def _wait(process: subprocess.Popen[bytes], limits: Limits, started: float, noted: list[int], counter: Counter) -> bool:
-    """Wait for the end; False if the time is up, or a signal arrived."""
+def _wait(
+    process: subprocess.Popen[bytes],
+    limits: Limits,
+    started: float,
+    noted: list[int],
+    counter: Counter,
+    lookout: Lookout,
+) -> bool:
+    """Wait for the end; False if the time is up, a signal arrived, or ranks are stuck."""
     deadline = started + limits.max_seconds + _PATIENCE if limits.max_seconds else float("inf")
     while process.poll() is None:
-        if noted or time.monotonic() > deadline:
+        if noted or time.monotonic() > deadline or lookout.sees_stuck_ranks:
             return False
         counter.update()
         time.sleep(_POLL)

@@ -281,14 +281,14 @@ def _has_failed(ended: Ended | None) -> bool:
 
 def _standstill(ended: Ended | None, evidence: Sequence[Evidence], limits: Limits) -> tuple[str, ...]:
     """The lines of the threads, if the program made no step in the last half of its time."""
-    if ended is None or not ended.timed_out:
+    if ended is None or not ended.timed_out or ended.is_stuck:
         return ()
     training = [item for item in evidence if item.trains] or evidence
     idle = min((item.idle for item in training), default=0.0)
     if idle < limits.max_seconds / 2:
         return ()
     threads = [(item, one) for item in training for one in item.standing]
-    places = [f"{one.thread} at {item.place(one.site)}" for item, one in threads[:_THREADS]]
+    places = [f"{item.of_rank}{one.thread} at {item.place(one.site)}" for item, one in threads[:_THREADS]]
     where = f": {', '.join(places)}" if places else ""
     return (f"No step has ended in the last {idle:.0f} of {limits.max_seconds:g} seconds{where}.",)
 
@@ -340,6 +340,8 @@ def _notes(ended: Ended | None, evidence: Sequence[Evidence], limits: Limits) ->
         notes.append(f"The program was stopped after {stopped}: files saved at its end are from a truncated run.")
     if ended is None:
         notes.append("The verification was killed before its report: this report may be incomplete.")
+    elif ended.is_stuck:
+        notes.append("The program was stopped, because its ranks waited for calls that never come.")
     elif ended.timed_out:
         notes.append(f"The program did not end within {limits.max_seconds:g} seconds and was stopped.")
     elif not stopped and ended.code and not ended.signal:

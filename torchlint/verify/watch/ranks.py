@@ -1,14 +1,19 @@
-"""Ranks whose parameters should be equal but differ, and ranks whose batches should differ but are equal."""
+"""Ranks whose parameters should be equal but differ, whose batches are equal, or whose collective calls differ."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from torchlint.verify.evidence import Batch, Evidence, Replica, Sighting
+from torchlint.verify.evidence import Batch, Collective, Evidence, Member, Replica, Sighting, Waiting
+from torchlint.verify.stuck import latest, numbered, stuck, waiting
 
 NAME = "differing-ranks"
 ALIKE = "ranks-alike"
+UNMATCHED = "unmatched-collective"
+_RANKS = 4
+"""The number of ranks that a message names."""
+_SAME_CALLS = "Let every rank make the same calls in the same order, and equally often"
 _SHOWN = 3
 _BATCHES = 3
 """The minimum number of batches that all ranks got."""
@@ -98,3 +103,122 @@ def alike(processes: Sequence[Evidence]) -> Iterator[tuple[Evidence, Sighting]]:
 def _is_complete(by_rank: Mapping[int, tuple[Evidence, Batch]]) -> bool:
     """Whether all ranks of a wrapper were observed."""
     return all(batch.ranks == len(by_rank) for _, batch in by_rank.values())
+
+
+def unmatched(processes: Sequence[Evidence]) -> Iterator[tuple[Evidence, Sighting]]:
+    """The first collective call that differs between ranks, or else one that ranks wait in for ever."""
+    evidence = {item.began: seen for seen in processes for item in seen.members}
+    ranks = latest(item for seen in processes for item in seen.members)
+    if len(ranks) < 2 or any(member.is_joined for member in ranks.values()):
+        return
+    seen = {rank: evidence[member.began] for rank, member in ranks.items()}
+    yield from _Ranks(ranks, seen).sightings()
+
+
+@dataclass(frozen=True)
+class _Ranks:
+    """The ranks of a run, and the evidence of each."""
+
+    members: Mapping[int, Member]
+    evidence: Mapping[int, Evidence]
+
+    def sightings(self) -> Iterator[tuple[Evidence, Sighting]]:
+        waits = stuck(self.members)
+        differing = self._differing()
+        if differing is not None:
+            yield self._mismatch(*differing, waits)
+        elif waits:
+            yield self._left_alone(waits)
+
+    def _differing(self) -> tuple[str, int] | None:
+        """The group and number of the first call that is not the same in all ranks."""
+        calls: dict[tuple[str, int], set[tuple[str, int]]] = {}
+        for member in self.members.values():
+            for call in [] if member.is_threaded else member.calls:
+                calls.setdefault((member.groups[call.group].name, call.number), set()).add((call.kind, call.root))
+        return min((place for place, kinds in calls.items() if len(kinds) > 1), default=None)
+
+    def _mismatch(self, group: str, number: int, waits: Mapping[int, set[int]]) -> tuple[Evidence, Sighting]:
+        calls = self._calls(group, number)
+        rank = self._odd_one(group, number)
+        shown = ", ".join(f"{self._call(one, call)}" for one, call in sorted(calls.items())[:_RANKS])
+        end = ": they wait for each other for ever" if waits else ""
+        more = self._first_difference(group, number, rank)
+        message = f"collective call {number:,} is not the same in all ranks: {shown}{end}{more}. {_SAME_CALLS}"
+        return self._sighting(rank, self._parting(group, number, rank).site, message, number)
+
+    def _left_alone(self, waits: Mapping[int, set[int]]) -> tuple[Evidence, Sighting]:
+        failed = [rank for rank, seen in self.evidence.items() if seen.error and seen.error_site and rank not in waits]
+        rank = min(waits)
+        call = waiting(self.members[rank])
+        assert call is not None
+        others = sorted(one for one in self.members if one != rank)[: _RANKS - 1]
+        shown = "; ".join(self._standing(one, call, self.members[rank].groups[call.group].name) for one in others)
+        if failed:
+            site, error = self.evidence[failed[0]].error_site, self.evidence[failed[0]].error
+            place = self.evidence[rank].place(call.site)
+            message = (
+                f"rank {failed[0]} fails here: {error[:150]}. Rank {rank} waits for it in {_kind(call.kind)} ({place})"
+            )
+            return self._sighting(failed[0], site, message, call.number)
+        message = f"rank {rank} waits in {_kind(call.kind)} for ever: {shown}. {_SAME_CALLS}"
+        return self._sighting(rank, call.site, message, call.number)
+
+    def _sighting(self, rank: int, site: int, message: str, number: int) -> tuple[Evidence, Sighting]:
+        numbers = {"rank": float(rank), "call": float(number)}
+        return self.evidence[rank], Sighting(UNMATCHED, site, message, numbers, -1)
+
+    def _call(self, rank: int, call: Collective) -> str:
+        root = f" with rank {call.root}" if call.root >= 0 else ""
+        return f"rank {rank} makes {_kind(call.kind)}{root} ({self.evidence[rank].place(call.site)})"
+
+    def _standing(self, rank: int, call: Waiting, group: str) -> str:
+        """Where a rank is that another one waits for."""
+        member = self.members[rank]
+        own = waiting(member)
+        calls = next((item.calls for item in member.groups if item.name == group), 0)
+        made = "" if call.peers else f" after {calls:,} of {call.number:,} calls"
+        if own is not None:
+            return f"rank {rank} waits in {_kind(own.kind)} ({self.evidence[rank].place(own.site)}){made}"
+        last = member.calls[-1:]
+        where = f", the last one at {self.evidence[rank].place(last[0].site)}" if last else ""
+        return f"rank {rank} {'has ended' if member.has_ended else 'runs'}{made}{where}"
+
+    def _calls(self, group: str, number: int) -> dict[int, Collective]:
+        found = {rank: numbered(member, group, number) for rank, member in self.members.items()}
+        return {rank: call for rank, call in found.items() if call is not None}
+
+    def _lines(self, group: str, number: int) -> dict[int, str]:
+        return {rank: self.evidence[rank].place(call.site) for rank, call in self._calls(group, number).items()}
+
+    def _odd_one(self, group: str, number: int) -> int:
+        """The rank to blame: its line is the rarest; best one that other ranks never reach."""
+        start = self._start(group, number)
+        lines = self._lines(group, start)
+        reached = {rank: self._all_lines(rank) for rank in self.members}
+
+        def commonness(rank: int) -> tuple[int, int, int]:
+            ran = sum(lines[rank] in others for others in reached.values())
+            return ran, sum(line == lines[rank] for line in lines.values()), rank
+
+        return min(lines, key=commonness)
+
+    def _all_lines(self, rank: int) -> set[str]:
+        return {self.evidence[rank].place(call.site) for call in self.members[rank].calls}
+
+    def _start(self, group: str, number: int) -> int:
+        """The first of the calls up to this one whose lines all differ between ranks."""
+        while number > 1 and len(set(self._lines(group, number - 1).values())) > 1:
+            number -= 1
+        return number
+
+    def _parting(self, group: str, number: int, rank: int) -> Collective:
+        return self._calls(group, self._start(group, number))[rank]
+
+    def _first_difference(self, group: str, number: int, rank: int) -> str:
+        start = self._start(group, number)
+        return f"; since call {start:,} they come from different lines" if start < number else ""
+
+
+def _kind(kind: str) -> str:
+    return f"`{kind}`" if " " not in kind else kind

@@ -176,6 +176,7 @@ class _Run:
         for evidence, sighting in (
             *ranks.parted(processes),
             *ranks.alike(processes),
+            *ranks.unmatched(processes),
             *([] if parted is None else [parted]),
         ):
             blames += self._seen(replace(evidence, sightings=[sighting]))

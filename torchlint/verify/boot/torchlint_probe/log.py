@@ -29,6 +29,7 @@ class Log:
         deadline: float,
         snapshot: Callable[[], dict[str, Any] | None],
         steps: Callable[[], int],
+        standing: Callable[[], dict[str, Any] | None],
     ) -> None:
         """Evidence is written at the deadline in any case: soon after it the program is killed."""
         self._folder = folder
@@ -36,6 +37,7 @@ class Log:
         self._key = key
         self._snapshot = snapshot
         self._steps = steps
+        self._standing = standing
         self._waits = False
         self._lock = threading.Lock()
         self._wake = threading.Event()
@@ -82,6 +84,7 @@ class Log:
             was_up, is_up = is_up, time.monotonic() >= self._deadline
             if not self._waits:
                 self._count()
+            self.stand()
             if (is_up and not was_up) or (time.monotonic() >= due and not self._waits):
                 start = time.thread_time()
                 self.write()
@@ -93,6 +96,17 @@ class Log:
         """Write the number of steps for the launcher."""
         with contextlib.suppress(OSError), open(os.path.join(self._folder, f"steps-{os.getpid()}"), "w") as file:
             file.write(str(self._steps()))
+
+    def stand(self) -> None:
+        """Write for the launcher which collective calls this rank has made, and which one it waits in."""
+        with contextlib.suppress(OSError, RuntimeError):
+            standing = self._standing()
+            if standing is None:
+                return
+            path = os.path.join(self._folder, f"rank-{os.getpid()}")
+            with open(path + ".new", "w", encoding="ascii") as file:
+                json.dump(standing, file)
+            os.replace(path + ".new", path + ".json")
 
     def _until_deadline(self) -> float:
         left = self._deadline - time.monotonic()

@@ -78,7 +78,9 @@ class Probe:
         self.rules = {*plan.rules, *(claim.rule for claim in plan.claims)}
         self.sites = Sites(plan.root, plan.files, plan.start)
         self.lines = Lines(self.sites)
-        self.log = Log(plan.folder, plan.key, plan.deadline, self._evidence, lambda: self.steps)
+        self.log = Log(
+            plan.folder, plan.key, plan.deadline, self._evidence, lambda: self.steps, lambda: self.checks.standing
+        )
         self.hooks = Hooks()
         self._reset()
 
@@ -200,6 +202,7 @@ class Probe:
         self.lines.end()
         self.log.pause()
         self.log.write()
+        self.log.stand()
 
     @contained
     def _fail(self, error: BaseException) -> None:
@@ -226,6 +229,11 @@ class Probe:
     def wait(self) -> None:
         """Nothing is trained yet. At its deadline a watched run reports where it waits."""
         if self.plan.checks and self.plan.deadline < float("inf"):
+            self.log.wait()
+
+    def wait_for_ranks(self) -> None:
+        """This process is a rank: it reports the collective calls it makes, and waits in."""
+        if not self.log.is_running:
             self.log.wait()
 
     # -- events from the hooks

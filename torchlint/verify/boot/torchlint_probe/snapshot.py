@@ -90,6 +90,7 @@ def evidence(probe: Probe) -> dict[str, Any]:
         "calls": probe.checks.calls if probe.finished else [],
         "replicas": probe.checks.replicas,
         "batches": probe.checks.batches,
+        "members": probe.checks.members,
         "spans": list(probe.spans.all),
         "observed": [observer.evidence for observer in probe.observers],
         "error_site": probe.error_site,

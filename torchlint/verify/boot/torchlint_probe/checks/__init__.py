@@ -153,6 +153,16 @@ class Checks:
         """Checksums of batches, for a comparison with other ranks."""
         return [batch for check in self.all for batch in list(getattr(check, "batches", ()))]
 
+    @property
+    def members(self) -> list[dict[str, Any]]:
+        """The collective calls of this rank, for a comparison with other ranks."""
+        return [member for check in self.all for member in getattr(check, "members", ())]
+
+    @property
+    def standing(self) -> dict[str, Any] | None:
+        """The same, in short, for the launcher; None if this process is no rank."""
+        return next((check.standing for check in self.all if check.standing is not None), None)
+
     def sightings(self) -> list[dict[str, Any]]:
         """All sightings, as JSON values."""
         return [_as_json(check, seen) for check in list(self.all) for seen in check.sightings()]

@@ -96,6 +96,11 @@ class Check:
         """Lines that the run has shown to be correct."""
         return iter(())
 
+    @property
+    def standing(self) -> dict[str, Any] | None:
+        """The collective calls of this rank, for the launcher; None where the check does not follow them."""
+        return None
+
     def sightings(self) -> Iterator[Sighting]:
         """The problems so far; called whenever evidence is written."""
         return iter(())
