@@ -16,6 +16,8 @@ from torchlint.verify.folder import Conditions, Folder, FolderError, Limits, Wat
 from torchlint.verify.launch import Ended, Launcher, launch
 from torchlint.verify.proof import Proof
 from torchlint.verify.verdict import CHECKS, MORE_STEPS, VERIFIABLE, Answer, Verdict, inconclusive, sighted, verdict
+from torchlint.verify.watch import ranks
+from torchlint.verify.watch.branches import branches_of
 from torchlint.verify.watch.catalogue import checks
 
 NOTHING_CONFIRMED, CONFIRMED, USAGE, NEVER_LOADED, FAILED = range(5)
@@ -208,6 +210,11 @@ class _Case:
         names = [check.name for check in checks() if check.name in asked]
         return Watched((), names) if names else None
 
+    def read(self, path: str) -> bytes | None:
+        """The data of a file with findings, by its real path."""
+        found = (item.source for item in self.subjects if os.path.realpath(item.source.path) == path)
+        return next((source.data for source in found), None)
+
     def judged(self, evidence: Sequence[Evidence], refused: Sequence[str]) -> tuple[Judged, ...]:
         """All findings with their verdicts; `refused` names the problems of evidence that could not be read."""
         return tuple(
@@ -243,7 +250,7 @@ def _sighted(claim: Claim, evidence: Evidence) -> Iterator[Verdict]:
 
 def _judged(case: _Case, folder: Folder, command: tuple[str, ...], ended: Ended | None, limits: Limits) -> Verification:
     evidence, refused = folder.evidence()
-    judged = case.judged(evidence, refused)
+    judged = case.judged(ranks.compared(evidence, branches_of(case.read)), refused)
     return conclude(command, judged, ended, evidence, refused, bool(folder.booted()), limits)
 
 

@@ -44,6 +44,7 @@ CHECKS: Mapping[str, str] = {
     "target-shape-broadcast": "broadcast-loss",
     "missing-set-epoch": "epochs-alike",
     "worker-seeding": "workers-alike",
+    "collective-on-one-rank": "unmatched-collective",
     **{
         name: name
         for name in (

@@ -29,4 +29,8 @@ def worker(rank, meeting):
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder:
-        multiprocessing.start_processes(worker, (f"{folder}/meeting",), nprocs=2, start_method="fork")
+        ranks = [multiprocessing.Process(target=worker, args=(rank, f"{folder}/meeting")) for rank in range(2)]
+        for rank in ranks:
+            rank.start()
+        for rank in ranks:
+            rank.join()

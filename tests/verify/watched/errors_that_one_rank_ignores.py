@@ -22,10 +22,10 @@ def train(rank):
             loss = model(x * 2).pow(2).mean()
         except TypeError:
             continue
-        loss.backward()
+        loss.backward()  # seen: unmatched-collective (rank 1 has ended after 15 of 16 calls)
         optimizer.step()
         shown = loss.detach()
-        dist.all_reduce(shown)  # seen: unmatched-collective (rank 1 has ended)
+        dist.all_reduce(shown)
 
 
 def worker(rank, meeting):

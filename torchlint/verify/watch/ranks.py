@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from torchlint.verify.evidence import Batch, Collective, Evidence, Member, Replica, Sighting, Waiting
 from torchlint.verify.stuck import latest, numbered, stuck, waiting
+from torchlint.verify.verdict import times
 
 NAME = "differing-ranks"
 ALIKE = "ranks-alike"
 UNMATCHED = "unmatched-collective"
+InBranch = Callable[[Evidence, Sequence[Sequence[int]]], bool]
 _RANKS = 4
 """The number of ranks that a message names."""
+_MEANT = "average the gradients of these, too, unless each rank shall have its own (experts, for example)"
 _SAME_CALLS = "Let every rank make the same calls in the same order, and equally often"
 _SHOWN = 3
 _BATCHES = 3
@@ -73,6 +77,7 @@ def _judged(looks: Sequence[_Look]) -> Iterator[tuple[Evidence, Sighting]]:
     before, look = looks[:start], looks[start]
     moved = len({tuple(item.first.sums) for item in before}) > 1
     if not look.promised and not (len(before) >= _SAME and moved):
+        yield from _in_part(looks)
         return
     shown = ", ".join(f"`{name}`" for name in look.differing[:_SHOWN])
     more = f" and {len(look.differing) - _SHOWN:,} more" if len(look.differing) > _SHOWN else ""
@@ -80,6 +85,21 @@ def _judged(looks: Sequence[_Look]) -> Iterator[tuple[Evidence, Sighting]]:
     message = f"after step {look.first.step:,} the ranks differ in {shown}{more}, although {why}"
     numbers = {"parameters": float(len(look.differing)), "looks": float(len(looks) - start)}
     yield look.evidence, Sighting(NAME, look.first.site, message, numbers, look.first.step - 1)
+
+
+def _in_part(looks: Sequence[_Look]) -> Iterator[tuple[Evidence, Sighting]]:
+    """Parameters that always differ, although all others move and stay equal: something averages only those."""
+    look = looks[0]
+    differing = set(look.differing)
+    same = [index for index, name in enumerate(look.first.names) if name not in differing]
+    moved = len({tuple(item.first.sums[index] for index in same) for item in looks}) > 1
+    if len(looks) < _SAME or not same or not moved or any(set(item.differing) != differing for item in looks):
+        return
+    shown = ", ".join(f"`{name}`" for name in look.differing[:_SHOWN])
+    more = f" and {len(differing) - _SHOWN:,} more" if len(differing) > _SHOWN else ""
+    message = f"the ranks differ in {shown}{more}, although {len(same):,} other parameters stay equal"
+    numbers = {"parameters": float(len(differing)), "equal": float(len(same)), "looks": float(len(looks))}
+    yield look.evidence, Sighting(NAME, look.first.site, message, numbers, look.first.step - 1, _MEANT)
 
 
 def alike(processes: Sequence[Evidence]) -> Iterator[tuple[Evidence, Sighting]]:
@@ -105,14 +125,68 @@ def _is_complete(by_rank: Mapping[int, tuple[Evidence, Batch]]) -> bool:
     return all(batch.ranks == len(by_rank) for _, batch in by_rank.values())
 
 
-def unmatched(processes: Sequence[Evidence]) -> Iterator[tuple[Evidence, Sighting]]:
-    """The first collective call that differs between ranks, or else one that ranks wait in for ever."""
+def unmatched(processes: Sequence[Evidence], is_in_branch: InBranch) -> Iterator[tuple[Evidence, Sighting]]:
+    """The first collective call that differs between ranks, or else one that ranks wait in for ever.
+
+    `is_in_branch` tells whether a line of an evidence's file is in an `if` statement.
+    """
     evidence = {item.began: seen for seen in processes for item in seen.members}
     ranks = latest(item for seen in processes for item in seen.members)
     if len(ranks) < 2 or any(member.is_joined for member in ranks.values()):
         return
     seen = {rank: evidence[member.began] for rank, member in ranks.items()}
-    yield from _Ranks(ranks, seen).sightings()
+    yield from _Ranks(ranks, seen, is_in_branch).sightings()
+
+
+def compared(processes: Sequence[Evidence], is_in_branch: InBranch) -> list[Evidence]:
+    """The evidence of the processes, with what the calls of their ranks show."""
+    seen = [*unmatched(processes, is_in_branch)]
+    return (
+        [
+            replace(item, sightings=[*item.sightings, *(sighting for evidence, sighting in seen if evidence is item)])
+            for item in processes
+        ]
+        if seen
+        else with_acquittals(processes)
+    )
+
+
+def with_acquittals(processes: Sequence[Evidence]) -> list[Evidence]:
+    """The evidence of the processes, with the lines whose calls all ranks of their group made."""
+    ranks = latest(item for seen in processes for item in seen.members)
+    right = {} if stuck(ranks) or len(ranks) < 2 else {rank: _matched(member, ranks) for rank, member in ranks.items()}
+    return [
+        replace(
+            seen,
+            acquittals=[*seen.acquittals, *(item for member in seen.members for item in right.get(member.rank, []))],
+        )
+        for seen in processes
+    ]
+
+
+def _matched(member: Member, ranks: Mapping[int, Member]) -> list[Sighting]:
+    """The lines of a rank whose calls have all been made by the others, too."""
+    counts: Counter[int] = Counter()
+    odd = set()
+    for call in member.calls:
+        group = member.groups[call.group]
+        others = [numbered(ranks[rank], group.name, call.number) if rank in ranks else None for rank in group.ranks]
+        counts[call.site] += 1
+        if len(others) < 2 or any(
+            other is None or (other.kind, other.root) != (call.kind, call.root) for other in others
+        ):
+            odd.add(call.site)
+    return [
+        Sighting(
+            UNMATCHED,
+            site,
+            f"all ranks of the group made the {times(count, 'call')} of this line",
+            {"calls": float(count)},
+            -1,
+        )
+        for site, count in counts.items()
+        if site not in odd
+    ]
 
 
 @dataclass(frozen=True)
@@ -121,6 +195,7 @@ class _Ranks:
 
     members: Mapping[int, Member]
     evidence: Mapping[int, Evidence]
+    is_in_branch: InBranch
 
     def sightings(self) -> Iterator[tuple[Evidence, Sighting]]:
         waits = stuck(self.members)
@@ -149,7 +224,7 @@ class _Ranks:
 
     def _left_alone(self, waits: Mapping[int, set[int]]) -> tuple[Evidence, Sighting]:
         failed = [rank for rank, seen in self.evidence.items() if seen.error and seen.error_site and rank not in waits]
-        rank = min(waits)
+        rank = min(waits, key=self._is_in_group)
         call = waiting(self.members[rank])
         assert call is not None
         others = sorted(one for one in self.members if one != rank)[: _RANKS - 1]
@@ -164,13 +239,27 @@ class _Ranks:
         message = f"rank {rank} waits in {_kind(call.kind)} for ever: {shown}. {_SAME_CALLS}"
         return self._sighting(rank, call.site, message, call.number)
 
+    def _is_in_group(self, rank: int) -> tuple[bool, int]:
+        """Whether a stuck rank waits for a whole group: one that waits for a message stands where it is missing."""
+        call = waiting(self.members[rank])
+        return call is None or not call.peers, rank
+
     def _sighting(self, rank: int, site: int, message: str, number: int) -> tuple[Evidence, Sighting]:
         numbers = {"rank": float(rank), "call": float(number)}
         return self.evidence[rank], Sighting(UNMATCHED, site, message, numbers, -1)
 
     def _call(self, rank: int, call: Collective) -> str:
         root = f" with rank {call.root}" if call.root >= 0 else ""
-        return f"rank {rank} makes {_kind(call.kind)}{root} ({self.evidence[rank].place(call.site)})"
+        place = self.evidence[rank].place(call.site)
+        return (
+            f"rank {rank} makes {_kind(call.kind)}{root} ({place}, its call {self._count(rank, call):,} of this line)"
+        )
+
+    def _count(self, rank: int, call: Collective) -> int:
+        """How often a rank has made a call of this line, up to this one."""
+        member = self.members[rank]
+        alike = [item for item in member.calls if item.site == call.site and item.group == call.group]
+        return sum(item.number <= call.number for item in alike)
 
     def _standing(self, rank: int, call: Waiting, group: str) -> str:
         """Where a rank is that another one waits for."""
@@ -192,14 +281,23 @@ class _Ranks:
         return {rank: self.evidence[rank].place(call.site) for rank, call in self._calls(group, number).items()}
 
     def _odd_one(self, group: str, number: int) -> int:
-        """The rank to blame: its line is the rarest; best one that other ranks never reach."""
+        """The rank to blame.
+
+        Its line is in a branch and the rarest, best one that other ranks never reach. A call that follows a loop is
+        rare, too; then the last call in the loop is to blame.
+        """
         start = self._start(group, number)
-        lines = self._lines(group, start)
+        calls, lines = self._calls(group, start), self._lines(group, start)
         reached = {rank: self._all_lines(rank) for rank in self.members}
 
-        def commonness(rank: int) -> tuple[int, int, int]:
+        def commonness(rank: int) -> tuple[int, int, int, int]:
+            others = [self.evidence[one].stacks[call.site] for one, call in calls.items() if one != rank]
+            own = self.evidence[rank].stacks[calls[rank].site]
+            branches = self.is_in_branch(
+                self.evidence[rank], [frame for frame in own if not all(frame in one for one in others)]
+            )
             ran = sum(lines[rank] in others for others in reached.values())
-            return ran, sum(line == lines[rank] for line in lines.values()), rank
+            return not branches, ran if branches else -ran, sum(line == lines[rank] for line in lines.values()), rank
 
         return min(lines, key=commonness)
 

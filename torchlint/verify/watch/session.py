@@ -16,6 +16,7 @@ from torchlint.verify.launch import Ended, Launcher, launch
 from torchlint.verify.session import NOTHING_CONFIRMED, Judged, Verification, conclude
 from torchlint.verify.verdict import CHECKS, NO_JUDGE, VERIFIABLE, Answer, Verdict, inconclusive, sighted, verdict
 from torchlint.verify.watch import one_batch, proposals, ranks, twice
+from torchlint.verify.watch.branches import branches_of
 from torchlint.verify.watch.candidates import candidates, finding_at, is_switch
 from torchlint.verify.watch.causes import Blame, without_consequences
 from torchlint.verify.watch.checked import beside, checked
@@ -169,6 +170,7 @@ class _Run:
         self, processes: Sequence[Evidence], parted: tuple[Evidence, Sighting] | None = None
     ) -> tuple[Judged, ...]:
         """The problems by file and line; `parted` is where two runs differ that should be equal."""
+        processes = ranks.with_acquittals(processes)
         blames = [
             *(self._asked(processes)),
             *(blame for evidence in processes for blame in (*self._proposed(evidence), *self._seen(evidence))),
@@ -176,7 +178,7 @@ class _Run:
         for evidence, sighting in (
             *ranks.parted(processes),
             *ranks.alike(processes),
-            *ranks.unmatched(processes),
+            *ranks.unmatched(processes, branches_of(self._read)),
             *([] if parted is None else [parted]),
         ):
             blames += self._seen(replace(evidence, sightings=[sighting]))
@@ -229,6 +231,10 @@ class _Run:
         if place is None or source is None:
             return None
         return claim(_NO_CLAIM, finding_at(source, rule, place[1]), place[0], source.data)
+
+    def _read(self, path: str) -> bytes | None:
+        source = self._sources.get(path)
+        return None if source is None else source.data
 
     def _judge(self, blame: Blame) -> Judged:
         item = blame.claim

@@ -67,11 +67,11 @@ def tap(hooks: Hooks, probe: Probe, check: type[UnmatchedCollective]) -> None:
     if not distributed.is_available():
         return
     functions = import_module("torch.distributed.distributed_c10d")
-    for owner in (distributed, functions):
+    for owner in (functions, distributed):
         for name in (*_COLLECTIVES, *_PAIRS, "new_group"):
             if hasattr(owner, name):
                 hooks.listen(owner, name, _Function(probe, check, name, getattr(owner, name)))
-        hooks.listen(owner, "init_process_group", _Start(probe, check, getattr(owner, "init_process_group")))
+        hooks.listen(owner, "init_process_group", _Start(probe, check, owner.init_process_group))
         hooks.listen(owner, "destroy_process_group", _End(probe, check))
     hooks.replace(distributed.Work, "wait", _Wait(probe, check))
     wrapper = torch.nn.parallel.DistributedDataParallel
@@ -89,11 +89,16 @@ class _Listener(Hook):
     def __init__(self, probe: Probe, kind: type[UnmatchedCollective]) -> None:
         super().__init__(probe)
         self._kind = kind
+        self._found: tuple[Any, UnmatchedCollective | None] = None, None
 
     @property
     def check(self) -> UnmatchedCollective | None:
-        found = (check for check in self._probe.checks.all if isinstance(check, self._kind))
-        return next(found, None)
+        """The check; a fork has its own."""
+        checks = self._probe.checks
+        if self._found[0] is not checks:
+            found = (check for check in checks.all if isinstance(check, self._kind))
+            self._found = checks, next(found, None)
+        return self._found[1]
 
     def run(self, begin: Callable[[UnmatchedCollective], Call | None], call: Callable[[], Any]) -> Any:
         """Run a call of `torch.distributed`; those inside another one are a part of it."""
