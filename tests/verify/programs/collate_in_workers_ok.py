@@ -1,4 +1,5 @@
 """Batches are put together in worker processes, where a flagged line runs that never runs in this one."""
+
 import torch
 from torch import nn
 from torch.utils.data import DataLoader
