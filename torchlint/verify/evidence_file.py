@@ -58,7 +58,8 @@ def member(data: Any) -> Member:
 
 def _check_groups(member: Member) -> None:
     """Check that every group exists."""
-    if not all(0 <= item.group < len(member.groups) for item in (*member.calls, *member.waiting)):
+    groups = [*(item.group for item in member.calls), *(item.group for item in member.waiting)]
+    if not all(0 <= group < len(member.groups) for group in groups):
         raise ValueError("member refers to a group that it does not contain")
 
 
@@ -76,7 +77,8 @@ def _check_sites(evidence: Evidence, name: str) -> None:
         *(item.site for item in evidence.calls),
         *(item.site for item in evidence.replicas),
         *(item.site for item in evidence.batches),
-        *(item.site for member in evidence.members for item in (*member.calls, *member.waiting)),
+        *(item.site for rank in evidence.members for item in rank.calls),
+        *(item.site for rank in evidence.members for item in rank.waiting),
         *(site for site, *_ in evidence.anomaly.on_sites),
         *evidence.anomaly.off_sites,
         *evidence.anomaly.library_sites,

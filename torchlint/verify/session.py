@@ -15,6 +15,7 @@ from torchlint.verify.evidence import Evidence
 from torchlint.verify.folder import Conditions, Folder, FolderError, Limits, Watched
 from torchlint.verify.launch import Ended, Launcher, launch
 from torchlint.verify.proof import Proof
+from torchlint.verify.stuck import is_lost
 from torchlint.verify.verdict import CHECKS, MORE_STEPS, VERIFIABLE, Answer, Verdict, inconclusive, sighted, verdict
 from torchlint.verify.watch import ranks
 from torchlint.verify.watch.branches import branches_of
@@ -337,7 +338,7 @@ def _outcome(
 def _error(evidence: Evidence) -> str:
     """The error that ended a process, and its line."""
     place = evidence.place(evidence.error_site)
-    return f"{evidence.error} ({place})" if place else evidence.error
+    return f"{evidence.of_rank}{evidence.error}{f' ({place})' if place else ''}"
 
 
 def _notes(ended: Ended | None, evidence: Sequence[Evidence], limits: Limits) -> list[str]:
@@ -352,7 +353,8 @@ def _notes(ended: Ended | None, evidence: Sequence[Evidence], limits: Limits) ->
     elif ended.timed_out:
         notes.append(f"The program did not end within {limits.max_seconds:g} seconds and was stopped.")
     elif not stopped and ended.code and not ended.signal:
-        errors = [_error(item) for item in evidence if item.error]
+        failed = sorted((item for item in evidence if item.error), key=lambda item: is_lost(item.error))
+        errors = [_error(item) for item in failed]
         notes.append(f"The program failed with {ended.description}{': ' + errors[0] if errors else ''}.")
     notes += [f"The probe had a problem: {item.trouble}." for item in evidence if item.trouble]
     unwatched = sorted({item.unwatched for item in evidence if item.unwatched})

@@ -64,8 +64,13 @@ def waiting(member: Member) -> Waiting | None:
     """The call that a rank has waited in for long, or that failed since its partner is gone."""
     if member.is_threaded:
         return None
-    calls = (call for call in member.waiting if call.seconds >= _LONG or any(text in call.error for text in _CLOSED))
+    calls = (call for call in member.waiting if call.seconds >= _LONG or is_lost(call.error))
     return next(calls, None)
+
+
+def is_lost(error: str) -> bool:
+    """Whether an error only says that another rank is gone."""
+    return any(text in error for text in _CLOSED)
 
 
 def missing(member: Member, call: Waiting, ranks: Mapping[int, Member]) -> set[int]:

@@ -97,7 +97,8 @@ def _in_part(looks: Sequence[_Look]) -> Iterator[tuple[Evidence, Sighting]]:
         return
     shown = ", ".join(f"`{name}`" for name in look.differing[:_SHOWN])
     more = f" and {len(differing) - _SHOWN:,} more" if len(differing) > _SHOWN else ""
-    message = f"the ranks differ in {shown}{more}, although {len(same):,} other parameters stay equal"
+    others = "1 other parameter stays" if len(same) == 1 else f"{len(same):,} other parameters stay"
+    message = f"the ranks differ in {shown}{more}, although {others} equal"
     numbers = {"parameters": float(len(differing)), "equal": float(len(same)), "looks": float(len(looks))}
     yield look.evidence, Sighting(NAME, look.first.site, message, numbers, look.first.step - 1, _MEANT)
 

@@ -1,0 +1,31 @@
+"""Two ranks average the gradients of their weights by hand, but not those of their biases."""
+
+import tempfile
+
+import torch
+import torch.distributed as dist
+from torch import multiprocessing, nn
+
+
+def worker(rank, meeting):
+    dist.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=2)
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    model = nn.Linear(4, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)  # seen: differing-ranks (1 other parameter stays equal)
+    generator = torch.Generator().manual_seed(rank)
+    for _ in range(8):
+        optimizer.zero_grad()
+        x = torch.randn(8, 4, generator=generator)
+        (model(x) - x.sum(1, keepdim=True) - 1).pow(2).mean().backward()
+        for leaf in model.parameters():
+            if leaf.dim() > 1:
+                dist.all_reduce(leaf.grad)
+                leaf.grad /= 2
+        optimizer.step()
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as folder:
+        multiprocessing.start_processes(worker, (f"{folder}/meeting",), nprocs=2, start_method="fork")
