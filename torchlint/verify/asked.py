@@ -169,6 +169,7 @@ _ASKED: Mapping[str, Callable[[Place], Asked]] = {
     "parameter-lost-by-move": _bound,
     "scheduler-never-stepped": _bound,
     "unregistered-module": _bound,
+    "optimizer-of-old-tensor": _bound,
     "module-created-in-forward": _made_in_calls,
     "discarded-result": _called_on,
     "dropout-ignores-mode": _own_object,

@@ -45,12 +45,19 @@ CHECKS: Mapping[str, str] = {
     "missing-set-epoch": "epochs-alike",
     "worker-seeding": "workers-alike",
     "collective-on-one-rank": "unmatched-collective",
+    "unsharded-loader": "ranks-alike",
+    "single-class": "loss-over-one-class",
+    "unchecked-partial-load": "load-without-effect",
+    "gradient-cycle": "gradient-holds-graph",
+    **dict.fromkeys(("bound-at-singularity", "empty-mask", "entropy-of-masked", "root-of-zero"), "nonfinite-value"),
     **{
         name: name
         for name in (
             "aliased-network",
             "average-without-buffers",
             "dead-loss-term",
+            "evaluation-in-training-mode",
+            "fill-after-softmax",
             "frozen-part-in-training-mode",
             "initialized-after-loading",
             "leaked-hook",
@@ -63,6 +70,17 @@ CHECKS: Mapping[str, str] = {
     },
 }
 """Rules, each with the check of watched runs that judges its findings."""
+
+_RAISING = (
+    "dtype-mismatch",
+    "grad-outside-graph",
+    "gradcheck-precision",
+    "loss-target-dtype",
+    "removed-api",
+    "shape-mismatch",
+    "super-init-order",
+)
+"""Rules that predict an error at the line."""
 
 _JUDGES = {
     "missing-zero-grad": "gradients:missing_zero_grad",
@@ -96,6 +114,12 @@ _JUDGES = {
     "lopsided-accumulation": "windows:lopsided_accumulation",
     "parameter-lost-by-move": "parts:parameter_lost_by_move",
     "unregistered-module": "parts:unregistered_module",
+    "rebuilt-optimizer": "setups:rebuilt_optimizer",
+    "optimizer-of-old-tensor": "setups:optimizer_of_old_tensor",
+    "benchmark-with-deterministic": "setups:benchmark_with_deterministic",
+    "absent-class-weights": "errors:absent_class_weights",
+    "undetached-hidden-state": "errors:hidden_state",
+    **dict.fromkeys(_RAISING, "errors:at_line"),
     **dict.fromkeys(CHECKS, "checked:by_check"),
     "worker-seeding": "checked:worker_seeding",
 }

@@ -108,3 +108,74 @@ def discarded_result(claim: Claim, evidence: Evidence) -> Verdict:
         return refuted(f"its object is a {seen.shown}, and modules change in place", numbers)
     what = "the tensor did not change" if seen["tensors"] else "its result is unused"
     return confirmed(f"the line ran {times(seen['passed'], 'time')}, and {what}", numbers, 0)
+
+
+_COMPLAINTS = {
+    "absent-class-weights": ("weight tensor should be defined",),
+    "dtype-mismatch": ("dtype", "type"),
+    "grad-outside-graph": ("not have been used in the graph", "does not require grad"),
+    "gradcheck-precision": ("Jacobian", "double precision", "Gradients failed"),
+    "loss-target-dtype": ("dtype", "type", "not implemented for", "Expected floating"),
+    "removed-api": ("no attribute", "removed", "no longer", "unexpected keyword", "cannot import", "deprecated"),
+    "shape-mismatch": ("shape", "size", "dimension", "channels", "features", "expected"),
+    "super-init-order": ("before Module.__init__() call", "super().__init__()", "no attribute"),
+}
+"""By rule that predicts an error, parts of PyTorch's messages."""
+_SILENT = {"removed-api", "gradcheck-precision"}
+"""Rules whose lines may also be wrong without an error."""
+
+
+def at_line(claim: Claim, evidence: Evidence) -> Verdict:
+    """Confirmed by the predicted error at the line; refuted if it ran three times without any error."""
+    seen = evidence.of_claim(claim.index)
+    errors = {error: count for error, count in seen.errors.items() if _fits(claim.rule, error)}
+    if errors:
+        return _raised(errors, "at this line", seen)
+    if not seen["visits"]:
+        return not_reached()
+    numbers = seen.numbers("visits", "passed")
+    if seen.errors:
+        error = next(iter(seen.errors))
+        return inconclusive(f"the line raised another error: {error}", numbers, READ, doubtful=True)
+    if seen["passed"] == seen["visits"] >= _ENOUGH and claim.rule not in _SILENT:
+        return refuted(f"the line ran {times(seen['passed'], 'time')} without an error", numbers)
+    return inconclusive(f"the line ran {times(seen['passed'], 'time')} without an error", numbers)
+
+
+def _fits(rule: str, error: str) -> bool:
+    return any(part.lower() in error.lower() for part in _COMPLAINTS[rule])
+
+
+def absent_class_weights(claim: Claim, evidence: Evidence) -> Verdict:
+    """Confirmed by a loss that refuses the weights. One set of weights that losses accept is long enough."""
+    seen = evidence.of_claim(claim.index)
+    found = {error: count for error, count in _errors(evidence) if _fits(claim.rule, error)}
+    if not seen["visits"]:
+        return not_reached()
+    if found:
+        return _raised(found, "at the loss that gets these weights", seen)
+    passed = sum(item.count for item in evidence.backwards)
+    numbers = {"visits": seen["visits"], "backwards": passed}
+    if seen["passed"] == seen["visits"] == 1 and passed >= _ENOUGH:
+        return refuted(f"the line counted once, and {times(passed, 'backward')} raised no error", numbers)
+    return inconclusive("so far each batch had the last class", numbers)
+
+
+def hidden_state(claim: Claim, evidence: Evidence) -> Verdict:
+    """Confirmed by PyTorch's error after the line; refuted by backwards in its function that keep no graph."""
+    seen = evidence.of_claim(claim.index)
+    text = "backward through the graph a second time"
+    found = {error: count for error, count in _errors(evidence) if text in error}
+    if not seen["visits"]:
+        return not_reached()
+    near = [item for item in evidence.backwards if evidence.is_at(item.site, claim.file, (claim.scope,))]
+    if found and any(item.errors for item in near):
+        return _raised(found, "in the backward after this line", seen)
+    backwards = sum(item.count for item in near)
+    numbers = {"visits": seen["visits"], "backwards": backwards}
+    if found:
+        return inconclusive("a backward raised elsewhere", numbers, READ, doubtful=True)
+    if seen["passed"] >= _ENOUGH and backwards >= _ENOUGH and not any(item.retained for item in evidence.backwards):
+        reason = f"{times(backwards, 'backward')} in this function freed their graphs, and none met a freed one"
+        return refuted(reason, numbers)
+    return inconclusive("too few backwards in this function, or they retain their graphs", numbers)

@@ -141,7 +141,7 @@ def unmatched(processes: Sequence[Evidence], is_in_branch: InBranch) -> Iterator
 
 def compared(processes: Sequence[Evidence], is_in_branch: InBranch) -> list[Evidence]:
     """The evidence of the processes, with what the calls of their ranks show."""
-    seen = [*unmatched(processes, is_in_branch)]
+    seen = [*unmatched(processes, is_in_branch), *alike(processes)]
     return (
         [
             replace(item, sightings=[*item.sightings, *(sighting for evidence, sighting in seen if evidence is item)])

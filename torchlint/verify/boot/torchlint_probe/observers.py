@@ -13,6 +13,7 @@ from torchlint_probe.observer import LineObserver, Observer
 from torchlint_probe.outputs import Fakes, Outputs
 from torchlint_probe.plain import Plain
 from torchlint_probe.schedules import Early, NeverStepped
+from torchlint_probe.setups import Benchmark, OldTensor, Rebuilt
 from torchlint_probe.visits import BackwardBody, Discarded, Moved
 from torchlint_probe.windows import Windows
 
@@ -41,6 +42,23 @@ KINDS: Mapping[str, type[Observer]] = {
     "lopsided-accumulation": Windows,
     "parameter-lost-by-move": Moved,
     "unregistered-module": Plain,
+    "rebuilt-optimizer": Rebuilt,
+    "optimizer-of-old-tensor": OldTensor,
+    "benchmark-with-deterministic": Benchmark,
+    **dict.fromkeys(
+        (
+            "absent-class-weights",
+            "dtype-mismatch",
+            "grad-outside-graph",
+            "gradcheck-precision",
+            "loss-target-dtype",
+            "removed-api",
+            "shape-mismatch",
+            "super-init-order",
+            "undetached-hidden-state",
+        ),
+        LineObserver,
+    ),
 }
 
 
