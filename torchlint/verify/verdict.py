@@ -74,7 +74,6 @@ CHECKS: Mapping[str, str] = {
 _RAISING = (
     "dtype-mismatch",
     "grad-outside-graph",
-    "gradcheck-precision",
     "loss-target-dtype",
     "removed-api",
     "shape-mismatch",

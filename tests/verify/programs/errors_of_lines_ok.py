@@ -33,6 +33,10 @@ def types(x):
     return net(x.double().float())  # verify: dtype-mismatch refuted
 
 
+def read(x):
+    return x.T.mT  # verify: removed-api refuted, says inconclusive
+
+
 def state():
     cell, head = nn.GRUCell(4, 4), nn.Linear(4, 1)
     h = torch.zeros(8, 4)
@@ -53,4 +57,5 @@ for _ in range(5):
     loss.backward()
     optimizer.step()
     penalty(x)
+    read(x)
 state()

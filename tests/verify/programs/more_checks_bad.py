@@ -20,7 +20,9 @@ def train(model, loss_of, steps=6):
 
 
 def one_class(model):
-    return F.cross_entropy(model(torch.randn(8, 4)), torch.zeros(8, dtype=torch.long))  # verify: single-class confirmed, unseen by the linter
+    return F.cross_entropy(
+        model(torch.randn(8, 4)), torch.zeros(8, dtype=torch.long)
+    )  # verify: single-class confirmed, unseen by the linter
 
 
 def loaded():
@@ -30,11 +32,27 @@ def loaded():
     train(model, lambda model: model(torch.randn(8, 4)).pow(2).mean())
 
 
-def distance(model):
-    out = model(torch.zeros(8, 4)) * 0
-    return out.pow(2).sum(1).sqrt().mean()  # verify: root-of-zero confirmed, unseen by the linter
+def regularized():
+    net = nn.Linear(4, 1)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
+    for _ in range(15):
+        x = torch.randn(8, 4, requires_grad=True)
+        optimizer.zero_grad()
+        net(x).pow(2).sum().backward(create_graph=True)  # verify: gradient-cycle confirmed, unseen by the linter
+        x.grad.pow(2).sum().backward()
+        optimizer.step()
+
+
+def evaluated():
+    net = nn.Sequential(nn.Linear(4, 8), nn.Dropout(), nn.Linear(8, 1))
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
+    for _ in range(4):
+        step(net, optimizer, lambda net: net(torch.randn(8, 4)).pow(2).mean())
+        with torch.no_grad():
+            net(torch.randn(8, 4)).mean()  # verify: evaluation-in-training-mode confirmed, unseen by the linter
 
 
 train(nn.Linear(4, 1), one_class)
 loaded()
-train(nn.Linear(4, 2), distance, 3)
+regularized()
+evaluated()

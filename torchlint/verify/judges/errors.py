@@ -114,14 +114,13 @@ _COMPLAINTS = {
     "absent-class-weights": ("weight tensor should be defined",),
     "dtype-mismatch": ("dtype", "type"),
     "grad-outside-graph": ("not have been used in the graph", "does not require grad"),
-    "gradcheck-precision": ("Jacobian", "double precision", "Gradients failed"),
     "loss-target-dtype": ("dtype", "type", "not implemented for", "Expected floating"),
     "removed-api": ("no attribute", "removed", "no longer", "unexpected keyword", "cannot import", "deprecated"),
     "shape-mismatch": ("shape", "size", "dimension", "channels", "features", "expected"),
     "super-init-order": ("before Module.__init__() call", "super().__init__()", "no attribute"),
 }
 """By rule that predicts an error, parts of PyTorch's messages."""
-_SILENT = {"removed-api", "gradcheck-precision"}
+_SILENT = {"removed-api"}
 """Rules whose lines may also be wrong without an error."""
 
 

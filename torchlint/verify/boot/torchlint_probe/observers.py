@@ -50,7 +50,6 @@ KINDS: Mapping[str, type[Observer]] = {
             "absent-class-weights",
             "dtype-mismatch",
             "grad-outside-graph",
-            "gradcheck-precision",
             "loss-target-dtype",
             "removed-api",
             "shape-mismatch",

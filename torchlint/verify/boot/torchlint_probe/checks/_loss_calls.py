@@ -46,6 +46,16 @@ class LossLine:
         return self.calls < _MOST_CALLS
 
     @property
+    def is_right(self) -> bool:
+        """Whether enough calls were examined, and none was wrong. This waits for the device."""
+        if self.calls < CALLS or self._wrong:
+            return False
+        try:
+            return not any(bool(answer) for answer in list(self._answers))
+        except RuntimeError:  # inside a transform of torch.func tensors have no readable value
+            return False
+
+    @property
     def is_wrong(self) -> bool:
         """Whether all calls were wrong, and there were enough. This waits for the device."""
         if self.calls < CALLS or self.calls > self._wrong + len(self._answers):
@@ -74,6 +84,10 @@ class LossLines:
     def wrong(self) -> Iterator[tuple[int, LossLine]]:
         """Lines all of whose calls were wrong."""
         return ((site, line) for site, line in list(self._lines.items()) if line.is_wrong)
+
+    def right(self) -> Iterator[tuple[int, LossLine]]:
+        """Lines none of whose calls was wrong."""
+        return ((site, line) for site, line in list(self._lines.items()) if line.is_right)
 
 
 def given_to(args: Any, kwargs: Any) -> tuple[Any, Any]:

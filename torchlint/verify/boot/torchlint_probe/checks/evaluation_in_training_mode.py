@@ -34,7 +34,7 @@ class EvaluationInTrainingMode(Check):
         super().__init__(probe)
         self._trained: weakref.WeakSet[torch.nn.Module] = weakref.WeakSet()
         self._wrong: Counter[int] = Counter()
-        self._right: set[int] = set()
+        self._right: Counter[int] = Counter()
 
     def called(self, module: torch.nn.Module, args: Any, output: Any) -> None:
         if torch.is_grad_enabled():
@@ -44,7 +44,12 @@ class EvaluationInTrainingMode(Check):
             if any(part.training and depends_on_mode(part) for part in module.modules()):
                 self._wrong[site] += 1
             else:
-                self._right.add(site)
+                self._right[site] += 1
+
+    def acquittals(self) -> Iterator[Sighting]:
+        for site, calls in list(self._right.items()):
+            if calls >= _CALLS and site not in self._wrong:
+                yield Sighting(site, f"the model was in eval mode in {calls:,} of {calls:,} calls", {"calls": calls})
 
     def sightings(self) -> Iterator[Sighting]:
         for site, calls in list(self._wrong.items()):

@@ -72,6 +72,12 @@ class GradientHoldsGraph(Check):
         if count.made == count.alive:
             count.most = count.made
 
+    def acquittals(self) -> Iterator[Sighting]:
+        for site, count in list(self._counts.items()):
+            if count.made >= _GRAPHS and count.alive <= 1 and count.most <= 1:
+                message = f"{count.made:,} backwards left gradients with a graph, and all but the last were freed"
+                yield Sighting(site, message, {"graphs": count.made})
+
     def sightings(self) -> Iterator[Sighting]:
         for site, count in list(self._counts.items()):
             if count.most >= _GRAPHS:

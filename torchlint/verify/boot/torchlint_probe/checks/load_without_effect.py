@@ -29,13 +29,17 @@ class LoadWithoutEffect(Loads):
         super().__init__(probe)
         self._pending: list[tuple[weakref.ref[torch.nn.Module], int, Sighting]] = []
         self._seen: list[Sighting] = []
+        self._full: dict[int, int] = {}
+        """By site, the entries of modules that were loaded as a whole, or 0 if one was not."""
 
     def loaded(self, module: torch.nn.Module, state: Mapping[str, Any]) -> None:
         own = own_state(module)
+        site = self.probe.sites.here()
+        is_full = bool(own) and set(own) == set(state)
+        self._full[site] = len(own) if is_full and self._full.get(site, 1) else 0
         self._pending = [item for item in self._pending if item[0]() not in (None, module)]
         if not own or not state or set(own) & set(state) or not any(True for _ in module.parameters()):
             return
-        site = self.probe.sites.here()
         names = f"`{next(iter(state))}`, and those of the module like `{next(iter(own))}`"
         message = f"none of the {len(state):,} entries was loaded: their names look like {names}"
         seen = Sighting(site, message, {"entries": len(state)}, self.probe.steps)
@@ -51,6 +55,11 @@ class LoadWithoutEffect(Loads):
                 self._pending.remove(item)
                 if versions(loaded) == item[1]:
                     self._seen.append(item[2])
+
+    def acquittals(self) -> Iterator[Sighting]:
+        for site, entries in list(self._full.items()):
+            if entries:
+                yield Sighting(site, f"all {entries:,} entries of the module were loaded", {"entries": entries})
 
     def sightings(self) -> Iterator[Sighting]:
         yield from list(self._seen)

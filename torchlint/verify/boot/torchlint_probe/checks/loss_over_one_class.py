@@ -53,6 +53,11 @@ class LossOverOneClass(Check):
         elif not self.probe.saved_hooks:
             self._lines.look(lambda: _is_softmax_of_one(given))
 
+    def acquittals(self) -> Iterator[Sighting]:
+        for site, line in self._lines.right():
+            message = f"there were several classes in {line.calls:,} of {line.calls:,} calls"
+            yield Sighting(site, message, {"calls": line.calls})
+
     def sightings(self) -> Iterator[Sighting]:
         for site, line in self._lines.wrong():
             message = (
