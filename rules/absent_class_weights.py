@@ -56,6 +56,10 @@ class AbsentClassWeights(Rule):
         return F.cross_entropy(logits, labels, weight=1 / (counts + 1))
     ```
 
+    ## What verify shows
+    Confirmed by a loss that refuses the weights, as they are too few. Refuted if the line counted once and
+    three backward passes raised no error.
+
     ## References
     - [torch.bincount](https://docs.pytorch.org/docs/stable/generated/torch.bincount.html): `minlength`
     """

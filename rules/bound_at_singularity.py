@@ -65,6 +65,9 @@ class BoundAtSingularity(Rule):
         optimizer.step()
     ```
 
+    ## What verify shows
+    Confirmed if the line makes the first value of the run that is not finite.
+
     ## References
     - [pytorch#8069: `acos` gives NaN gradients at 1](https://github.com/pytorch/pytorch/issues/8069)
     """

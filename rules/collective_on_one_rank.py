@@ -62,6 +62,10 @@ class CollectiveOnOneRank(Rule):
             print(loss)
     ```
 
+    ## What verify shows
+    Confirmed if the ranks make different calls, or wait for each other for ever. Refuted if all ranks made each
+    call of the line.
+
     ## References
     - [torch.distributed: collective functions](https://docs.pytorch.org/docs/stable/distributed.html#collective-functions)
     """

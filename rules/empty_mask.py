@@ -61,6 +61,9 @@ class EmptyMask(Rule):
         loss.backward()
         optimizer.step()
     ```
+
+    ## What verify shows
+    Confirmed if the line makes the first value of the run that is not finite.
     """
 
     code = "TL527"

@@ -54,6 +54,9 @@ class EntropyOfMasked(Rule):
         return -(log_p.exp() * log_p).sum(-1)
     ```
 
+    ## What verify shows
+    Confirmed if the line makes the first value of the run that is not finite.
+
     ## References
     - [torch.special.entr](https://docs.pytorch.org/docs/stable/special.html#torch.special.entr), which is 0 at 0
     """

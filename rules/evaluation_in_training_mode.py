@@ -84,6 +84,9 @@ class EvaluationInTrainingMode(Rule):
                 print(sum(F.cross_entropy(model(x), y).item() for x, y in val_loader))
     ```
 
+    ## What verify shows
+    Confirmed if three calls of the line ran the model in training mode. Refuted by three calls in eval mode.
+
     ## Known limits
     An evaluation that calls `train()` itself, with no `eval()` before, is not reported, because it may need that
     mode.

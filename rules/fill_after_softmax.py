@@ -58,6 +58,9 @@ class FillAfterSoftmax(Rule):
         return weights @ values
     ```
 
+    ## What verify shows
+    Confirmed if the values before were probabilities. Refuted if some of them were negative at three calls.
+
     ## References
     - [torch.nn.functional.scaled_dot_product_attention](https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.scaled_dot_product_attention.html):
       its reference code fills before the softmax

@@ -63,6 +63,9 @@ class GradientCycle(Rule):
             optimizer.step()
     ```
 
+    ## What verify shows
+    Confirmed if the graphs of ten gradients from the line all exist. Refuted if all but the last were freed.
+
     ## References
     - [torch.Tensor.backward](https://docs.pytorch.org/docs/stable/generated/torch.Tensor.backward.html)
     - [torch.autograd.backward](https://docs.pytorch.org/docs/stable/generated/torch.autograd.backward.html): "Using

@@ -73,6 +73,9 @@ class LossTargetDtype(Rule):
         return F.binary_cross_entropy_with_logits(model(x), y.float())
     ```
 
+    ## What verify shows
+    Confirmed by PyTorch's error at the line. Refuted if the line ran three times without an error.
+
     ## References
     - [torch.nn.BCEWithLogitsLoss](https://docs.pytorch.org/docs/stable/generated/torch.nn.BCEWithLogitsLoss.html)
     - [torch.nn.CrossEntropyLoss](https://docs.pytorch.org/docs/stable/generated/torch.nn.CrossEntropyLoss.html)

@@ -51,6 +51,9 @@ class OptimizerOfOldTensor(Rule):
             optimizer.step()
     ```
 
+    ## What verify shows
+    Confirmed if no optimizer holds the new tensor, but an optimizer of the old one steps on.
+
     ## References
     - [torch.optim](https://docs.pytorch.org/docs/stable/optim.html): "constructing it"
     - [FullyShardedDataParallel](https://docs.pytorch.org/docs/stable/fsdp.html): "must be initialized after"

@@ -77,6 +77,10 @@ class RebuiltOptimizer(Rule):
                 optimizer.step()
     ```
 
+    ## What verify shows
+    Confirmed by a second optimizer from the line that steps on the same parameters. Refuted if there is none
+    until the program ends.
+
     ## References
     - [torch.optim](https://docs.pytorch.org/docs/stable/optim.html#how-to-use-an-optimizer): "To use torch.optim you
       have to construct an optimizer object that will hold the current state"

@@ -89,6 +89,9 @@ class RemovedApi(Rule):
     another name are unsafe, because a line that raised now runs, and so does the code after it. torchlint offers no fix
     where the order of arguments has changed.
 
+    ## What verify shows
+    Confirmed by PyTorch's error at the line.
+
     ## References
     - [PyTorch 0.4.0 Migration Guide](https://pytorch.org/blog/pytorch-0_4_0-migration-guide/): "loss.data[0]"
     - [torch.linalg](https://docs.pytorch.org/docs/stable/linalg.html)

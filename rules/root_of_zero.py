@@ -69,6 +69,9 @@ class RootOfZero(Rule):
         optimizer.step()
     ```
 
+    ## What verify shows
+    Confirmed if the line makes the first value of the run that is not finite.
+
     ## References
     - [torch.autograd: gradients for functions that are not differentiable](https://docs.pytorch.org/docs/stable/notes/autograd.html#gradients-for-non-differentiable-functions)
     """

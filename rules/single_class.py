@@ -63,6 +63,9 @@ class SingleClass(Rule):
         return (weights * states).sum(1)
     ```
 
+    ## What verify shows
+    Confirmed if three calls of the loss were over one class. Refuted if there were always several classes.
+
     ## References
     - [torch.nn.BCEWithLogitsLoss](https://docs.pytorch.org/docs/stable/generated/torch.nn.BCEWithLogitsLoss.html), the
       loss for one logit

@@ -52,6 +52,9 @@ class UncheckedPartialLoad(Rule):
         result = model.load_state_dict(torch.load(path), strict=False)
         assert not result.missing_keys, result.missing_keys
     ```
+
+    ## What verify shows
+    Confirmed if the load set no entry. Refuted if it set all entries of the module.
     """
 
     code = "TL325"

@@ -70,6 +70,10 @@ class UndetachedHiddenState(Rule):
     ## Fix safety
     Detaching the state is unsafe: it limits how far gradients flow back in time.
 
+    ## What verify shows
+    Confirmed by PyTorch's error in the backward pass after the line. Refuted by three backward passes in the
+    function that freed their graphs.
+
     ## References
     - [Word language model](https://github.com/pytorch/examples/tree/main/word_language_model): `repackage_hidden`
     """

@@ -67,6 +67,9 @@ class UnshardedLoader(Rule):
                 step(ddp, batch)
     ```
 
+    ## What verify shows
+    Confirmed if all ranks got the same batches from the loader.
+
     ## References
     - [DistributedSampler](https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.distributed.DistributedSampler)
     """

@@ -39,6 +39,7 @@ def body() -> dict[str, Any]:
         "calls",
         "replicas",
         "batches",
+        "members",
         "spans",
         "standing",
     )

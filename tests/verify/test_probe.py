@@ -376,6 +376,6 @@ def test_what_changes_while_it_is_read_is_read_again(tmp_path: Path) -> None:
                 seen[f"after {name}"] = 2  # as another thread may
         return dict(seen)
 
-    Log(str(tmp_path), b"k" * 32, float("inf"), snapshot, lambda: 1).write()
+    Log(str(tmp_path), b"k" * 32, float("inf"), snapshot, lambda: 1, lambda: None).write()
     (file,) = tmp_path.iterdir()
     assert json.loads(file.read_text().splitlines()[1]) == seen
