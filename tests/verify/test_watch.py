@@ -102,6 +102,14 @@ def test_programs_that_are_right_are_left_alone(path: Path, run: Callable[..., V
     assert (seen.exit_code, seen.steps > 0) == (0, True)
 
 
+def test_a_rank_that_the_budget_stops_is_not_missing(run: Callable[..., Verification]) -> None:
+    """The other rank waits for it, since only one of them makes steps; and it cleans up with another call."""
+    path = next(path for path in RIGHT if path.stem == "ranks_of_which_one_learns")
+    seen = run(path, steps=5)
+    assert not reported(seen), [item.verdict.reason for item in seen.judged]
+    assert max(item.steps for item in seen.evidence) == 5
+
+
 def test_a_program_that_fails_before_it_trains_was_not_seen(tmp_path: Path, run: Callable[..., Verification]) -> None:
     script = tmp_path / "train.py"
     script.write_text(

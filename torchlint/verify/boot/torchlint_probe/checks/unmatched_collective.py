@@ -11,6 +11,7 @@ Source: "Collective functions" and "Debugging torch.distributed applications" in
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections import deque
@@ -61,7 +62,7 @@ class UnmatchedCollective(Check):
         self._pending: dict[int, tuple[str, list[int]]] = {}
         """By the identity of wrappers that the next backward exchanges gradients of, their groups."""
         self._backward_site = 0
-        self._is_written = False
+        self._is_written = self._was_interrupted = False
 
     @classmethod
     def tap(cls, hooks: Hooks, probe: Probe) -> None:
@@ -83,11 +84,27 @@ class UnmatchedCollective(Check):
 
     @contained
     def enter(self, group: str, ranks: Sequence[int], kind: str, root: int, site: int) -> Call | None:
-        """A call of a group begins."""
+        """A call of a group begins. A program that is being stopped may make others than it would have made."""
+        if self._is_stopped:
+            return None
         self._groups[group] = list(ranks)
         number = self._counts[group] = self._counts.get(group, 0) + 1
         self._note([group, number, kind, root, site])
         return self.start(Call(group, number, kind, [], site, time.monotonic()))
+
+    @property
+    def _is_stopped(self) -> bool:
+        """Whether the program cleans up after torchlint or the user has stopped it."""
+        stops = isinstance(sys.exc_info()[1], (KeyboardInterrupt, SystemExit))
+        self._was_interrupted |= stops
+        return bool(stops or self.probe.budget.reason)
+
+    @property
+    def _was_stopped(self) -> bool:
+        """Whether this rank may have ended because it was stopped: by its budget, its deadline or a signal."""
+        probe = self.probe
+        is_late = time.monotonic() >= probe.plan.deadline
+        return bool(self._was_interrupted or probe.budget.reason or is_late or "KeyboardInterrupt" in probe.error)
 
     def start(self, call: Call) -> Call:
         """From now on this thread waits."""
@@ -206,7 +223,7 @@ class UnmatchedCollective(Check):
             "began": self.began,
             "is_threaded": len(self._threads) > 1,
             "is_joined": self.is_joined,
-            "has_ended": self.has_left or (self.probe.finished and not self.probe.budget.reason),
+            "has_ended": (self.has_left or self.probe.finished) and not self._was_stopped,
             "groups": [
                 {"name": name, "ranks": self._groups[name], "calls": self._counts.get(name, 0)} for name in names
             ],
