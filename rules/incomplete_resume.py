@@ -1,4 +1,4 @@
-"""Resumes that restore the optimizer but not its scheduler or scaler."""
+"""Resumes that restore only a part of the state of a training."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
+
+    from . import _forgotten_optimizers
 
 _KINDS = {"scheduler": LazyPattern(r"(?i)sched|(^|_)lr_"), "scaler": LazyPattern(r"(?i)scaler")}
 """Names of objects with a state that belong to an optimizer."""
@@ -35,18 +37,22 @@ class LeftOut(NamedTuple):
 
 
 class IncompleteResume(Rule):
-    """A resume restores the optimizer but not its scheduler or scaler.
+    """A resume restores the model or optimizer but not the rest of its checkpoint.
 
     ## What it does
     Finds files that load the state of an optimizer and save the state of a scheduler or a `GradScaler`, but never
     load it or read its entry. Also finds functions that restore optimizer and epoch and then step a new PyTorch
     scheduler, created there or passed to `__init__`.
 
+    Also finds files that load a model and continue at the checkpoint's epoch, where nothing reads the saved state of
+    the optimizer.
+
     Not reported where `last_epoch` is set, or where the keys of the loaded states are computed.
 
     ## Why is this bad?
     After a resume the schedule starts from its beginning. The warm-up runs again, or the learning rate jumps up and
-    decays late. The loss curve has a kink at each restart, and the checkpoint stores a state that nothing reads.
+    decays late. Without its state, Adam's moments start from zero. The loss curve has a kink at each restart, and the
+    checkpoint stores a state that nothing reads.
 
     ## Example
     ```python
@@ -78,7 +84,11 @@ class IncompleteResume(Rule):
     category = Category.SUSPICIOUS
     triggers = ((b"load_state_dict",), (b"state_dict",))
 
-    def ask(self) -> Iterator[LeftOut]:
+    def ask(self) -> Iterator[LeftOut | _forgotten_optimizers.Forgotten]:
+        if not self.model.is_test:
+            from ._forgotten_optimizers import ForgottenOptimizers
+
+            yield from ForgottenOptimizers(self.model).all()
         loads, saved = self.model.provenance.states.loads, self.model.provenance.states.saved
         is_written_out = all(isinstance(owner, (ast.Name, ast.Attribute)) for _, owner in loads)
         restored = [call for call, owner in loads if naming.looks_like_optimizer(_last(owner))]
@@ -171,6 +181,14 @@ class IncompleteResume(Rule):
         """Whether a loop only steps a scheduler, to restore its position."""
         loop = self.model.tree.parent(self.model.tree.statement(call))
         return isinstance(loop, python_ast.LOOPS) and len(loop.body) == 1
+
+    def report_Forgotten(self, found: _forgotten_optimizers.Forgotten) -> None:
+        self.report(
+            found.site,
+            f"the model and its epoch are restored but `{found.name}` is not: its state is saved but never loaded",
+            related=[(found.saved, "the state is saved here"), (found.counter, "training continues from here")],
+            help=f"load the state of `{found.name}` too",
+        )
 
     def report_LeftOut(self, found: LeftOut) -> None:
         what = "its state is saved but never loaded" if found.is_saved else "it starts from its beginning"
