@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from torchlint.model.relations import provenance
     from torchlint.syntax.python_ast import Site
 
+    from ._unread_weights import Unread
+
 _OPTIONS = frozenset({"lr", "learning_rate", "weight_decay", "momentum", "betas"})
 """Options that an optimizer keeps in its groups."""
 _WORDS = (b"state_dict", b"parameters", b"param_groups", b"requires_grad")
@@ -45,11 +47,12 @@ class IneffectiveAssignment(Rule):
     """An assignment meant for an optimizer or a parameter has no effect.
 
     ## What it does
-    Finds four assignments without effect:
+    Finds five assignments without effect:
 
     - `optimizer.lr = x` on a PyTorch optimizer, where nothing reads it;
-    - a store into `optimizer.state_dict()` or `model.state_dict()`;
+    - a store into `optimizer.state_dict()` or `model.state_dict()`, also through a variable that nothing loads;
     - a loop over `parameters()` that reassigns its variable, `p = p - lr * p.grad`, and never reads it again;
+    - a weighted sum of the parameters of two networks, in a variable that nothing reads;
     - `model.encoder.requires_grad = False` on a module.
 
     ## Why is this bad?
@@ -94,7 +97,10 @@ class IneffectiveAssignment(Rule):
         ),
     )
 
-    def ask(self) -> Iterator[UnreadOption | LostInCopy | LostParameter | provenance.FlagOfModule]:
+    def ask(self) -> Iterator[UnreadOption | LostInCopy | LostParameter | Unread | provenance.FlagOfModule]:
+        from ._unread_weights import UnreadWeights
+
+        yield from UnreadWeights(self.model, self._makes_tensor).all()
         if b"requires_grad" in self.model.tree.source.code:
             yield from self.model.provenance.module_flags()
         for statement in self.model.tree.of_type(ast.Assign, ast.AugAssign):
@@ -187,6 +193,14 @@ class IneffectiveAssignment(Rule):
             lost.site,
             f"`{lost.name}` now refers to a new tensor that nothing reads: the parameter does not change",
             help=f"change it in place under `torch.no_grad()`: `{lost.name}.copy_(...)`",
+        )
+
+    def report_Unread(self, unread: Unread) -> None:
+        what = "no network loads" if unread.is_state else "nothing reads"
+        self.report(
+            unread.site,
+            f"{what} `{unread.name}`: the weights do not change",
+            help="pass it to `load_state_dict`" if unread.is_state else "copy it into the parameter: `p.copy_(...)`",
         )
 
     def report_FlagOfModule(self, flag: provenance.FlagOfModule) -> None:
