@@ -1,4 +1,4 @@
-"""Optimizers that each epoch creates anew."""
+"""Optimizers that each epoch or step creates anew."""
 
 from __future__ import annotations
 
@@ -8,11 +8,16 @@ from typing import NamedTuple
 
 from torchlint import Category, Rule
 from torchlint.lazy_pattern import LazyPattern
-from torchlint.model import events, program, values
+from torchlint.model import definitions, events, lineage, program, values
+from torchlint.model.queries import names
 from torchlint.pytorch import triggers
 from torchlint.syntax import python_ast
 
 _STATELESS = frozenset({"SGD"})
+_CLOSED = frozenset({"LBFGS"})
+"""Optimizers that may start from nothing in each batch: their state describes one loss."""
+_ANY = "[None]"
+"""The label of an element whose index is not known."""
 _COUNTING = frozenset({"range", "trange", "count"})
 _PHASES = LazyPattern(r"(?i)round|cycle|stage|task|fold|trial|run|seed|rep|generation|iter|client|phase|restart|outer")
 """Names of loops whose iterations train anew on purpose."""
@@ -29,18 +34,20 @@ class Rebuilt(NamedTuple):
     step: events.Step
     loop: events.Loop
     name: str
+    is_each_step: bool
 
 
 class RebuiltOptimizer(Rule):
-    """Each epoch creates the optimizer anew, so its moments are lost.
+    """Each epoch or step creates the optimizer anew, so its moments are lost.
 
     ## What it does
     Finds optimizers with state (Adam, SGD with momentum) that a loop over epochs creates in each iteration for a
-    network that exists before the loop. The iteration trains for one pass over its data. torchlint follows function
-    calls.
+    network that exists before the loop. The iteration trains for one pass over its data, or makes a single step.
+    torchlint follows function calls, also into other files.
 
     Not reported when:
 
+    - The number of the epoch selects the data, as in `loaders[i]`.
     - An argument of the optimizer depends on the iteration, such as a learning rate.
     - The iteration changes the network itself: it loads, resets, prunes or freezes.
     - The name of the loop's variable says that each iteration is a training of its own: `fold`, `task`, `round`.
@@ -105,16 +112,37 @@ class RebuiltOptimizer(Rule):
             return None
         around = tuple(loop for loop in optimizer.loops if isinstance(loop, events.Loop))
         made_in, stepped_in = events.repeating(around), events.repeating(step.loops)
+        call = self.model.tree.node(optimizer.site)
+        if not made_in or not isinstance(call, ast.Call) or not self._has_state(optimizer.name, call):
+            return None
+        is_each_step = made_in == stepped_in and optimizer.name not in _CLOSED
+        if not (self._are_steps(made_in) if is_each_step else self._are_epochs(made_in, stepped_in)):
+            return None
+        loop = made_in[-1]
+        is_plain = not self._is_conditional(call, optimizer.site, loop) and self._is_older(optimizer, loop)
+        if not is_plain or self._depends(call, optimizer.site, loop, is_each_step):
+            return None
+        return Rebuilt(optimizer.site.here, step, loop, step.name or "the optimizer", is_each_step)
+
+    def _are_epochs(self, made_in: list[events.Loop], stepped_in: list[events.Loop]) -> bool:
+        """Whether an optimizer is created in each epoch, and steps in a loop over data that all epochs share."""
         if len(made_in) != 1 or len(stepped_in) != 2 or made_in[0] is not stepped_in[0]:
-            return None
-        call = self.model.tree.own_node(optimizer.site)
-        if not isinstance(call, ast.Call) or not self._has_state(optimizer.name, call):
-            return None
-        loop = made_in[0]
-        is_plain = self._counts(loop) and not self._counts(stepped_in[1]) and not self._is_conditional(call, loop)
-        if not is_plain or not self._is_older(optimizer, loop) or self._depends(call, step, loop):
-            return None
-        return Rebuilt(optimizer.site, step, loop, step.name or "the optimizer")
+            return False
+        epochs, batches = stepped_in
+        return self._counts(epochs) and not self._counts(batches) and not self._selects(epochs, batches)
+
+    def _are_steps(self, loops: list[events.Loop]) -> bool:
+        """Whether loops repeat single steps: over numbers, or over epochs and their batches."""
+        if len(loops) == 1:
+            return self._counts(loops[0])
+        return len(loops) == 2 and self._counts(loops[0]) and not self._selects(*loops)
+
+    def _selects(self, epochs: events.Loop, batches: events.Loop) -> bool:
+        """Whether the number of the epoch selects the data."""
+        node = self.model.tree.own_node(epochs.site)
+        counters = _names(node.target) if isinstance(node, ast.For) else set()
+        made = lineage.ancestry([batches.over]) if batches.over is not None else ()
+        return any(item.label in counters or (isinstance(item, values.Element) and item.label == _ANY) for item in made)
 
     def _has_state(self, name: str, call: ast.Call) -> bool:
         """Whether an optimizer has more than its learning rate to remember."""
@@ -138,59 +166,79 @@ class RebuiltOptimizer(Rule):
         held, all_known = self.model.ownership.held_by(optimizer)
         return all_known and bool(held) and all(loop not in item.loops for item in held)
 
-    def _is_conditional(self, call: ast.Call, loop: events.Loop) -> bool:
+    def _is_conditional(self, call: ast.Call, site: python_ast.Site, loop: events.Loop) -> bool:
         """Whether some iterations may keep the optimizer."""
         around = self.model.tree.node(loop.site)
-        for item in self.model.tree.ancestors(call):
+        tree = self.model.tree if site.inner is None else site.inner.tree
+        for item in tree.ancestors(call):
             if item is around or isinstance(item, python_ast.SCOPES):
                 return False
             if isinstance(item, (ast.If, ast.IfExp, ast.Match, *python_ast.TRIES)):
                 return True
         return False
 
-    def _depends(self, call: ast.Call, step: events.Step, loop: events.Loop) -> bool:
+    def _depends(self, call: ast.Call, site: python_ast.Site, loop: events.Loop, is_each_step: bool) -> bool:
         """Whether the iteration decides what the optimizer is for: by its arguments, its name, or its other calls."""
         node = self.model.tree.own_node(loop.site)
         if not isinstance(node, ast.For):
             return True
         inside = [item for statement in node.body for item in python_ast.walk(statement)]
         stored = {item.id for item in inside if isinstance(item, ast.Name) and isinstance(item.ctx, ast.Store)}
-        counters = {item.id for item in python_ast.walk(node.target) if isinstance(item, ast.Name)}
+        counters = _names(node.target)
         calls = [item for item in inside if isinstance(item, ast.Call)]
         if any(map(_PHASES.search, counters)) or any(_CHANGING.search(python_ast.called_name(item)) for item in calls):
             return True
         if any(isinstance(item, ast.Attribute) and item.attr == "requires_grad" for item in inside):
             return True
-        around = self.model.definitions.function_around(call)
-        read = {item.id for item in python_ast.walk(call) if isinstance(item, ast.Name)}
-        if call in calls:
-            return not read.isdisjoint(stored | counters)
-        passed = [item for item in calls if around is not None and python_ast.called_name(item) == around.name]
-        given = {item.id for one in passed for item in python_ast.walk(one) if isinstance(item, ast.Name)}
-        return not passed or not given.isdisjoint(stored) or self._reads_counter(passed[0], call, counters)
-
-    def _reads_counter(self, passed: ast.Call, call: ast.Call, counters: set[str]) -> bool:
-        """Whether an argument of the optimizer is a parameter that receives the number of the epoch."""
-        around = self.model.definitions.function_around(call)
-        if around is None or any(isinstance(item, ast.Starred) for item in passed.args):
+        if any(isinstance(item, ast.Subscript) and not counters.isdisjoint(_names(item.slice)) for item in inside):
             return True
-        names = around.parameters[1 if around.is_method else 0 :]
-        pairs = [*zip(names, passed.args, strict=False), *((item.arg, item.value) for item in passed.keywords)]
-        counted = {
-            name for name, item in pairs if counters & {one.id for one in ast.walk(item) if isinstance(one, ast.Name)}
-        }
-        local = {
-            item.id
-            for item in python_ast.walk(around.node)
-            if isinstance(item, ast.Name) and isinstance(item.ctx, ast.Store)
-        }
-        read = {item.id for item in python_ast.walk(call) if isinstance(item, ast.Name)}
+        if call in calls:
+            return not _names(call).isdisjoint(stored | counters)
+        around = self._maker(call, site)
+        passed = [item for item in calls if around is not None and python_ast.called_name(item) == around.name]
+        if around is None or not passed:
+            return around is None or not self._is_made_further_in(around, calls)
+        if len(passed) > 1 or not is_each_step:
+            return not _names(*passed).isdisjoint(stored) or self._reads(passed[0], around, call, counters)
+        return self._reads(passed[0], around, call, counters | stored)
+
+    def _maker(self, call: ast.Call, site: python_ast.Site) -> definitions.FunctionInfo | None:
+        """The function that creates the optimizer; of another file only if this file calls it itself."""
+        if site.inner is None:
+            return self.model.definitions.function_around(call)
+        caller = self.model.tree.node(site.here)
+        found = self.model.definitions.defined(python_ast.dotted(caller.func)) if isinstance(caller, ast.Call) else None
+        is_it = isinstance(found, definitions.FunctionInfo) and site.inner.tree.function_around(call) is found.node
+        return found if is_it and isinstance(found, definitions.FunctionInfo) else None
+
+    def _is_made_further_in(self, maker: definitions.FunctionInfo, calls: list[ast.Call]) -> bool:
+        """Whether functions that an iteration calls pass nothing to the function that creates the optimizer."""
+        functions = (names.function(item.func, self.model.definitions) for item in calls)
+        inner = [node for function in functions if function is not None for node in python_ast.walk(function.node)]
+        made = [item for item in inner if isinstance(item, ast.Call) and python_ast.called_name(item) == maker.name]
+        return bool(made) and not any(item.args or item.keywords for item in made)
+
+    def _reads(self, passed: ast.Call, around: definitions.FunctionInfo, call: ast.Call, variables: set[str]) -> bool:
+        """Whether an argument of the optimizer is a parameter that receives one of some variables."""
+        if any(isinstance(item, ast.Starred) for item in passed.args):
+            return True
+        parameters = around.parameters[1 if around.is_method else 0 :]
+        pairs = [*zip(parameters, passed.args, strict=False), *((item.arg, item.value) for item in passed.keywords)]
+        counted = {name for name, item in pairs if variables & _names(item)}
+        nodes = [item for item in python_ast.walk(around.node) if isinstance(item, ast.Name)]
+        local = {item.id for item in nodes if isinstance(item.ctx, ast.Store)}
+        read = _names(call)
         return not read.isdisjoint(counted) or (bool(counted) and not read.isdisjoint(local))
 
     def report_Rebuilt(self, rebuilt: Rebuilt) -> None:
+        what = "step" if rebuilt.is_each_step else "epoch"
         self.report(
             rebuilt.made,
-            f"each epoch creates `{rebuilt.name}` anew: its moments start from zero again",
+            f"each {what} creates `{rebuilt.name}` anew: its moments start from zero again",
             related=[(rebuilt.loop.site, "this loop repeats it"), (rebuilt.step.site, "it steps here")],
             help="create the optimizer once, before the loop",
         )
+
+
+def _names(*nodes: ast.AST) -> set[str]:
+    return {item.id for node in nodes for item in python_ast.walk(node) if isinstance(item, ast.Name)}
