@@ -15,6 +15,10 @@ from torchlint.syntax.python_ast import Site
 if TYPE_CHECKING:
     from torchlint.index import FileIndex
 
+    from ._filtered_parameters import Unfrozen
+
+    _Late = Unfrozen | provenance.Replacement | provenance.Reassigned
+
 _ADDING = LazyPattern(rb"add_param_group|param_groups\.|\[[\"']params[\"']\]\s*=")
 """Calls that add new parameters to an optimizer."""
 
@@ -33,8 +37,9 @@ class OptimizerMissesParameters(Rule):
     ## What it does
     Finds a module or layer that is recreated after its optimizer, under the name from which the optimizer got its
     parameters. A `backward` through the new module and a step of that optimizer follow. Also finds
-    `requires_grad = True` on a frozen module between its forward pass and the backward of the loss, and a loss with
-    its own parameters that no optimizer holds.
+    `requires_grad = True` on a frozen module between its forward pass and the backward of the loss, or after an
+    optimizer took only the parameters that required gradients, and a loss with its own parameters that no optimizer
+    holds.
 
     ## Why is this bad?
     The new parameters keep their initial values, for example in a new classification head, and nothing raises. The
@@ -87,9 +92,13 @@ class OptimizerMissesParameters(Rule):
     def concerns(cls, index: FileIndex) -> bool:
         return index.goes_backward
 
-    def ask(self) -> Iterator[provenance.Replacement | provenance.Reassigned | provenance.Unheld | LateUnfreezing]:
+    def ask(self) -> Iterator[_Late | provenance.Unheld | LateUnfreezing]:
         if self.model.is_test or any(_ADDING.search(tree.source.code) for tree in self.model.program.files):
             return
+        if b"requires_grad" in self.model.tree.source.code:
+            from ._filtered_parameters import FilteredParameters
+
+            yield from FilteredParameters(self.model).all()
         for trace in self.model.program.traces:
             for step in trace.of(events.Step):
                 optimizer = values.resolved(step.optimizer)
@@ -148,6 +157,14 @@ class OptimizerMissesParameters(Rule):
             related=related,
             help="pass its parameters to the optimizer, or freeze it with `requires_grad_(False)`",
             confidence=Confidence.HIGH if missed.is_sure else Confidence.LOW,
+        )
+
+    def report_Unfrozen(self, unfrozen: Unfrozen) -> None:
+        self.report(
+            unfrozen.site,
+            f"`{unfrozen.place}` is unfrozen after the optimizer took only unfrozen parameters: it never learns",
+            related=[(unfrozen.frozen, "it is frozen here"), (unfrozen.made, "the optimizer is created here")],
+            help="add its parameters by `add_param_group`, or pass all parameters to the optimizer",
         )
 
     def report_LateUnfreezing(self, late: LateUnfreezing) -> None:
