@@ -71,8 +71,7 @@ class ForgottenOptimizers:
 
     def _key(self, owner: ast.expr) -> str | None:
         """The key under which a dictionary keeps the state of an object."""
-        state = self.tree.parent(self.tree.parent(owner))
-        parent = self.tree.parent(state)
+        _, state, parent, *_ = self.tree.ancestors(owner)
         if isinstance(parent, ast.keyword):
             return parent.arg
         key: ast.expr | None = None

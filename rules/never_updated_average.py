@@ -96,8 +96,10 @@ class NeverUpdatedAverage(Rule):
         for statement in self.model.tree.of_type(ast.Assign) if not self.model.is_test else ():
             target, made = statement.targets[0], provenance.itself(statement.value)
             place = python_ast.dotted(target)
+            if not place or not isinstance(made, ast.Call) or not self._is_average(place, made):
+                continue
             scope = self._scope(target)
-            if not place or not isinstance(made, ast.Call) or scope is None or not self._is_average(place, made):
+            if scope is None:
                 continue
             uses = [item for item in self._uses(target, scope) if item is not target]
             kinds = [self._kind(item, made) for item in uses]
