@@ -47,7 +47,7 @@ class DoubledActivation(Rule):
         return any(loss in self.model.tracking.graph(value) for value in returned)
 
     def _found(self) -> Iterator[tuple[Doubled, values.Value]]:
-        for event, loss in self.model.endings.losses(self.function):
+        for event, loss in self.model.endings.losses(self.function, of_any_module=True):
             if event.mode is api.GradMode.OFF:
                 continue  # an evaluation loss: the rule reports the training loss
             if losses.takes_one_hot(loss):

@@ -61,20 +61,29 @@ class Endings:
         """
         return _Search(self._program, frozenset(operators), frozenset(through), call).of_value(value, frozenset())
 
-    def losses(self, *functions: str) -> Iterator[tuple[Compute, Tensor]]:
+    def losses(self, *functions: str, of_any_module: bool = False) -> Iterator[tuple[Compute, Tensor]]:
         """The losses that the program computes by one of these PyTorch functions, or by its module.
 
-        A loss that a module of the program computes has the call of that module as its event.
+        A loss that a module of the program computes has the call of that module as its event. With `of_any_module`, a
+        call of one of several modules counts once if each of them computes such a loss.
         """
         for trace in self._program.traces:
             for event in trace.of(Compute):
-                if not _is_one_of_several(event):
+                several = _several(event)
+                if several is None or (of_any_module and self._are_losses(several, event, functions)):
                     yield from ((event, loss) for loss in _losses_of(event.value) if _is_one(loss, functions))
 
+    def _are_losses(self, several: Branch, event: Compute, functions: Collection[str]) -> bool:
+        """Whether each arm of a call computes such a loss; only for the event of the first arm."""
+        calls = [[item for item in arm if isinstance(item, Compute)] for arm in several.arms]
+        is_first = bool(calls) and event in calls[0]
+        return is_first and all(len(arm) == 1 and _is_one(arm[0].value, functions) for arm in calls)
 
-def _is_one_of_several(event: Compute) -> bool:
-    """Whether a call runs one of several modules under a condition, which may also decide the arguments."""
-    return any(isinstance(branch, Branch) and branch.site == event.site for branch, _ in event.path)
+
+def _several(event: Compute) -> Branch | None:
+    """The call that runs one of several modules under a condition, which may also decide the arguments."""
+    branches = (branch for branch, _ in event.path if isinstance(branch, Branch))
+    return next((branch for branch in branches if branch.site == event.site), None)
 
 
 def _is_one(loss: Tensor, functions: Collection[str]) -> bool:
