@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, partial
 from itertools import chain
 from pathlib import PurePath
 from typing import TYPE_CHECKING, TypeAlias
+from weakref import WeakKeyDictionary
 
 from torchlint.engine.cases import Told, holding, key_of
 from torchlint.engine.diagnostics import Crashes
@@ -367,10 +368,16 @@ def _dispatch_nested(
     close_until(None)
 
 
-@lru_cache(maxsize=1024)
+_VISITS: WeakKeyDictionary[type[Rule], bool] = WeakKeyDictionary()
+
+
 def _visits(rule: type[Rule]) -> bool:
     """Whether a rule is about how code is written, so that it needs the nodes for more than its fixes."""
-    return any(name.startswith(("visit_", "leave_")) for kind in rule.__mro__ for name in vars(kind))
+    known = _VISITS.get(rule)
+    if known is None:
+        names = (name for kind in rule.__mro__ for name in vars(kind))
+        known = _VISITS[rule] = any(name.startswith(("visit_", "leave_")) for name in names)
+    return known
 
 
 def _handlers(rules: Sequence[Rule], verb: str) -> dict[str, list[tuple[Rule, Handler]]]:
