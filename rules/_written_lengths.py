@@ -44,9 +44,26 @@ def _is_length(length: ast.expr, loader: ast.expr, known: Definitions) -> bool:
     return is_bound_once and ast.unparse(dataset) == counted[0]
 
 
+def own_count(divisor: ast.expr, loop: ast.For, known: Definitions) -> ast.AugAssign | None:
+    """The only addition to a variable in a loop, if each iteration adds 1 or the batch size: `n += x.size(0)`."""
+    name = written_sums.name_of(divisor)
+    added = [
+        node for node in (ast.walk(loop) if name else ())
+        if isinstance(node, ast.AugAssign) and written_sums.name_of(node.target) == name
+    ]  # fmt: skip
+    parent = known.tree.parent(added[0]) if len(added) == 1 else None
+    while isinstance(parent, ast.With):
+        parent = known.tree.parent(parent)
+    if parent is not loop or not isinstance(added[0].op, ast.Add):
+        return None
+    value = added[0].value
+    is_one = isinstance(value, ast.Constant) and value.value == 1
+    return added[0] if is_one or written_sums.is_batch_size(value) else None
+
+
 def is_batched(loader: ast.expr, known: Definitions) -> bool:
     """Whether the file creates a loader with batches of more than one sample."""
-    made = [item for _, item in _meanings(loader, known)]
+    made = [item for _, item in _meanings(written_sums.unwrapped(loader), known)]
     return bool(made) and all(isinstance(item, ast.Call) and _has_batches(item) for item in made)
 
 

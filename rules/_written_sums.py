@@ -19,9 +19,15 @@ def name_of(node: ast.expr) -> str:
 
 def iterated(node: ast.expr) -> str:
     """The code of a loop's iterable, without `enumerate` and progress bars; empty if it is a call."""
+    node = unwrapped(node)
+    return "" if any(isinstance(item, ast.Call) for item in ast.walk(node)) else ast.unparse(node)
+
+
+def unwrapped(node: ast.expr) -> ast.expr:
+    """A loop's iterable without `enumerate` and progress bars."""
     while isinstance(node, ast.Call) and node.args and python_ast.called_name(node) in ("enumerate", "tqdm", "track"):
         node = node.args[0]
-    return "" if any(isinstance(item, ast.Call) for item in ast.walk(node)) else ast.unparse(node)
+    return node
 
 
 def counted(node: ast.expr) -> tuple[str, bool] | None:

@@ -7,13 +7,10 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from torchlint import Category, Rule
-from torchlint.lazy_pattern import LazyPattern
+from torchlint.model.queries import held_out
 from torchlint.syntax import python_ast
 
 from . import _written_sums as written_sums
-
-_TRAINING = LazyPattern(r"(?i)(^|[_.])tr(ai)?n")
-_OTHER = LazyPattern(r"(?i)(^|[_.])(val|valid|validation|dev|test|eval)(id)?(_|$|[.A-Z]|loader|set|data)")
 
 
 class WrongData(NamedTuple):
@@ -70,7 +67,7 @@ class EvaluationOfTrainingData(Rule):
             loops = [node for node in python_ast.walk(info.node) if isinstance(node, (ast.For, ast.AsyncFor))]
             for loop in loops:
                 loader = written_sums.iterated(loop.iter)
-                if not _is_of_training(loader) or _trains(loop):
+                if not held_out.is_named_training(loader) or _trains(loop):
                     continue
                 sums = _sums(loop)
                 apart = (item for item in loops if loop not in python_ast.walk(item))
@@ -88,7 +85,7 @@ class EvaluationOfTrainingData(Rule):
                 continue
             counted = written_sums.counted(node.right)
             is_of_sum = bool(sums & python_ast.names_read(node.left))
-            if counted is not None and is_of_sum and _OTHER.search(counted[0]) and not _is_of_training(counted[0]):
+            if counted is not None and is_of_sum and held_out.is_named_held_out(counted[0]):
                 return python_ast.site_of(node), counted[0]
         return None
 
@@ -99,10 +96,6 @@ class EvaluationOfTrainingData(Rule):
             related=[(found.division, "the sum is divided here")],
             help=f"iterate over the data of `{found.counted}`",
         )
-
-
-def _is_of_training(name: str) -> bool:
-    return _TRAINING.search(name) is not None and _OTHER.search(name) is None
 
 
 def _trains(loop: ast.For | ast.AsyncFor) -> bool:

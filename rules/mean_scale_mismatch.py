@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections import defaultdict
 from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Confidence, Rule, edits
+from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import events, utilities, values
-from torchlint.model.queries import losses, names
+from torchlint.model.queries import held_out, losses, names
 from torchlint.pytorch import naming
 from torchlint.syntax import python_ast
 
@@ -20,6 +20,11 @@ from . import _written_sums as written_sums
 
 if TYPE_CHECKING:
     from torchlint.index import FileIndex
+
+
+_LENGTH = LazyPattern(rb"/=?\s*\(?\s*len\s*\(|[=:]\s*len\s*\([^\n]*(loader|dataset|dl|data)")
+_COUNT = LazyPattern(rb"\+=\s*(1\b|len\s*\(|\w*batch_?size|bs\b|[\w.]+\.(size\s*\(\s*0|shape\s*\[\s*0))")
+"""Additions to a count of batches or samples."""
 
 
 class WrongCount(NamedTuple):
@@ -36,6 +41,16 @@ class WrongCount(NamedTuple):
     """Whether the sum counts correct predictions instead of adding losses."""
     is_batched: bool
     """Whether the batches are known to hold more than one sample."""
+
+
+class OtherData(NamedTuple):
+    """The code at `division` divides a sum over `loader` by the length of other data, `counted`."""
+
+    division: python_ast.Site
+    loop: python_ast.Site
+    total: str
+    loader: str
+    counted: str
 
 
 class MeanScaleMismatch(Rule):
@@ -92,7 +107,6 @@ class MeanScaleMismatch(Rule):
     category = Category.SUSPICIOUS
     triggers = (
         (b"+=",),
-        (b"len",),
         (b"/",),
         (b"dataset", b"size", b"shape"),
         (b"Loss", b"_loss", b"cross_entropy", b"sum", b"mean"),
@@ -104,15 +118,15 @@ class MeanScaleMismatch(Rule):
 
     @classmethod
     def concerns(cls, index: FileIndex) -> bool:
-        """Whether code may divide by a length that it states or stores in a dictionary."""
-        return bool(re.search(rb"/=?\s*\(?\s*len\s*\(|[=:]\s*len\s*\([^\n]*(loader|dataset|dl|data)", index.code))
+        """Whether code may divide by a length that it states or stores in a dictionary, or by its own count."""
+        return bool(_LENGTH.search(index.code)) or bool(_COUNT.search(index.code))
 
-    def ask(self) -> Iterator[WrongCount]:
+    def ask(self) -> Iterator[WrongCount | OtherData]:
         for addition in self.model.tree.of_type(ast.AugAssign):
             if isinstance(addition.op, ast.Add) and written_sums.name_of(addition.target):
                 yield from self._divisions(addition)
 
-    def _divisions(self, addition: ast.AugAssign) -> Iterator[WrongCount]:
+    def _divisions(self, addition: ast.AugAssign) -> Iterator[WrongCount | OtherData]:
         """The divisions after a loop of the total from an addition in that loop by the wrong length."""
         scope = self._scope(addition)
         loop, total = self.model.tree.parent(addition), written_sums.name_of(addition.target)
@@ -128,6 +142,17 @@ class MeanScaleMismatch(Rule):
             counted = written_sums.counted(value if value is not None else divisor)
             samples = self._samples(addition.value, loop)
             is_wrong = counted == (loader, not samples)
+            own = written_lengths.own_count(divisor, loop, self.model.definitions)
+            if (
+                own is not None
+                and self._is_started(divisor, scope)
+                and self._is_sum(written_sums.name_of(divisor), own, loop, scope)
+            ):
+                is_wrong = written_sums.is_batch_size(own.value) is not samples
+            if counted is not None and _is_other_data(counted[0], loader):
+                if self._is_sum(total, addition, loop, scope):
+                    yield OtherData(python_ast.site_of(division), python_ast.site_of(loop), total, loader, counted[0])
+                continue
             if samples is False and not is_wrong:
                 is_wrong = written_lengths.is_dataset_length(divisor, loop.iter, self.model.definitions)
             if is_wrong and samples is not None and self._is_sum(total, addition, loop, scope):
@@ -141,7 +166,7 @@ class MeanScaleMismatch(Rule):
                         loader,
                         samples,
                         self._is_whole(loop),
-                        written_sums.matches(addition.value) is not None,
+                        written_sums.matches(self._named(addition.value, loop)) is not None,
                         self._is_batched(loop),
                     )
 
@@ -174,6 +199,11 @@ class MeanScaleMismatch(Rule):
         function = self.model.definitions.function_around(node)
         return function.node if function is not None else self.model.tree.module
 
+    def _is_started(self, count: ast.expr, scope: ast.AST) -> bool:
+        """Whether the code around sets a count; `_is_sum` checks that it sets it to 0."""
+        stores = self._stores_of.get((scope, written_sums.name_of(count)), [])
+        return any(isinstance(self.model.tree.statement(node), ast.Assign) for node in stores)
+
     def _is_sum(self, total: str, addition: ast.AugAssign, loop: ast.For, scope: ast.AST) -> bool:
         """Whether only the addition, a 0 before the loop, and divisions change a name."""
         for node in self._stores_of.get((scope, total), []):
@@ -196,6 +226,7 @@ class MeanScaleMismatch(Rule):
 
     def _samples(self, added: ast.expr, loop: ast.For) -> bool | None:
         """Whether the summands are mean losses of batches (False) or those times the batch size (True), or None."""
+        added = self._named(added, loop)
         if (right := written_sums.matches(added)) is not None:
             return right
         factors = (
@@ -203,9 +234,21 @@ class MeanScaleMismatch(Rule):
         )
         sizes = [item for item in factors if written_sums.is_batch_size(item)]
         rest = [item for item in factors if item not in sizes]
-        if len(rest) != 1 or not self._is_mean_loss(written_sums.tensor_of(rest[0]), loop):
+        if len(rest) != 1:
             return None
-        return bool(sizes)
+        loss = written_sums.tensor_of(rest[0])
+        return bool(sizes) if self._is_mean_loss(loss, loop) else True if self._is_summed_loss(loss) else None
+
+    def _named(self, added: ast.expr, loop: ast.For) -> ast.expr:
+        """The value of a variable that the loop binds, or the expression itself."""
+        value = names.only_value(added, self.model.definitions) if isinstance(added, ast.Name) else None
+        return value if value is not None and _is_inside(value, loop) else added
+
+    def _is_summed_loss(self, node: ast.expr) -> bool:
+        """Whether an expression is a loss with `reduction="sum"`."""
+        value = names.only_value(node, self.model.definitions) if isinstance(node, ast.Name) else node
+        made = self._made_at.get(python_ast.site_of(value), []) if value is not None else []
+        return bool(made) and all(losses.is_sum(item, self.model.tree) for item in made)
 
     def _is_mean_loss(self, node: ast.expr, loop: ast.For, names_before: frozenset[str] = frozenset()) -> bool:
         """Whether an expression is a mean loss of the batch: a call, a sum of such calls, or a name bound to them."""
@@ -284,7 +327,7 @@ class MeanScaleMismatch(Rule):
         summed = "losses times the batch size" if wrong.by_samples else "mean losses of batches"
         if wrong.of_matches:
             summed = "correct predictions" if wrong.by_samples else "accuracies of batches"
-        is_sure = wrong.is_batched and not wrong.by_samples and not wrong.of_matches
+        is_sure = wrong.is_batched
         right = f"len({wrong.loader}.dataset)" if wrong.by_samples else f"len({wrong.loader})"
         self.report(
             self._place(wrong.division),
@@ -293,6 +336,14 @@ class MeanScaleMismatch(Rule):
             help=f"divide by `{right}`",
             confidence=Confidence.HIGH if is_sure else Confidence.LOW,
             fix=self._fix(wrong, right),
+        )
+
+    def report_OtherData(self, other: OtherData) -> None:
+        self.report(
+            self._place(other.division),
+            f"`{other.total}` is a sum over `{other.loader}`, but is divided by the length of `{other.counted}`",
+            related=[(other.loop, "the loop is here")],
+            help=f"divide by the length of `{other.loader}`",
         )
 
     def _place(self, site: python_ast.Site) -> python_ast.Site:
@@ -314,6 +365,11 @@ def _loops(items: list[events.Item]) -> Iterator[events.Loop]:
 
 def _is_inside(node: ast.expr, loop: ast.For) -> bool:
     return loop.lineno <= node.lineno <= (loop.end_lineno or loop.lineno)
+
+
+def _is_other_data(counted: str, loader: str) -> bool:
+    """Whether a sum over validation or test data is divided by the length of training data."""
+    return held_out.is_named_training(counted) and held_out.is_named_held_out(loader)
 
 
 def _terms(node: ast.expr) -> Iterator[ast.expr]:

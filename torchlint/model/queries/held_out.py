@@ -11,6 +11,18 @@ _PART = LazyPattern(r"(?i)(?:^|[/_])(?:val|valid|validation|test|dev|eval)/?$")
 """Folders and splits of data that are held out."""
 _NAMED = ("root", "split", "image_set", "mode", "phase", "subset", "partition")
 """Arguments that name a folder or a split."""
+_TRAINING = LazyPattern(r"(?i)(^|[_.])tr(ai)?n")
+_OTHER = LazyPattern(r"(?i)(^|[_.])(val|valid|validation|dev|test|eval)(id)?(_|$|[.A-Z]|loader|set|data)")
+
+
+def is_named_training(name: str) -> bool:
+    """Whether a variable or attribute names training data: `self.train_loader`."""
+    return _TRAINING.search(name) is not None and _OTHER.search(name) is None
+
+
+def is_named_held_out(name: str) -> bool:
+    """Whether a variable or attribute names validation or test data: `val_loader.dataset`."""
+    return _OTHER.search(name) is not None and _TRAINING.search(name) is None
 
 
 def is_held_out(call: ast.Call) -> bool:

@@ -35,18 +35,31 @@ def takes_one_hot(value: Tensor) -> bool:
 
 def is_mean(value: Value, tree: PythonTree) -> bool:
     """Whether a value is a loss averaged over its input, as far as the call shows."""
+    call = _call_of(value, tree)
+    return call is not None and all(_is_harmless(item) for item in call.keywords)
+
+
+def is_sum(value: Value, tree: PythonTree) -> bool:
+    """Whether a value is a loss summed over its input: `reduction="sum"`."""
+    call = _call_of(value, tree)
+    given = [item.value for item in call.keywords if item.arg == "reduction"] if call is not None else []
+    return any(isinstance(item, ast.Constant) and item.value == "sum" for item in given)
+
+
+def _call_of(value: Value, tree: PythonTree) -> ast.Call | None:
+    """The call that states the reduction of a loss by keyword: that of the function, or that of the module's class."""
     function = loss_function(value)
     if function not in losses.AVERAGED or not isinstance(value, Tensor):
-        return False
+        return None
     module = resolved(value.parents[0]) if isinstance(value, ModuleOutput) else None
     if module is not None and not is_as_made(module):
-        return False
+        return None
     site = module.site if module is not None else value.site
     call = tree.node(site)
     if not isinstance(call, ast.Call) or any(isinstance(item, ast.Starred) for item in call.args):
-        return False
+        return None
     positional = losses.POSITIONAL.get(function, 0) if module is not None else 2
-    return len(call.args) <= positional and all(_is_harmless(item) for item in call.keywords)
+    return call if len(call.args) <= positional else None
 
 
 def _is_harmless(keyword: ast.keyword) -> bool:
