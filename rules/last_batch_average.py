@@ -12,6 +12,7 @@ from torchlint.pytorch import naming
 from torchlint.syntax import python_ast
 from torchlint.syntax.python_ast import Site
 
+from . import _after_loop as after_loop
 from . import _written_sums as written_sums
 
 _READING = frozenset("item detach cpu float double mean sum numpy clone tolist".split())
@@ -89,7 +90,9 @@ class LastBatchAverage(Rule):
         """The values that each batch overwrites and that the code after the loop uses for the epoch."""
         inside = list(names.own_nodes(loop))
         assigned = [item for item in inside if isinstance(item, ast.Assign) and len(item.targets) == 1]
-        behind = [item for statement in self._behind(loop) for item in python_ast.walk(statement)]
+        behind = [
+            item for statement in after_loop.statements(loop, self.model.tree) for item in python_ast.walk(statement)
+        ]
         if not assigned or not behind:
             return
         if (single := self._single(loop, inside, behind)) is not None:
@@ -109,7 +112,7 @@ class LastBatchAverage(Rule):
         """A loss that is appended after the loop, once for each epoch."""
         if not isinstance(self.model.tree.parent(loop), python_ast.LOOPS):
             return
-        for statement in self._behind(loop):
+        for statement in after_loop.statements(loop, self.model.tree):
             call = statement.value if isinstance(statement, ast.Expr) else None
             if isinstance(call, ast.Call) and python_ast.called_name(call) in _KEEPING and len(call.args) == 1:
                 name = self._place(_base(call.args[0]))
@@ -119,20 +122,6 @@ class LastBatchAverage(Rule):
                         sites = [python_ast.site_of(item) for item in (call, made, loop)]
                         yield LastBatch(sites[0], sites[1], sites[2], name, is_average=False)
                         return
-
-    def _behind(self, loop: ast.For) -> list[ast.AST]:
-        """The statements after a loop in its block, up to one that rebinds the loop's values."""
-        found: list[ast.AST] = []
-        outer: ast.AST | None = loop
-        while isinstance(outer, (ast.For, ast.With)):
-            block = self.model.tree.block(outer)
-            for statement in block[block.index(outer) + 1 :]:
-                if isinstance(statement, (*python_ast.LOOPS, *python_ast.SCOPES)):
-                    return found
-                found.append(statement)
-            parent = self.model.tree.parent(outer)
-            outer = parent if isinstance(parent, ast.With) else None
-        return found
 
     def _single(self, loop: ast.For, inside: list[ast.AST], behind: list[ast.AST]) -> LastBatch | None:
         """A list that is averaged although it contains one value, because the `append` is after the loop."""

@@ -61,10 +61,11 @@ class MeanScaleMismatch(Rule):
 
     - sums of mean losses, divided by the length of the dataset
     - sums of mean losses times the batch size, divided by the number of batches
+    - sums over validation data, divided by a length of training data
 
-    The losses are PyTorch losses averaged over the batch. Sums of correct predictions and of accuracies count too. A
-    sum is a variable, an attribute or a slot. By default, torchlint reports mean losses that are divided by the number
-    of samples, where the file shows a loader with a batch size. Preview: all other forms.
+    The losses are PyTorch losses with a known reduction. Sums of correct predictions and of accuracies count too. A sum
+    or a count is a variable, an attribute or a slot. By default, torchlint reports loops over a loader whose batch size
+    the file shows, and lengths of other data. Preview: all other loops.
 
     ## Why is this bad?
     The reported loss is wrong by a factor of the batch size. It changes with the batch size even when the model does

@@ -1,0 +1,67 @@
+"""The statements of a loop over batches, and those that use its results."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from torchlint.syntax import python_ast
+
+from . import _written_sums as written_sums
+
+if TYPE_CHECKING:
+    from torchlint.syntax.python_tree import PythonTree
+
+
+def statements(loop: ast.For, tree: PythonTree) -> list[ast.AST]:
+    """The statements after a loop in its block, up to one that rebinds the loop's values."""
+    found: list[ast.AST] = []
+    outer: ast.AST | None = loop
+    while isinstance(outer, (ast.For, ast.With)):
+        block = tree.block(outer)
+        for statement in block[block.index(outer) + 1 :]:
+            if isinstance(statement, (*python_ast.LOOPS, *python_ast.SCOPES)):
+                return found
+            found.append(statement)
+        parent = tree.parent(outer)
+        outer = parent if isinstance(parent, ast.With) else None
+    return found
+
+
+def each_iteration(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """The statements that each iteration runs."""
+    for statement in body:
+        yield statement
+        if isinstance(statement, ast.With):
+            yield from each_iteration(statement.body)
+
+
+def bound(statement: ast.stmt) -> Iterator[tuple[str, ast.expr]]:
+    """The variables of an assignment with their values."""
+    if isinstance(statement, ast.Assign):
+        for target in statement.targets:
+            if isinstance(target, ast.Name):
+                yield target.id, statement.value
+            elif isinstance(target, ast.Tuple) and isinstance(statement.value, ast.Tuple):
+                for item, value in zip(target.elts, statement.value.elts, strict=False):
+                    if isinstance(item, ast.Name):
+                        yield item.id, value
+
+
+def adds_to(name: str, loop: ast.For) -> bool:
+    """Whether the loop itself adds to a variable, and no inner loop does."""
+    added = [
+        item for item in ast.walk(loop) if isinstance(item, ast.AugAssign) and written_sums.name_of(item.target) == name
+    ]
+    return len(added) == 1 and added[0] in list(each_iteration(loop.body)) and isinstance(added[0].op, ast.Add)
+
+
+def is_used(name: str, made: ast.AST, loop: ast.For) -> bool:
+    """Whether the loop itself uses a variable, or binds it again."""
+    own = set(ast.walk(made))
+    return any(isinstance(item, ast.Name) and item.id == name and item not in own for item in ast.walk(loop))
+
+
+def is_zero(value: ast.expr) -> bool:
+    return isinstance(value, ast.Constant) and type(value.value) in (int, float) and not value.value

@@ -1,0 +1,131 @@
+"""Running losses that are divided by another number of batches than they contain."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from torchlint import Category, Rule
+from torchlint.syntax import python_ast
+
+from . import _after_loop as after_loop
+from . import _written_sums as written_sums
+
+if TYPE_CHECKING:
+    from torchlint.syntax.python_ast import Site
+
+
+class OtherWindow(NamedTuple):
+    """`total` contains the losses of `window` batches and is divided by `divisor` at `site`."""
+
+    site: Site
+    condition: Site
+    total: str
+    window: int
+    divisor: int
+
+
+class AverageOfOtherWindow(Rule):
+    """A running loss is divided by another number of batches than it contains.
+
+    ## What it does
+    Finds losses that a training loop sums, divides by a literal number and sets back to 0 in each `N`th iteration,
+    where the literal is not `N`.
+
+    ## Why is this bad?
+    The printed loss is wrong by a constant factor. It usually remains after someone changed the interval but not the
+    divisor. The number is not comparable with the validation loss.
+
+    ## Example
+    ```python
+    def train(model, loader, criterion, optimizer):
+        running = 0.0
+        for i, (x, y) in enumerate(loader):
+            optimizer.zero_grad()
+            loss = criterion(model(x), y)
+            loss.backward()
+            optimizer.step()
+            running += loss.item()
+            if i % 100 == 99:
+                print(running / 2000)
+                running = 0.0
+    ```
+
+    Use instead:
+    ```python
+    def train(model, loader, criterion, optimizer):
+        running = 0.0
+        for i, (x, y) in enumerate(loader):
+            optimizer.zero_grad()
+            loss = criterion(model(x), y)
+            loss.backward()
+            optimizer.step()
+            running += loss.item()
+            if i % 100 == 99:
+                print(running / 100)
+                running = 0.0
+    ```
+
+    ## References
+    - [Training a classifier](https://docs.pytorch.org/tutorials/beginner/blitz/cifar10_tutorial.html)
+    """
+
+    code = "TL636"
+    category = Category.SUSPICIOUS
+    triggers = ((b"backward",), (b"%",), (b"+=",), (b"/",))
+
+    def ask(self) -> Iterator[OtherWindow]:
+        tree = self.model.tree
+        keywords = (item.arg for item in tree.of_type(ast.keyword))
+        if self.model.is_test or any(name in ("reduction", "size_average") for name in keywords):
+            return
+        for branch in tree.of_type(ast.If):
+            loop, window = tree.parent(branch), _window(branch.test)
+            if window is None or not isinstance(loop, ast.For):
+                continue
+            resets = {
+                name for item in branch.body for name, value in after_loop.bound(item) if after_loop.is_zero(value)
+            }
+            for division in (item for statement in branch.body for item in ast.walk(statement)):
+                if not isinstance(division, ast.BinOp) or not isinstance(division.op, ast.Div):
+                    continue
+                total, divisor = written_sums.name_of(written_sums.tensor_of(division.left)), division.right
+                if total not in resets or not isinstance(divisor, ast.Constant) or type(divisor.value) is not int:
+                    continue
+                is_scaled = isinstance(tree.parent(division), ast.BinOp)
+                if divisor.value not in (window, 1) and not is_scaled and _sums_losses(total, loop):
+                    sites = python_ast.site_of(tree.statement(division)), python_ast.site_of(branch.test)
+                    yield OtherWindow(*sites, total, window, divisor.value)
+
+    def report_OtherWindow(self, found: OtherWindow) -> None:
+        self.report(
+            found.site,
+            f"`{found.total}` contains the losses of {found.window} batches, but is divided by {found.divisor}",
+            related=[(found.condition, "the interval is here")],
+            help=f"divide by {found.window}",
+        )
+
+
+def _window(test: ast.expr) -> int | None:
+    """The interval of a condition: 100 for `i % 100 == 99`, `(i + 1) % 100 == 0` and `not i % 100`."""
+    is_compared = isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.Eq)
+    rest = test.left if isinstance(test, ast.Compare) and is_compared else test
+    rest = rest.operand if isinstance(rest, ast.UnaryOp) and isinstance(rest.op, ast.Not) else rest
+    if rest is test or not isinstance(rest, ast.BinOp) or not isinstance(rest.op, ast.Mod):
+        return None
+    return rest.right.value if isinstance(rest.right, ast.Constant) and type(rest.right.value) is int else None
+
+
+def _sums_losses(total: str, loop: ast.For) -> bool:
+    """Whether a loop adds to a total, once in each iteration, the loss that calls `backward`."""
+    inside = list(ast.walk(loop))
+    added = [item for item in inside if isinstance(item, ast.AugAssign) and written_sums.name_of(item.target) == total]
+    if len(added) != 1 or added[0] not in list(after_loop.each_iteration(loop.body)):
+        return False
+    loss = written_sums.name_of(written_sums.tensor_of(added[0].value))
+    calls = (item for item in inside if isinstance(item, ast.Call) and python_ast.called_name(item) == "backward")
+    is_new = loss and not any(
+        isinstance(item, ast.AugAssign) and written_sums.name_of(item.target) == loss for item in inside
+    )
+    return bool(is_new) and any(python_ast.dotted(call.func) == f"{loss}.backward" for call in calls)
