@@ -6,12 +6,18 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from torchlint.lazy_pattern import LazyPattern
 from torchlint.model.queries import names, written
 from torchlint.pytorch import datasets
 from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
     from torchlint.model.definitions import Definitions
+
+
+_DRAW = LazyPattern(r"^(?:np\.random|numpy\.random|random|torch)\.(?:rand\w*|uniform|choice|rand)$")
+_MOVING = LazyPattern(r"^(?:[hv]?flip(?:_?lr|_?ud)?|rotate|affine|[hv]flip|rot90)$")
+_MODE = LazyPattern(r"(?i)train|augment|mode|phase|split|^is_|eval|val|test|random|^p(?:rob)?$")
 
 
 class Part(NamedTuple):
@@ -35,10 +41,29 @@ def parts_of(definitions: Definitions) -> Iterator[Part]:
 def _whole(call: ast.Call, definitions: Definitions) -> ast.expr | None:
     """The dataset of a subset, or of a loader with a sampler."""
     kind = names.imported(call.func, definitions)
+    inner = written.argument(call, 0, "dataset") if kind in datasets.LOADERS else None
+    if isinstance(inner, ast.Call):
+        return _whole(inner, definitions)
     if kind in datasets.SUBSETS:
         return written.argument(call, 0, "dataset")
     has_sampler = any(item.arg == "sampler" and not python_ast.is_literal(item.value, None) for item in call.keywords)
     return written.argument(call, 0, "dataset") if kind in datasets.LOADERS and has_sampler else None
+
+
+def random_call(made: ast.Call, definitions: Definitions) -> ast.expr | None:
+    """The random draw by which the class of a dataset flips, turns or crops each sample, whatever its mode."""
+    info = definitions.class_named(python_ast.dotted(made.func))
+    method = info.methods.get("__getitem__") if info is not None else None
+    if method is None or method.definitions is not definitions:
+        return None
+    nodes = list(ast.walk(method.node))
+    own = (node for node in nodes if isinstance(node, ast.Attribute) and python_ast.dotted(node.value) == "self")
+    if any(_MODE.search(node.attr) for node in own):
+        return None
+    calls = [node for node in nodes if isinstance(node, ast.Call)]
+    draws = [node for node in calls if _DRAW.search(python_ast.dotted(node.func))]
+    is_moved = any(_MOVING.search(python_ast.called_name(node)) for node in calls)
+    return draws[0] if draws and is_moved else None
 
 
 def _value_before(node: ast.expr, definitions: Definitions) -> ast.expr:

@@ -20,6 +20,13 @@ if TYPE_CHECKING:
 _HELD_OUT = LazyPattern(r"(?i)(?:^|_|\.)(?:val\w*|valid\w*|test\w*|dev|eval\w*)(?:_|$)")
 
 
+_TRANSFORM_ARGUMENT = {
+    **dict.fromkeys(("ImageFolder", "STL10"), 1),
+    **dict.fromkeys(("CIFAR10", "CIFAR100", "MNIST", "FashionMNIST", "KMNIST"), 2),
+}
+"""The positions of `transform` in datasets of torchvision."""
+
+
 class Augmented(NamedTuple):
     """The part `name` of the split or dataset at `site` gets the random transform at `random`."""
 
@@ -36,9 +43,9 @@ class AugmentedValidation(Rule):
     ## What it does
     Finds random transforms of validation or test data:
 
-    - `random_split` or `Subset` of a dataset whose transform is random, where the name of the part says validation or
-      test, and nothing gives that part a separate dataset. For `Subset`, and for loaders with a `sampler`, another part
-      of the same dataset is for training.
+    - `random_split` or `Subset` of a dataset whose transform or `__getitem__` is random, where the name of the part
+      says validation or test, and nothing gives that part a separate dataset. For `Subset`, and for loaders with a
+      `sampler`, another part of the same dataset is for training.
     - A dataset of torchvision for validation, by its name and by its folder, `split` or `train=False`, that gets the
       transform of the training set.
 
@@ -96,8 +103,7 @@ class AugmentedValidation(Rule):
             held = [item for item in parts if _HELD_OUT.search(item)]
             random = self._random(call.args[0]) if held else None
             if random is not None and not _dataset_parts.is_replaced(held[0], call, self.model.definitions):
-                name = transforms.name_of(random, self.model.definitions)
-                yield Augmented(python_ast.site_of(call), python_ast.site_of(random), held[0], name)
+                yield Augmented(python_ast.site_of(call), python_ast.site_of(random), held[0], self._name_of(random))
 
     def _shared_parts(self) -> Iterator[Augmented]:
         """Held-out subsets and loaders of a dataset of which another part is for training."""
@@ -107,8 +113,8 @@ class AugmentedValidation(Rule):
             if _HELD_OUT.search(part.name) and any(part.made is made for made in trained):
                 random = self._random(part.made)
                 if random is not None and not _dataset_parts.is_replaced_part(part, self.model.definitions):
-                    name = transforms.name_of(random, self.model.definitions)
-                    yield Augmented(python_ast.site_of(part.call), python_ast.site_of(random), part.name, name)
+                    sites = python_ast.site_of(part.call), python_ast.site_of(random)
+                    yield Augmented(*sites, part.name, self._name_of(random))
 
     def _datasets(self) -> Iterator[Augmented]:
         """Datasets of held-out data with a transform that another dataset of the same class gets, too."""
@@ -123,7 +129,7 @@ class AugmentedValidation(Rule):
             if _dataset_parts.is_replaced(name, call, self.model.definitions):
                 continue
             sites = python_ast.site_of(call), python_ast.site_of(random)
-            yield Augmented(*sites, name, transforms.name_of(random, self.model.definitions), is_split=False)
+            yield Augmented(*sites, name, self._name_of(random), is_split=False)
 
     def _is_shared(self, call: ast.Call, random: ast.expr) -> bool:
         """Whether a dataset of training data of the same class gets the same transform."""
@@ -131,14 +137,21 @@ class AugmentedValidation(Rule):
         return any(self._random(item) is random and not held_out.is_held_out(item) for item in same)
 
     def _random(self, dataset: ast.expr) -> ast.expr | None:
-        """The random transform that a dataset gets where the code creates it."""
+        """The random transform that a dataset gets where the code creates it, or that its class applies."""
         made = written.value_of(dataset, self.model.definitions)
         if not isinstance(made, ast.Call):
             return None
-        for keyword in made.keywords:
-            if keyword.arg in ("transform", "transforms"):
-                return transforms.first_of(keyword.value, transforms.RANDOM, self.model.definitions)
-        return None
+        given = [item.value for item in made.keywords if item.arg in ("transform", "transforms")]
+        kind = names.imported(made.func, self.model.definitions).removeprefix("torchvision.datasets.")
+        place = _TRANSFORM_ARGUMENT.get(kind, len(made.args))
+        for value in [*given, *made.args[place : place + 1]]:
+            return transforms.first_of(value, transforms.RANDOM, self.model.definitions)
+        return _dataset_parts.random_call(made, self.model.definitions)
+
+    def _name_of(self, random: ast.expr) -> str:
+        """The name of a random transform, or the random function that a dataset calls."""
+        name = transforms.name_of(random, self.model.definitions)
+        return name if name or not isinstance(random, ast.Call) else ast.unparse(random.func)
 
     def report_Augmented(self, found: Augmented) -> None:
         self.report(

@@ -84,7 +84,9 @@ class LastBatchScore(Rule):
             for name, value in after_loop.bound(statement):
                 is_reset = after_loop.is_zero(value)
                 use = next(_uses(behind, name, is_reset), None)
-                if use is not None and (after_loop.adds_to(name, loop) if is_reset else self._is_last(name, value, loop)):
+                if use is not None and (
+                    after_loop.adds_to(name, loop) if is_reset else self._is_last(name, value, loop)
+                ):
                     yield LastScore(python_ast.site_of(statement), python_ast.site_of(use), name, is_reset)
 
     def _is_last(self, name: str, value: ast.expr, loop: ast.For) -> bool:

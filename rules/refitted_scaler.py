@@ -15,7 +15,7 @@ from torchlint.syntax import python_ast
 if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
 
-_HELD_OUT = LazyPattern(r"(?i)(?:^|_|\.)(?:val|valid|validation|test|dev)(?:_|$|[xX]$|set|data)")
+_HELD_OUT = LazyPattern(r"(?i)(?:^|_|\.)(?:val|valid|validation|test|dev)(?:_|$|[xX]$|set|data)|^[xX]_?(?:te|val?)$")
 
 
 class Refitted(NamedTuple):
@@ -75,19 +75,28 @@ class RefittedScaler(Rule):
             if isinstance(call.func, ast.Attribute) and call.func.attr == "fit_transform" and len(call.args) == 1:
                 if self._is_scaler(call.func.value):
                     scope = self.model.tree.function_around(call)
-                    fits[scope, python_ast.dotted(call.func.value)].append(call)
-        for (_, name), calls in fits.items():
+                    fits[scope, self._key(call)].append(call)
+        for calls in fits.values():
             calls.sort(key=lambda call: call.lineno)
             for call in calls[1:]:
                 named = [self._data(item) for item in (calls[0], call)]
                 if _HELD_OUT.search(named[1]) and not _HELD_OUT.search(named[0]) and not self._is_apart(calls[0], call):
-                    yield Refitted(python_ast.site_of(call), python_ast.site_of(calls[0]), name)
+                    yield Refitted(python_ast.site_of(call), python_ast.site_of(calls[0]), self._scaler(call))
+
+    def _key(self, call: ast.Call) -> str:
+        """The variable of a scaler, or its class where the code creates one for the call."""
+        assert isinstance(call.func, ast.Attribute)
+        return ast.unparse(call.func.value)
+
+    def _scaler(self, call: ast.Call) -> str:
+        return self._key(call).removesuffix("()")
 
     def _is_scaler(self, node: ast.expr) -> bool:
-        """Whether a variable holds a single scikit-learn object."""
+        """Whether an expression is a single scikit-learn object."""
         made = written.value_of(node, self.model.definitions)
         qualified = names.imported(made.func, self.model.definitions) if isinstance(made, ast.Call) else ""
-        return qualified.startswith("sklearn.preprocessing.") and made is not node
+        is_shared = made is not node or qualified.endswith("Scaler")  # two encoders may number the classes alike
+        return qualified.startswith("sklearn.preprocessing.") and is_shared
 
     def _data(self, call: ast.Call) -> str:
         """The name of the data that a scaler is fitted to."""
