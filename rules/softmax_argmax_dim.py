@@ -11,13 +11,12 @@ from torchlint.model import events
 from torchlint.model.queries import names
 from torchlint.syntax import python_ast
 
+from . import _chosen_dimension as chosen_dimension
+
 if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
 
-_CHOOSING = {"argmax": 0, "argmin": 0, "max": 0, "min": 0, "topk": 1}
-"""Methods that pick a class, with the position of their dimension argument."""
 _SOFTMAX = {f"{module}.{name}": 1 for module in ("torch", "torch.nn.functional") for name in ("softmax", "log_softmax")}
-_KEEPING = frozenset("detach clone cpu cuda float double contiguous".split())
 
 
 class OtherDimension(NamedTuple):
@@ -75,7 +74,7 @@ class SoftmaxArgmaxDim(Rule):
 
     def ask(self) -> Iterator[OtherDimension]:
         for call in self.model.tree.of_type(ast.Call):
-            name, of, chosen = self._choice(call)
+            name, of, chosen = chosen_dimension.choice(call, self.model.definitions)
             softmax = self._softmax(of) if of is not None and chosen is not None else None
             taken = self._dimension_of_softmax(softmax) if softmax is not None else None
             if softmax is None or taken is None or chosen is None or taken == chosen:
@@ -83,34 +82,25 @@ class SoftmaxArgmaxDim(Rule):
             if (taken < 0) == (chosen < 0) or self._differ(softmax, taken, chosen):
                 yield OtherDimension(python_ast.site_of(call), python_ast.site_of(softmax), name, taken, chosen)
 
-    def _choice(self, call: ast.Call) -> tuple[str, ast.expr | None, int | None]:
-        """The picking call, its operand and its dimension: `x.argmax(1)`, `torch.argmax(x, dim=1)`."""
-        if not isinstance(call.func, ast.Attribute) or call.func.attr not in _CHOOSING:
-            return "", None, None
-        name, position = call.func.attr, _CHOOSING[call.func.attr]
-        if names.imported(call.func, self.model.definitions) != f"torch.{name}":
-            return name, call.func.value, _literal(call, position)
-        return name, call.args[0] if call.args else None, _literal(call, position + 1)
-
     def _softmax(self, node: ast.expr) -> ast.Call | None:
         """The softmax behind an expression, directly or through a name that its function binds once."""
-        node = _kept(node)
+        node = chosen_dimension.kept(node)
         if isinstance(node, ast.Name):
             bound = names.only_value(node, self.model.definitions)
-            node = _kept(bound) if bound is not None else node
+            node = chosen_dimension.kept(bound) if bound is not None else node
         return node if isinstance(node, ast.Call) else None
 
     def _dimension_of_softmax(self, call: ast.Call) -> int | None:
         qualified = names.imported(call.func, self.model.definitions)
         if qualified in _SOFTMAX:
-            return _literal(call, _SOFTMAX[qualified])
+            return chosen_dimension.literal(call, _SOFTMAX[qualified])
         made = call.func if isinstance(call.func, ast.Call) else None
         if made is not None and names.imported(made.func, self.model.definitions) == "torch.nn.Softmax":
-            return _literal(made, 0)
+            return chosen_dimension.literal(made, 0)
         is_method = isinstance(call.func, ast.Attribute) and call.func.attr in ("softmax", "log_softmax")
         owner = call.func.value if isinstance(call.func, ast.Attribute) else None
         is_known = owner is not None and bool(names.imported(owner, self.model.definitions))
-        return _literal(call, 0) if is_method and not is_known else None
+        return chosen_dimension.literal(call, 0) if is_method and not is_known else None
 
     def _differ(self, softmax: ast.Call, first: int, second: int) -> bool:
         """Whether two dimensions surely differ. Counts negative dimensions from the end where the rank is known."""
@@ -130,23 +120,3 @@ class SoftmaxArgmaxDim(Rule):
             related=[(answer.softmax, "the softmax is here")],
             help="use the same dimension for both",
         )
-
-
-def _kept(node: ast.expr) -> ast.expr:
-    """The operand of calls that only detach or move a tensor: `p` of `p.detach().cpu()`."""
-    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _KEEPING:
-        node = node.func.value
-    return node
-
-
-def _literal(call: ast.Call, position: int) -> int | None:
-    """The dimension of a call, if it is literal."""
-    if any(isinstance(item, ast.Starred) for item in call.args):
-        return None
-    named = [item.value for item in call.keywords if item.arg == "dim"]
-    given = next(iter((*named, *call.args[position : position + 1])), None)
-    negative = isinstance(given, ast.UnaryOp) and isinstance(given.op, ast.USub)
-    number = given.operand if negative and isinstance(given, ast.UnaryOp) else given
-    if not isinstance(number, ast.Constant) or type(number.value) is not int:
-        return None
-    return -number.value if negative else number.value

@@ -11,6 +11,8 @@ from torchlint.model.queries import held_out, names, written
 from torchlint.pytorch import datasets
 from torchlint.syntax import python_ast
 
+from . import _written_sums as written_sums
+
 if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
 
@@ -76,7 +78,12 @@ class SortedClasses(Rule):
 
     code = "TL637"
     category = Category.SUSPICIOUS
-    triggers = ((b"ImageFolder", b"DatasetFolder"), (b"DataLoader", b"Subset"), (b"backward",))
+    triggers = (
+        (b"ImageFolder", b"DatasetFolder"),
+        (b"DataLoader", b"Subset"),
+        (b"backward",),
+        (b"ntropy", b"criterion", b"nll", b"NLL", b"BCE"),
+    )
 
     def ask(self) -> Iterator[Sorted]:
         for statement in [] if self.model.is_test else self.model.tree.of_type(ast.Assign):
@@ -103,13 +110,19 @@ class SortedClasses(Rule):
             return
         kind = names.imported(made.func, self.model.definitions)
         if kind.startswith("torchvision.datasets.") and kind.endswith(("ImageFolder", "DatasetFolder")):
-            if not self._is_reordered(python_ast.dotted(dataset)):
+            if not self._is_reordered(python_ast.dotted(dataset)) and not self._drops_labels(name):
                 yield Sorted(python_ast.site_of(call), python_ast.site_of(made), name, is_part)
 
     def _is_reordered(self, dataset: str) -> bool:
         """Whether code may change the list of samples: `random.shuffle(images.samples)`."""
         lists = (node for node in self.model.tree.of_type(ast.Attribute) if node.attr in ("samples", "imgs"))
         return any(python_ast.dotted(node.value) == dataset for node in lists)
+
+    def _drops_labels(self, loader: str) -> bool:
+        """Whether a loop over a loader uses only the images: `for x, _ in loader`."""
+        loops = (node for node in self.model.tree.of_type(ast.For) if written_sums.iterated(node.iter) == loader)
+        names_of = (ast.walk(node.target) for node in loops)
+        return any(isinstance(item, ast.Name) and item.id.startswith("_") for nodes in names_of for item in nodes)
 
     def report_Sorted(self, found: Sorted) -> None:
         what = "contains only the last classes" if found.is_part else "does not shuffle, so each batch is of one class"
