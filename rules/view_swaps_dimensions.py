@@ -58,7 +58,11 @@ class ViewSwapsDimensions(Rule):
 
     code = "TL711"
     category = Category.CORRECTNESS
-    triggers = ((b"torch",), (b".view(", b".reshape(", b"torch.reshape"), (b".shape", b".size("))
+    triggers = (
+        (b"torch",),
+        (b".view(", b".reshape(", b"torch.reshape"),
+        (b".shape", b".size(", b"LSTM", b"GRU", b"RNN"),
+    )
     calls = frozenset({"view", "reshape"})
 
     def ask(self) -> Iterator[Displaced]:

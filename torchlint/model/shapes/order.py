@@ -24,6 +24,8 @@ _VIEWS = frozenset({"view", "reshape"})
 _REST = Size.of(-1)
 _MAX_TRANSPOSES = 4
 _LINEAR = "linear"
+_IMAGE = 4
+"""The dimensions of a batch of images."""
 
 
 class Displaced(NamedTuple):
@@ -70,6 +72,8 @@ class Order:
             return None
         if places is None and len(asked) == 2 and self._mixes_state(case, operand, asked):
             places = 1, 0
+        if places is None and rank is not None and rank >= _IMAGE and is_all and _takes_channels(sizes, asked):
+            places = 1, 1
         if places is None and len(asked) == 3:
             places = _merged(layout.layout(case, operand), asked)
         return Displaced(view.site, *places) if places is not None else None
@@ -145,6 +149,12 @@ class Order:
             return None
         sizes[first], sizes[second] = sizes[second], sizes[first]
         return tuple(sizes)
+
+
+def _takes_channels(sizes: Sequence[Known], asked: Sequence[Known]) -> bool:
+    """Whether a view forms rows of channels, dimension 1, although the positions follow them: `x.view(-1, c)`."""
+    channels = asked[1] if len(asked) == 2 and asked[0] == _REST else None
+    return channels is not None and bool(channels.symbols) and channels == sizes[1]
 
 
 def _merged(sizes: layout.Layout | None, asked: Sequence[Known]) -> tuple[int, int] | None:

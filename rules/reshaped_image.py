@@ -1,0 +1,100 @@
+"""Images whose channels a `reshape` or `view` moves to the front."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from torchlint import Category, Rule
+from torchlint.syntax import python_ast
+
+from . import _read_images as read_images
+
+if TYPE_CHECKING:
+    from torchlint.syntax.python_ast import Site
+
+
+class Reshaped(NamedTuple):
+    """The call at `site` reshapes an image of shape (height, width, 3), read at `made`, to (3, height, width)."""
+
+    site: Site
+    made: Site
+    name: str
+
+
+class ReshapedImage(Rule):
+    """A `reshape` of an image to channels first mixes its pixels.
+
+    ## What it does
+    Finds images that a function reads with OpenCV or PIL in color, and that `reshape` or `view` turns to the shape
+    `(3, height, width)`.
+
+    ## Why is this bad?
+    OpenCV and NumPy store the three colors of a pixel next to each other. `reshape` keeps that order, so each "channel"
+    is a third of the rows, with all colors mixed. The shapes fit, and the model learns from scrambled images.
+
+    ## Example
+    ```python
+    import cv2
+    import torch
+
+    def load(path):
+        image = cv2.resize(cv2.imread(path), (224, 224))
+        return torch.from_numpy(image).view(3, 224, 224).float()
+    ```
+
+    Use instead:
+    ```python
+    import cv2
+    import torch
+
+    def load(path):
+        image = cv2.resize(cv2.imread(path), (224, 224))
+        return torch.from_numpy(image).permute(2, 0, 1).float()
+    ```
+
+    ## References
+    - [torch.permute](https://docs.pytorch.org/docs/stable/generated/torch.permute.html)
+    """
+
+    code = "TL722"
+    category = Category.CORRECTNESS
+    triggers = ((b"torch",), (b"reshape", b"view"), (b"imread", b"Image"))
+
+    def ask(self) -> Iterator[Reshaped]:
+        for call in [] if self.model.is_test else self.model.tree.of_type(ast.Call):
+            if python_ast.called_name(call) in ("reshape", "view"):
+                image = _reshaped(call)
+                made = read_images.origin(image, self.model.definitions) if image is not None else None
+                if made is not None:
+                    name = python_ast.called_name(call)
+                    yield Reshaped(python_ast.site_of(call), python_ast.site_of(made), name)
+
+    def report_Reshaped(self, found: Reshaped) -> None:
+        self.report(
+            found.site,
+            f"`{found.name}` does not move the channels to the front: it mixes the pixels and colors of the image",
+            related=[(found.made, "this image has the shape (height, width, 3)")],
+            help="use `permute(2, 0, 1)`, or `transpose(2, 0, 1)` in NumPy",
+        )
+
+
+def _reshaped(call: ast.Call) -> ast.expr | None:
+    """The operand of a call that requests the shape `(3, height, width)`, perhaps with a batch before it."""
+    if not isinstance(call.func, ast.Attribute):
+        return None
+    is_numpy = python_ast.dotted(call.func) in ("np.reshape", "numpy.reshape", "torch.reshape")
+    operand, given = (call.args[0], call.args[1:]) if is_numpy and call.args else (call.func.value, call.args)
+    sizes = given[0].elts if len(given) == 1 and isinstance(given[0], (ast.Tuple, ast.List)) else given
+    if len(sizes) not in (3, 4) or (len(sizes) == 4 and _number(sizes[0]) not in (1, -1)):
+        return None
+    is_first = _number(sizes[-3]) == 3 and 3 not in (_number(sizes[-1]), _number(sizes[-2]))
+    return operand if is_first else None
+
+
+def _number(node: ast.expr) -> int | None:
+    is_negative = isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub)
+    value = node.operand if is_negative and isinstance(node, ast.UnaryOp) else node
+    number = value.value if isinstance(value, ast.Constant) else None
+    return (-number if is_negative else number) if isinstance(number, int) else None
