@@ -55,7 +55,21 @@ def is_rank(node: ast.expr, known: Definitions, depth: int = _DEPTH) -> bool:
         value = _part(node, known)
     if value is not None:
         return is_rank(value, known, depth - 1)
-    return isinstance(node, ast.Name) and _is_passed(node, known, depth - 1)
+    return isinstance(node, ast.Name) and (_is_used_as_rank(node, known) or _is_passed(node, known, depth - 1))
+
+
+def _is_used_as_rank(name: ast.Name, known: Definitions) -> bool:
+    """Whether the function of a parameter passes it as a rank: `init_process_group(rank=rank)`, `device_ids=[rank]`."""
+    function = known.function_around(name)
+    if function is None or name.id not in function.parameters or name.id in known.names_assigned([function.node]):
+        return False
+    for item in names.own_nodes(function.node):
+        if isinstance(item, ast.keyword):
+            given = item.value.elts if isinstance(item.value, ast.List) and len(item.value.elts) == 1 else [item.value]
+            is_rank_of = item.arg in ("rank", "device_ids") and isinstance(known.tree.parent(item), ast.Call)
+            if is_rank_of and python_ast.dotted(given[0]) == name.id:
+                return True
+    return False
 
 
 def _names_rank(node: ast.expr) -> bool:

@@ -155,7 +155,7 @@ class BypassedWrapper(Rule):
 
     def _goes_past(self, name: str, wrapper: str, wrapped: str, made: ast.Call) -> bool:
         """Whether a call of this name runs the module instead of its wrapper."""
-        if name == f"{wrapper}.module":
+        if name in (f"{wrapper}.module", f"{wrapper}.module.forward"):
             return True
         owner, _, method = name.rpartition(".")
         if owner == f"{wrapper}.module":

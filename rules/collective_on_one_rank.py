@@ -73,7 +73,7 @@ class CollectiveOnOneRank(Rule):
     code = "TL615"
     category = Category.CORRECTNESS
     preview = True
-    triggers = ((b"get_rank", b"RANK"), (b"distributed", b"deepspeed"))
+    triggers = ((b"get_rank", b"RANK", b"rank"), (b"distributed", b"deepspeed"))
 
     def ask(self) -> Iterator[OneRank]:
         known = self.model.definitions
