@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from torchlint import Category, Rule
+from torchlint import Category, Confidence, Rule
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model.queries import held_out, names, transforms, written
 from torchlint.pytorch import datasets
@@ -37,6 +37,14 @@ class Augmented(NamedTuple):
     is_split: bool = True
 
 
+class RandomTransform(NamedTuple):
+    """The transform of the held-out data under `key` of a dictionary is random at `site`."""
+
+    site: Site
+    key: str
+    transform: str
+
+
 class AugmentedValidation(Rule):
     """The validation set gets the random augmentations of the training set.
 
@@ -48,6 +56,7 @@ class AugmentedValidation(Rule):
       `sampler`, another part of the same dataset is for training.
     - A dataset of torchvision for validation, by its name and by its folder, `split` or `train=False`, that gets the
       transform of the training set.
+    - Preview: random crops, flips and rotations under a key such as `"val"`, beside the key `"train"`.
 
     ## Why is this bad?
     Each validation run sees other crops and flips. The score is too low
@@ -86,11 +95,12 @@ class AugmentedValidation(Rule):
     category = Category.SUSPICIOUS
     triggers = ((b"random_split", b"Subset", b"datasets"), (b"torch",), (b"Random", b"Jitter", b"Augment"))
 
-    def ask(self) -> Iterator[Augmented]:
+    def ask(self) -> Iterator[Augmented | RandomTransform]:
         if not self.model.is_test:
             yield from self._splits()
             yield from self._shared_parts()
             yield from self._datasets()
+            yield from self._dictionaries()
 
     def _splits(self) -> Iterator[Augmented]:
         """Held-out parts of `random_split`."""
@@ -131,6 +141,16 @@ class AugmentedValidation(Rule):
             sites = python_ast.site_of(call), python_ast.site_of(random)
             yield Augmented(*sites, name, self._name_of(random), is_split=False)
 
+    def _dictionaries(self) -> Iterator[RandomTransform]:
+        """Random transforms under a key for validation, beside those for training: `{"train": ..., "val": ...}`."""
+        for node in self.model.tree.of_type(ast.Dict):
+            entries = {getattr(key, "value", None): item for key, item in zip(node.keys, node.values, strict=True)}
+            for key, item in entries.items() if "train" in entries else ():
+                if isinstance(key, str) and _HELD_OUT.fullmatch(key):
+                    random = transforms.first_of(item, transforms.GEOMETRIC, self.model.definitions)
+                    if random is not None:
+                        yield RandomTransform(python_ast.site_of(random), key, self._name_of(random))
+
     def _is_shared(self, call: ast.Call, random: ast.expr) -> bool:
         """Whether a dataset of training data of the same class gets the same transform."""
         same = (item for item in self.model.tree.of_type(ast.Call) if ast.dump(item.func) == ast.dump(call.func))
@@ -161,4 +181,12 @@ class AugmentedValidation(Rule):
             related=[(found.random, "this transform is random")],
             help="create a dataset with a fixed transform for validation"
             + (", with the indices of the split" if found.is_split else ""),
+        )
+
+    def report_RandomTransform(self, found: RandomTransform) -> None:
+        self.report(
+            found.site,
+            f"`{found.transform}` changes the data of `{found.key!r}` at random",
+            help="use fixed transforms for validation: `Resize` and `CenterCrop`",
+            confidence=Confidence.LOW,
         )

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from torchlint import Category, Confidence, Rule
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import events, values
-from torchlint.model.queries import masks
+from torchlint.model.queries import masks, numbers
 from torchlint.model.relations import domain
 from torchlint.pytorch import operators
 from torchlint.syntax.python_ast import Site
@@ -17,6 +17,8 @@ from torchlint.syntax.python_ast import Site
 _MASKING = frozenset({operators.MUL, operators.MASKED_FILL, operators.MASKED_FILL_, operators.WHERE, operators.DIV})
 """Operators after the softmax that may set weights to 0 or rescale them."""
 _RANDOM = LazyPattern(r"rand|bernoulli|drop")
+_FILLING = frozenset({operators.MASKED_FILL, operators.MASKED_FILL_})
+_NEAR = 1e-3
 _CARRYING = frozenset("softmax view reshape squeeze unsqueeze float to contiguous dropout clone".split())
 
 
@@ -29,12 +31,23 @@ class MultipliedMask(NamedTuple):
     """Whether the mask surely marks padding, as positions against lengths or elements against a number."""
 
 
+class FilledMask(NamedTuple):
+    """Masked scores get a number near 0 at `fill`, before the softmax at `softmax`."""
+
+    softmax: Site
+    fill: Site
+    number: float
+    is_sure: bool
+    """Whether the mask compares something, or the number is not exactly 0, as in a misspelled `-1e9`."""
+
+
 class MaskBeforeSoftmax(Rule):
     """A score that is multiplied by 0 before a softmax keeps its weight.
 
     ## What it does
     Finds `softmax(scores * mask)` where the mask holds 0 and 1 and compares positions with lengths, or elements with a
     number by `!=`. Not reported where the code applies the mask again to the weights. Preview: other comparisons.
+    Also finds `scores.masked_fill(mask, 1e-9)` and other numbers near 0.
 
     ## Why is this bad?
     The softmax computes `exp(0)`, which is 1, for each position that the mask sets to 0. Padding gets weight, often
@@ -67,16 +80,19 @@ class MaskBeforeSoftmax(Rule):
 
     code = "TL528"
     category = Category.SUSPICIOUS
-    triggers = ((b"torch",), (b"softmax",), (b"*", b"mul"))
+    triggers = ((b"torch",), (b"softmax",), (b"*", b"mul", b"masked_fill"))
     calls = frozenset({"softmax"})
 
-    def ask(self) -> Iterator[MultipliedMask]:
+    def ask(self) -> Iterator[MultipliedMask | FilledMask]:
         seen = set[Site]()
         for trace in [] if self.model.is_test else self.model.program.traces:
             for event in trace.of(events.Compute):
                 for value, calls in masks.computed_in_calls(event.value):
                     if value.op in self.calls and value.site is not None and value.site not in seen:
-                        for found in self._multiplied(value, value.site, calls):
+                        for found in (
+                            *self._multiplied(value, value.site, calls),
+                            *self._filled(value, value.site, calls),
+                        ):
                             seen.add(found.softmax)
                             yield found
 
@@ -86,12 +102,25 @@ class MaskBeforeSoftmax(Rule):
             return
         for mask, scores in (product.parents[:2], product.parents[1::-1]):
             whole = masks.argument(masks.adapted(mask), calls)
-            numbers = self.model.domain.of(whole)
-            if numbers is None or numbers.kind is not domain.Kind.MASK or self._is_of(whole, scores):
+            known = self.model.domain.of(whole)
+            if known is None or known.kind is not domain.Kind.MASK or self._is_of(whole, scores):
                 continue
             if not self._is_masked_again(softmax) and not self._is_whole_row(mask, softmax):
                 is_padding = masks.tells_padding(whole, self.model.tree, lambda item: masks.argument(item, calls))
                 yield MultipliedMask(site, product.site, is_padding)
+
+    def _filled(self, softmax: values.Tensor, site: Site, calls: masks.Calls) -> Iterator[FilledMask]:
+        filled = values.resolved(softmax.parents[0]) if softmax.parents else None
+        if not isinstance(filled, values.Tensor) or filled.op not in _FILLING or filled.site is None:
+            return
+        given = numbers.argument(filled, 1, "value", self.model.program)
+        number = numbers.of(given, self.model.program) if given is not None else None
+        if number is None or not 0 <= number <= _NEAR or len(filled.parents) < 2:
+            return
+        mask = masks.argument(masks.adapted(filled.parents[1]), calls)
+        if not self._is_of(mask, filled.parents[0]) and not self._is_masked_again(softmax):
+            is_comparison = isinstance(mask, values.Tensor) and mask.op in masks.COMPARISONS
+            yield FilledMask(site, filled.site, number, is_comparison or number != 0)
 
     def _is_of(self, mask: values.Value, scores: values.Value) -> bool:
         """Whether a mask compares the scores themselves, as a gate does, or is random."""
@@ -145,6 +174,15 @@ class MaskBeforeSoftmax(Rule):
                 return False
             mask = values.resolved(mask.parents[0])
         return False
+
+    def report_FilledMask(self, found: FilledMask) -> None:
+        self.report(
+            found.softmax,
+            f"a score that the mask sets to {found.number:g} keeps weight: its exponential is about 1",
+            related=[(found.fill, "the mask is applied here")],
+            help='fill with minus infinity: `scores.masked_fill(mask, float("-inf"))`',
+            confidence=Confidence.HIGH if found.is_sure else Confidence.LOW,
+        )
 
     def report_MultipliedMask(self, found: MultipliedMask) -> None:
         self.report(

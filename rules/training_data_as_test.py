@@ -1,0 +1,114 @@
+"""Test sets and test loaders that contain the training data."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from torchlint import Category, Rule
+from torchlint.model.queries import held_out, names, written
+from torchlint.pytorch import datasets
+from torchlint.syntax import python_ast
+
+if TYPE_CHECKING:
+    from torchlint.syntax.python_ast import Site
+
+_SAMPLING = frozenset({"sampler", "batch_sampler", None})
+
+
+class SameData(NamedTuple):
+    """The variable `name` for held-out data gets the training data that `other`, made at `first`, has, too."""
+
+    site: Site
+    first: Site
+    name: str
+    other: str
+
+
+class TrainingDataAsTest(Rule):
+    """A validation or test set is the training set.
+
+    ## What it does
+    Finds variables for validation or test data that get training data, where another variable for training data gets
+    the same:
+
+    - `test_loader = DataLoader(train_set)`, without a sampler;
+    - `test_set = CIFAR10(root, train=True)`.
+
+    ## Why is this bad?
+    The score measures data that the model has learned by heart. Overfitting stays hidden, and the best weights are
+    those that overfit most.
+
+    ## Example
+    ```python
+    from torch.utils.data import DataLoader
+
+    def loaders(train_set, test_set):
+        train_loader = DataLoader(train_set, batch_size=64, shuffle=True)
+        test_loader = DataLoader(train_set, batch_size=64)
+        return train_loader, test_loader
+    ```
+
+    Use instead:
+    ```python
+    from torch.utils.data import DataLoader
+
+    def loaders(train_set, test_set):
+        train_loader = DataLoader(train_set, batch_size=64, shuffle=True)
+        test_loader = DataLoader(test_set, batch_size=64)
+        return train_loader, test_loader
+    ```
+    """
+
+    code = "TL640"
+    category = Category.SUSPICIOUS
+    triggers = ((b"torch",), (b"train",), (b"val", b"test", b"dev"), (b"DataLoader", b"datasets"))
+
+    def ask(self) -> Iterator[SameData]:
+        made = list(self._made()) if not self.model.is_test else []
+        for name, call in made:
+            if not held_out.is_named_held_out(name):
+                continue
+            for other, first in made:
+                if held_out.is_named_training(other) and self._is_same(call, first) and self._is_beside(call, first):
+                    yield SameData(python_ast.site_of(call), python_ast.site_of(first), name, other)
+                    break
+
+    def _made(self) -> Iterator[tuple[str, ast.Call]]:
+        """The loaders and the datasets of torchvision that a variable gets."""
+        for statement in self.model.tree.of_type(ast.Assign):
+            call, name = statement.value, python_ast.dotted(statement.targets[0])
+            if isinstance(call, ast.Call) and name and not any(item.arg in _SAMPLING for item in call.keywords):
+                kind = names.imported(call.func, self.model.definitions)
+                if kind in datasets.LOADERS or kind.startswith("torchvision.datasets."):
+                    yield name, call
+
+    def _is_same(self, call: ast.Call, first: ast.Call) -> bool:
+        """Whether two calls give the same data: loaders of one training set, or datasets with `train=True`."""
+        if ast.dump(call.func) != ast.dump(first.func):
+            return False
+        if names.imported(call.func, self.model.definitions) in datasets.LOADERS:
+            own, others = (written.argument(item, 0, "dataset") for item in (call, first))
+            is_named = own is not None and held_out.is_named_training(python_ast.dotted(own))
+            return is_named and others is not None and own is not None and ast.dump(own) == ast.dump(others)
+        roots = [written.argument(item, 0, "root") for item in (call, first)]
+        switches = [written.argument(item, 1, "train") for item in (call, first)]
+        are_on = all(isinstance(item, ast.Constant) and item.value is True for item in switches)
+        return are_on and len({ast.dump(item) for item in roots if item is not None}) == 1
+
+    def _is_beside(self, call: ast.Call, first: ast.Call) -> bool:
+        """Whether two calls are in one block, and nothing there takes a part of the data."""
+        block = self.model.tree.block(call)
+        if self.model.tree.statement(first) not in block:
+            return False
+        words = {python_ast.dotted(item).rpartition(".")[2] for node in block for item in ast.walk(node)}
+        return words.isdisjoint({"Subset", "random_split", "SubsetRandomSampler", "targets", "data", "indices"})
+
+    def report_SameData(self, found: SameData) -> None:
+        self.report(
+            found.site,
+            f"`{found.name}` contains the training data of `{found.other}`",
+            related=[(found.first, "the training data are here")],
+            help="use the validation or test data",
+        )
