@@ -58,10 +58,33 @@ def adds_to(name: str, loop: ast.For) -> bool:
 
 
 def is_used(name: str, made: ast.AST, loop: ast.For) -> bool:
-    """Whether the loop itself uses a variable, or binds it again."""
+    """Whether the loop itself uses a variable except for its backward pass, or binds it again."""
     own = set(ast.walk(made))
+    for statement in ast.walk(loop):
+        is_backward = isinstance(statement, ast.Expr) and any(
+            isinstance(item, ast.Attribute) and item.attr == "backward" for item in ast.walk(statement)
+        )
+        own |= set(ast.walk(statement)) if is_backward else set()
     return any(isinstance(item, ast.Name) and item.id == name and item not in own for item in ast.walk(loop))
 
 
 def is_zero(value: ast.expr) -> bool:
     return isinstance(value, ast.Constant) and type(value.value) in (int, float) and not value.value
+
+
+def uses(behind: list[ast.AST], name: str, is_reset: bool) -> Iterator[ast.AST]:
+    """The places that use a variable as the score of all batches, before another statement binds it."""
+    for statement in behind:
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Name) and node.id == name and not isinstance(node.ctx, ast.Load):
+                return
+            if is_reset:
+                if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) and written_sums.dividend(node) == name:
+                    yield node
+            elif isinstance(node, ast.Return) and node.value is not None:
+                parts = node.value.elts if isinstance(node.value, ast.Tuple) else [node.value]
+                if any(written_sums.name_of(written_sums.tensor_of(item)) == name for item in parts):
+                    yield node
+            elif isinstance(node, ast.Compare) and isinstance(node.ops[0], (ast.Lt, ast.Gt, ast.LtE, ast.GtE)):
+                if written_sums.name_of(written_sums.tensor_of(node.left)) == name:
+                    yield node

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
-from torchlint import Category, Rule
+from torchlint import Category, Confidence, Rule
 from torchlint.pytorch import naming
 from torchlint.syntax import python_ast
 
@@ -19,14 +20,21 @@ if TYPE_CHECKING:
 _OFF = frozenset({"no_grad", "inference_mode", "eval"})
 
 
+class Origin(Enum):
+    """The origin of a number of the last batch: a sum that each batch sets to 0, or a score that it overwrites."""
+
+    RESET = "each batch sets it to 0"
+    EVALUATION = "each batch of the evaluation overwrites it"
+    TRAINING = "each batch of the training overwrites it"
+
+
 class LastScore(NamedTuple):
     """Each batch sets `name` at `site`, and `use` takes it as the score of all batches."""
 
     site: Site
     use: Site
     name: str
-    is_reset: bool
-    """Whether each batch sets a sum back to 0. Otherwise each batch overwrites the score."""
+    origin: Origin
 
 
 class LastBatchScore(Rule):
@@ -37,7 +45,8 @@ class LastBatchScore(Rule):
 
     - a loss or accuracy that each batch of an evaluation overwrites, and that the code returns or compares with a best
       score after the loop;
-    - a sum that each batch sets to 0 and that is divided after the loop.
+    - a sum that each batch sets to 0 and that is divided after the loop;
+    - preview: a training loss that each batch overwrites, and that the code returns or compares after the loop.
 
     ## Why is this bad?
     The last batch is small and random. It decides which weights are the best and when training stops, and the reported
@@ -70,7 +79,7 @@ class LastBatchScore(Rule):
 
     code = "TL634"
     category = Category.SUSPICIOUS
-    triggers = ((b"for ",), (b"torch",), (b"no_grad", b"inference_mode", b"eval", b"+="))
+    triggers = ((b"for ",), (b"torch", b"backward"), (b"no_grad", b"inference_mode", b"eval", b"+=", b"backward"))
 
     def ask(self) -> Iterator[LastScore]:
         for loop in [] if self.model.is_test else self.model.tree.of_type(ast.For):
@@ -83,16 +92,18 @@ class LastBatchScore(Rule):
         for statement in after_loop.each_iteration(loop.body) if behind else ():
             for name, value in after_loop.bound(statement):
                 is_reset = after_loop.is_zero(value)
-                use = next(_uses(behind, name, is_reset), None)
-                if use is not None and (
-                    after_loop.adds_to(name, loop) if is_reset else self._is_last(name, value, loop)
-                ):
-                    yield LastScore(python_ast.site_of(statement), python_ast.site_of(use), name, is_reset)
+                use = next(after_loop.uses(behind, name, is_reset), None)
+                origin = self._origin(name, value, loop) if use is not None else None
+                if use is not None and origin is not None:
+                    yield LastScore(python_ast.site_of(statement), python_ast.site_of(use), name, origin)
 
-    def _is_last(self, name: str, value: ast.expr, loop: ast.For) -> bool:
-        """Whether a value is the score of a batch of an evaluation, and the loop itself does not use its variable."""
-        statement = self.model.tree.statement(value)
-        return _is_score(value) and self._evaluates(loop) and not after_loop.is_used(name, statement, loop)
+    def _origin(self, name: str, value: ast.expr, loop: ast.For) -> Origin | None:
+        """What a variable holds after a loop, if that is of its last batch only."""
+        if after_loop.is_zero(value):
+            return Origin.RESET if after_loop.adds_to(name, loop) else None
+        if not _is_score(value) or after_loop.is_used(name, self.model.tree.statement(value), loop):
+            return None
+        return Origin.EVALUATION if self._evaluates(loop) else Origin.TRAINING if _trains(loop) else None
 
     def _evaluates(self, loop: ast.For) -> bool:
         """Whether a loop runs without gradients, or after a call of `eval`."""
@@ -100,22 +111,25 @@ class LastBatchScore(Rule):
         around = [item for item in self.model.tree.ancestors(loop) if isinstance(item, ast.With)]
         places = [item.context_expr for node in around for item in node.items]
         places += function.decorator_list if function is not None else []
-        inside = list(ast.walk(loop))
-        if any(isinstance(node, ast.Call) and python_ast.called_name(node) == "backward" for node in inside):
+        if _trains(loop):
             return False
         calls = [node for place in [*places, *self.model.tree.before(loop), loop] for node in ast.walk(place)]
         return any(isinstance(node, (ast.Name, ast.Attribute)) and _last(node) in _OFF for node in calls)
 
     def report_LastScore(self, found: LastScore) -> None:
-        how = "each batch sets it to 0" if found.is_reset else "each batch overwrites it"
+        is_reset = found.origin is Origin.RESET
         self.report(
             found.use,
-            f"`{found.name}` covers only the last batch, because {how}",
+            f"`{found.name}` covers only the last batch, because {found.origin.value}",
             related=[(found.site, "here")],
-            help="set it to 0 before the loop"
-            if found.is_reset
-            else "sum it over the batches, and divide by their number",
+            help="set it to 0 before the loop" if is_reset else "sum it over the batches, and divide by their number",
+            confidence=Confidence.LOW if found.origin is Origin.TRAINING else Confidence.MEDIUM,
         )
+
+
+def _trains(loop: ast.For) -> bool:
+    calls = (node for node in ast.walk(loop) if isinstance(node, ast.Call))
+    return any(python_ast.called_name(call) == "backward" for call in calls)
 
 
 def _is_score(value: ast.expr) -> bool:
@@ -130,24 +144,6 @@ def _is_score(value: ast.expr) -> bool:
         and len(made.args) == 2
         and naming.LOSS.search(python_ast.called_name(made)) is not None
     )
-
-
-def _uses(behind: list[ast.AST], name: str, is_reset: bool) -> Iterator[ast.AST]:
-    """The places that use a variable as the score of all batches, before another statement binds it."""
-    for statement in behind:
-        for node in ast.walk(statement):
-            if isinstance(node, ast.Name) and node.id == name and not isinstance(node.ctx, ast.Load):
-                return
-            if is_reset:
-                if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) and written_sums.dividend(node) == name:
-                    yield node
-            elif isinstance(node, ast.Return) and node.value is not None:
-                parts = node.value.elts if isinstance(node.value, ast.Tuple) else [node.value]
-                if any(written_sums.name_of(written_sums.tensor_of(item)) == name for item in parts):
-                    yield node
-            elif isinstance(node, ast.Compare) and isinstance(node.ops[0], (ast.Lt, ast.Gt, ast.LtE, ast.GtE)):
-                if written_sums.name_of(written_sums.tensor_of(node.left)) == name:
-                    yield node
 
 
 def _last(node: ast.Name | ast.Attribute) -> str:
