@@ -98,7 +98,7 @@ class LastBatchScore(Rule):
                     yield LastScore(python_ast.site_of(statement), python_ast.site_of(use), name, origin)
 
     def _origin(self, name: str, value: ast.expr, loop: ast.For) -> Origin | None:
-        """What a variable holds after a loop, if that is of its last batch only."""
+        """The origin of the value of a variable after a loop, if that is of its last batch only."""
         if after_loop.is_zero(value):
             return Origin.RESET if after_loop.adds_to(name, loop) else None
         if not _is_score(value) or after_loop.is_used(name, self.model.tree.statement(value), loop):

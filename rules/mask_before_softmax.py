@@ -89,12 +89,13 @@ class MaskBeforeSoftmax(Rule):
             for event in trace.of(events.Compute):
                 for value, calls in masks.computed_in_calls(event.value):
                     if value.op in self.calls and value.site is not None and value.site not in seen:
-                        for found in (
-                            *self._multiplied(value, value.site, calls),
-                            *self._filled(value, value.site, calls),
-                        ):
+                        for found in self._found(value, value.site, calls):
                             seen.add(found.softmax)
                             yield found
+
+    def _found(self, softmax: values.Tensor, site: Site, calls: masks.Calls) -> Iterator[MultipliedMask | FilledMask]:
+        yield from self._multiplied(softmax, site, calls)
+        yield from self._filled(softmax, site, calls)
 
     def _multiplied(self, softmax: values.Tensor, site: Site, calls: masks.Calls) -> Iterator[MultipliedMask]:
         product = values.resolved(softmax.parents[0]) if softmax.parents else None

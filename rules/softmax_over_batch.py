@@ -69,6 +69,9 @@ class SoftmaxOverBatch(Rule):
         return correct
     ```
 
+    ## Known limits
+    torchlint does not see a softmax layer inside `nn.Sequential`.
+
     ## References
     - [torch.nn.NLLLoss](https://docs.pytorch.org/docs/stable/generated/torch.nn.NLLLoss.html)
     """
