@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from torchlint.model.queries import names, written
+from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
     from torchlint.model.definitions import ClassInfo
@@ -15,8 +16,8 @@ _INPUTS = {"TransformerEncoder": 1, "TransformerDecoder": 2, "Transformer": 2}
 _MASKS = frozenset({"mask", "src_mask", "tgt_mask", "is_causal", "tgt_is_causal", None})
 
 
-def call_in(info: ClassInfo) -> ast.Call | None:
-    """The call of a transformer layer in the `forward` of a class, if all such calls lack a mask."""
+def call_in(info: ClassInfo, index: int) -> ast.Call | None:
+    """The call of a transformer layer on an argument of the `forward` of a class, if all such calls lack a mask."""
     forward = info.method("forward")
     calls = [node for node in ast.walk(forward.node) if isinstance(node, ast.Call)] if forward is not None else []
     found = list[ast.Call]()
@@ -30,8 +31,22 @@ def call_in(info: ClassInfo) -> ast.Call | None:
             return None
         if layer == "TransformerEncoder" and not _is_plain(made, info):
             return None
-        found.append(call)
+        place = 1 if layer == "Transformer" else 0
+        if forward is not None and len(call.args) > place and index + 1 < len(forward.parameters):
+            if _depends(call.args[place], forward.parameters[index + 1], forward.node):
+                found.append(call)
     return found[-1] if found else None
+
+
+def _depends(node: ast.expr, parameter: str, function: ast.AST) -> bool:
+    """Whether an expression reads a parameter, or a variable that the function computes from it."""
+    known, assigned = {parameter}, [item for item in ast.walk(function) if isinstance(item, ast.Assign)]
+    for statement in assigned:
+        if known & python_ast.names_read(statement.value):
+            known |= {
+                item.id for target in statement.targets for item in ast.walk(target) if isinstance(item, ast.Name)
+            }
+    return bool(known & python_ast.names_read(node))
 
 
 def _is_plain(encoder: ast.expr | None, info: ClassInfo) -> bool:

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from torchlint import Category, Rule
+from torchlint import Category, Confidence, Rule
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model.queries import names, transforms, written
 from torchlint.syntax import python_ast
@@ -36,7 +36,7 @@ class BlendedLabels(Rule):
     Finds masks that become integers with `long()` after a call that changes their class numbers:
 
     - `cv2.resize` without `interpolation`;
-    - `ToTensor` or `to_tensor`, which divide images by 255.
+    - preview: `ToTensor` or `to_tensor`, which divide images by 255. This is right for masks of the numbers 0 and 255.
 
     The result or the argument of the call says that it is a mask. Masks that the function compares, rounds or
     multiplies afterwards are left out.
@@ -132,5 +132,6 @@ class BlendedLabels(Rule):
             found.site,
             f"this {how.format(found.name)}, and `long()` truncates the result",
             related=[(found.use, "here the mask becomes integers")],
+            confidence=Confidence.LOW if found.is_scaled else Confidence.HIGH,
             help="use `torch.from_numpy`" if found.is_scaled else "pass `interpolation=cv2.INTER_NEAREST`",
         )

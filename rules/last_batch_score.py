@@ -8,6 +8,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Confidence, Rule
+from torchlint.model.queries import written
 from torchlint.pytorch import naming
 from torchlint.syntax import python_ast
 
@@ -85,7 +86,14 @@ class LastBatchScore(Rule):
         for loop in [] if self.model.is_test else self.model.tree.of_type(ast.For):
             loader = written_sums.iterated(loop.iter)
             if naming.LOADER.search(loader) and not any(isinstance(item, ast.Break) for item in ast.walk(loop)):
-                yield from self._in_loop(loop)
+                if not self._has_whole_data(loop):
+                    yield from self._in_loop(loop)
+
+    def _has_whole_data(self, loop: ast.For) -> bool:
+        """Whether the code creates a loader with a single batch: `batch_size=len(data)`."""
+        made = written.value_of(written_sums.unwrapped(loop.iter), self.model.definitions)
+        calls = ast.walk(made) if isinstance(made, ast.Call) else ()
+        return any(isinstance(item, ast.Call) and python_ast.dotted(item.func) == "len" for item in calls)
 
     def _in_loop(self, loop: ast.For) -> Iterator[LastScore]:
         behind = after_loop.statements(loop, self.model.tree)

@@ -40,7 +40,7 @@ class WrongCount(NamedTuple):
     of_matches: bool
     """Whether the sum counts correct predictions instead of adding losses."""
     is_batched: bool
-    """Whether the batches are known to hold more than one sample."""
+    """Whether the batches are known to hold more than one sample, and the losses are means."""
 
 
 class OtherData(NamedTuple):
@@ -65,7 +65,7 @@ class MeanScaleMismatch(Rule):
 
     The losses are PyTorch losses with a known reduction. Sums of correct predictions and of accuracies count too. A sum
     or a count is a variable, an attribute or a slot. By default, torchlint reports loops over a loader whose batch size
-    the file shows, and lengths of other data. Preview: all other loops.
+    the file shows, and lengths of other data. Preview: all other loops, and losses with `reduction="sum"`.
 
     ## Why is this bad?
     The reported loss is wrong by a factor of the batch size. It changes with the batch size even when the model does
@@ -168,7 +168,7 @@ class MeanScaleMismatch(Rule):
                         samples,
                         self._is_whole(loop),
                         written_sums.matches(self._named(addition.value, loop)) is not None,
-                        self._is_batched(loop),
+                        self._is_batched(loop) and not self._is_summed_loss(written_sums.tensor_of(addition.value)),
                     )
 
     def _loader(self, loop: ast.For) -> str:

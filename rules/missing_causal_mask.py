@@ -99,8 +99,8 @@ class MissingCausalMask(Rule):
                 if module is None or module.info is None or event.site in seen or not isinstance(call, ast.Call):
                     continue
                 seen.add(event.site)
-                if any(self._is_shifted(item) for item in call.args):
-                    layer = uncovered_layers.call_in(module.info)
+                for index in (index for index, item in enumerate(call.args) if self._is_shifted(item)):
+                    layer = uncovered_layers.call_in(module.info, index)
                     if layer is not None:
                         is_own = module.info.definitions is self.model.definitions
                         name = python_ast.dotted(layer.func)

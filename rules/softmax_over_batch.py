@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchlint import Category, Rule
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import events, values
-from torchlint.model.queries import attention, losses, masks
+from torchlint.model.queries import attention, losses
 from torchlint.pytorch import operators
 from torchlint.syntax import python_ast
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _LOADER = LazyPattern(r"(?i)loader|(?:^|_)dl$")
 _LOG = "log_softmax"
+_STEPS = 6
 
 
 class OverBatch(NamedTuple):
@@ -96,23 +97,26 @@ class SoftmaxOverBatch(Rule):
                 value = event.value
                 if losses.loss_function(value) != "nll_loss" or not self._is_in_loop(event):
                     continue
-                given = values.resolved(losses.operands(value)[0])
-                for made in self._softmaxes(given):
-                    if attention.dimension(made, self.model.program) == 0 and made.site not in seen and made.site:
-                        seen.add(made.site)
-                        yield OverBatch(made.site, event.site, "")
+                made = self._softmax(losses.operands(value)[0])
+                if made is not None and made.site is not None and made.site not in seen:
+                    seen.add(made.site)
+                    yield OverBatch(made.site, event.site, "")
 
-    def _softmaxes(self, value: values.Value) -> Iterator[values.Tensor]:
-        """The softmax that computes a value, perhaps inside a module."""
+    def _softmax(self, value: values.Value) -> values.Tensor | None:
+        """The softmax along dimension 0 whose result is a value, perhaps returned by a module."""
+        for _ in range(_STEPS):
+            value = values.resolved(value)
+            if isinstance(value, values.ModuleOutput) and value.body is not None:
+                value = value.body
+            elif isinstance(value, values.Tensor) and value.op == operators.LOG and value.parents:
+                value = value.parents[0]
+            else:
+                break
         if not isinstance(value, values.Tensor):
-            return
-        if value.op == operators.LOG and value.parents:
-            value = values.resolved(value.parents[0])
-        if isinstance(value, values.Tensor):
-            for made, _ in masks.computed_in_calls(value):
-                is_layer = attention.is_layer(made, "LogSoftmax") or attention.is_layer(made)
-                if made.op in (_LOG, operators.SOFTMAX) or is_layer:
-                    yield made
+            return None
+        is_layer = attention.is_layer(value, "LogSoftmax") or attention.is_layer(value)
+        is_softmax = is_layer or value.op in (_LOG, operators.SOFTMAX)
+        return value if is_softmax and attention.dimension(value, self.model.program) == 0 else None
 
     def _is_in_loop(self, event: events.Compute) -> bool:
         loops = (self.model.tree.node(loop.site) for loop in event.loops)
