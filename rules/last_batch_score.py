@@ -109,7 +109,11 @@ class LastBatchScore(Rule):
         """The origin of the value of a variable after a loop, if that is of its last batch only."""
         if after_loop.is_zero(value):
             return Origin.RESET if after_loop.adds_to(name, loop) else None
-        if not _is_score(value) or after_loop.is_used(name, self.model.tree.statement(value), loop):
+        if (
+            not _is_score(value)
+            or name in python_ast.names_read(value)
+            or after_loop.is_used(name, self.model.tree.statement(value), loop)
+        ):
             return None
         return Origin.EVALUATION if self._evaluates(loop) else Origin.TRAINING if _trains(loop) else None
 

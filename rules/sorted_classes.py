@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule
+from torchlint.lazy_pattern import LazyPattern
 from torchlint.model.queries import held_out, names, written
 from torchlint.pytorch import datasets
 from torchlint.syntax import python_ast
@@ -16,6 +17,8 @@ from . import _written_sums as written_sums
 if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
 
+_TRAINING = LazyPattern(r"(?i)train|fit|epoch|backward")
+"""Names of functions that train."""
 _ORDERING = frozenset({"shuffle", "sampler", "batch_sampler", None})
 
 
@@ -110,7 +113,7 @@ class SortedClasses(Rule):
             return
         kind = names.imported(made.func, self.model.definitions)
         if kind.startswith("torchvision.datasets.") and kind.endswith(("ImageFolder", "DatasetFolder")):
-            if not self._is_reordered(python_ast.dotted(dataset)) and not self._drops_labels(name):
+            if not self._is_reordered(python_ast.dotted(dataset)) and (is_part or self._trains(name)):
                 yield Sorted(python_ast.site_of(call), python_ast.site_of(made), name, is_part)
 
     def _is_reordered(self, dataset: str) -> bool:
@@ -118,11 +121,17 @@ class SortedClasses(Rule):
         lists = (node for node in self.model.tree.of_type(ast.Attribute) if node.attr in ("samples", "imgs"))
         return any(python_ast.dotted(node.value) == dataset for node in lists)
 
-    def _drops_labels(self, loader: str) -> bool:
-        """Whether a loop over a loader uses only the images: `for x, _ in loader`."""
-        loops = (node for node in self.model.tree.of_type(ast.For) if written_sums.iterated(node.iter) == loader)
-        names_of = (ast.walk(node.target) for node in loops)
-        return any(isinstance(item, ast.Name) and item.id.startswith("_") for nodes in names_of for item in nodes)
+    def _trains(self, loader: str) -> bool:
+        """Whether the file trains on a loader: in a loop with labels and a backward pass, or in a function for it."""
+        loops = [node for node in self.model.tree.of_type(ast.For) if written_sums.iterated(node.iter) == loader]
+        for loop in loops:
+            targets = (item.id for item in ast.walk(loop.target) if isinstance(item, ast.Name))
+            calls = [python_ast.called_name(item) for item in ast.walk(loop) if isinstance(item, ast.Call)]
+            if any(name.startswith("_") for name in targets) or not any(_TRAINING.search(name) for name in calls):
+                return False
+        users = (call for call in self.model.tree.of_type(ast.Call) if _TRAINING.search(python_ast.called_name(call)))
+        is_passed = any(python_ast.dotted(item) == loader for call in users for item in written.arguments_of(call))
+        return bool(loops) or is_passed
 
     def report_Sorted(self, found: Sorted) -> None:
         what = "contains only the last classes" if found.is_part else "does not shuffle, so each batch is of one class"

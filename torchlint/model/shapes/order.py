@@ -154,7 +154,8 @@ class Order:
 def _takes_channels(sizes: Sequence[Known], asked: Sequence[Known]) -> bool:
     """Whether a view forms rows of channels, dimension 1, although the positions follow them: `x.view(-1, c)`."""
     channels = asked[1] if len(asked) == 2 and asked[0] == _REST else None
-    return channels is not None and bool(channels.symbols) and channels == sizes[1]
+    has_positions = all(size is None or size.number != 1 for size in sizes[2:])
+    return channels is not None and bool(channels.symbols) and channels == sizes[1] and has_positions
 
 
 def _merged(sizes: layout.Layout | None, asked: Sequence[Known]) -> tuple[int, int] | None:
