@@ -11,6 +11,7 @@ from torchlint.model import events, values
 from torchlint.model.queries import names, written
 from torchlint.syntax import python_ast
 
+from . import _shifted_tokens as shifted_tokens
 from . import _uncovered_layers as uncovered_layers
 
 if TYPE_CHECKING:
@@ -112,14 +113,25 @@ class MissingCausalMask(Rule):
         return module if isinstance(module, values.Module) else None
 
     def _is_shifted(self, given: ast.expr) -> bool:
-        """Whether an argument is a sequence without its last token, and the function also takes the rest."""
+        """Whether an argument is a sequence without its last token, and the rest are the targets of a loss."""
         given = written.value_of(given, self.model.definitions)
-        if not isinstance(given, ast.Subscript) or not _is_slice(given.slice, "", "-1"):
+        if not isinstance(given, ast.Subscript) or not shifted_tokens.is_slice(given.slice, "", "-1"):
             return False
         scope = self.model.tree.function_around(given) or self.model.tree.module
-        same = (node for node in names.own_nodes(scope) if isinstance(node, ast.Subscript))
+        losses = [
+            node for node in names.own_nodes(scope) if isinstance(node, ast.Call) and shifted_tokens.is_loss(node)
+        ]
         whole = ast.dump(given.value)
-        return any(_is_slice(node.slice, "1", "") and ast.dump(node.value) == whole for node in same)
+        for target in (item for loss in losses for item in written.arguments_of(loss)[1:2]):
+            rest = shifted_tokens.sequence(target)
+            rest = shifted_tokens.sequence(written.value_of(rest, self.model.definitions))
+            if (
+                isinstance(rest, ast.Subscript)
+                and shifted_tokens.is_slice(rest.slice, "1", "")
+                and ast.dump(rest.value) == whole
+            ):
+                return True
+        return False
 
     def report_Uncovered(self, found: Uncovered) -> None:
         self.report(
@@ -128,13 +140,3 @@ class MissingCausalMask(Rule):
             related=[(found.use, "the targets are the next tokens of this input")],
             help="pass `nn.Transformer.generate_square_subsequent_mask(length)`",
         )
-
-
-def _is_slice(node: ast.expr, lower: str, upper: str) -> bool:
-    """Whether an index cuts one dimension, the first or the second: `[:, 1:]`, `[:-1]`."""
-    parts = node.elts if isinstance(node, ast.Tuple) else [node]
-    if len(parts) > 2 or not all(isinstance(item, ast.Slice) for item in parts):
-        return False
-    last = parts[-1]
-    bounds = [ast.unparse(item) if item is not None else "" for item in (last.lower, last.upper)]  # type: ignore[attr-defined]
-    return bounds == [lower, upper] and all(ast.unparse(item) == ":" for item in parts[:-1])
