@@ -43,8 +43,11 @@ repaired copy. The authors of these programs had not seen the rules. In torchlin
 the bugs, and the consequence of two more. We have since improved the rules on these bugs, so today's figures do not
 predict how many bugs torchlint finds in other code.
 
-We repeat the first run with new bugs. Of the latest 40, which this table does not list, default rules found 12
-(29 November 2026): 9 of 20 about gradients, weights and modes, and 3 of 20 about numbers, sizes and data.
+We repeat the first run with new bugs, which this table does not list:
+
+- On 29 November 2026, default rules found 12 of 40: 9 of 20 about gradients, weights and modes, and 3 of 20 about
+  numbers, sizes and data.
+- On 30 November 2026, after more rules, they found 13 of another 40: 8 of 20 and 5 of 20.
 
 Each cell lists the codes that a tool reports for the bug but not for the repaired copy. ruff and TorchFix ran with all
 their rules, and ty without PyTorch installed. The table also includes bugs that no tool finds.
