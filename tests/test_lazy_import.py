@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import subprocess
 import sys
@@ -86,3 +87,11 @@ def test_a_late_module_is_the_module(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_a_module_that_is_not_there() -> None:
     with pytest.raises(ModuleNotFoundError):
         _ = late("no_such_module_anywhere").value
+
+
+def test_no_module_replaces_a_function_of_its_package() -> None:
+    """Python sets an imported module as an attribute of its package, in the place of a function of the same name."""
+    for init in (Path(__file__).parent.parent / "torchlint").rglob("__init__.py"):
+        defined = {node.name for node in ast.parse(init.read_text("utf-8")).body if isinstance(node, ast.FunctionDef)}
+        modules = {path.stem for path in init.parent.iterdir()}
+        assert defined.isdisjoint(modules), init

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from torchlint.model.queries.changed_api import Use
     from torchlint.model.relations.gradients import StaleGradients
     from torchlint.model.values import Value
-    from torchlint.repairs.clearing_words import ClearingWords
-    from torchlint.repairs.detach import KeptTensor
+    from torchlint.repairs.clearing_calls import ClearingWords
+    from torchlint.repairs.detaching import KeptTensor
     from torchlint.repairs.training_mode import TrainedInEvaluation
     from torchlint.syntax.edits import Change
     from torchlint.syntax.matching import Nodes
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 def clearing_words(model: Model) -> ClearingWords:
     """How a program writes its optimizers and the calls that clear their gradients."""
-    from torchlint.repairs.clearing_words import ClearingWords
+    from torchlint.repairs.clearing_calls import ClearingWords
 
     return ClearingWords(model)
 
@@ -40,7 +40,7 @@ def missing_clear(
 
     `statement` clears its gradients, if one is known: those of `target`, or (None) of the optimizer of the step.
     """
-    from torchlint.repairs.missing_clear import MissingClear
+    from torchlint.repairs.clear_insertion import MissingClear
 
     return MissingClear(model, nodes, statement, target).change(uncleared) if nodes is not None else None
 
@@ -62,21 +62,21 @@ def return_to_training(model: Model, nodes: Nodes | None, trained: Sequence[Trai
 
 def detach(model: Model, nodes: Nodes | None, kept: KeptTensor) -> Change | None:
     """The form that keeps a tensor without its graph; None where it is written nowhere."""
-    from torchlint.repairs.detach import Detach
+    from torchlint.repairs.detaching import Detach
 
     return Detach(model, nodes).change(kept) if nodes is not None else None
 
 
 def changed_call(model: Model, nodes: Nodes | None, use: Use) -> Change | None:
     """A call of a changed function in its present form; None if that is unknown."""
-    from torchlint.repairs.changed_call import ChangedCall
+    from torchlint.repairs.call_forms import ChangedCall
 
     return ChangedCall(model, nodes).change(use) if nodes is not None else None
 
 
 def out_of_place(model: Model, nodes: Nodes | None, mutate: Mutate) -> Change | None:
     """The out-of-place form of a change in place; None where there is none, or another name sees it on purpose."""
-    from torchlint.repairs.out_of_place import OutOfPlace
+    from torchlint.repairs.out_of_place_forms import OutOfPlace
 
     return OutOfPlace(model, nodes).change(mutate) if nodes is not None else None
 
