@@ -16,7 +16,6 @@ from . import _after_loop as after_loop
 from . import _written_sums as written_sums
 
 if TYPE_CHECKING:
-    from torchlint.index import FileIndex
     from torchlint.syntax.python_ast import Site
 
 _OFF = frozenset({"no_grad", "inference_mode", "eval"})
@@ -81,15 +80,17 @@ class LastBatchScore(Rule):
 
     code = "TL634"
     category = Category.SUSPICIOUS
-    triggers = ((b"for ",), (b"torch", b"backward"), (b"no_grad", b"inference_mode", b"eval", b"+=", b"backward"))
-
-    @classmethod
-    def concerns(cls, index: FileIndex) -> bool:
-        return any(map(_is_over_loader, index.tree.of_type(ast.For)))
+    triggers = (
+        (b"oader", b"ataset", b"data_iter", b"dataiter"),
+        (b"for ",),
+        (b"torch", b"backward"),
+        (b"no_grad", b"inference_mode", b"eval", b"+=", b"backward"),
+    )
 
     def ask(self) -> Iterator[LastScore]:
         for loop in [] if self.model.is_test else self.model.tree.of_type(ast.For):
-            if _is_over_loader(loop) and not any(isinstance(item, ast.Break) for item in ast.walk(loop)):
+            loader = written_sums.iterated(loop.iter)
+            if naming.LOADER.search(loader) and not any(isinstance(item, ast.Break) for item in ast.walk(loop)):
                 if not self._has_whole_data(loop):
                     yield from self._in_loop(loop)
 
@@ -164,7 +165,3 @@ def _is_score(value: ast.expr) -> bool:
 
 def _last(node: ast.Name | ast.Attribute) -> str:
     return node.id if isinstance(node, ast.Name) else node.attr
-
-
-def _is_over_loader(loop: ast.For) -> bool:
-    return naming.LOADER.search(written_sums.iterated(loop.iter)) is not None
