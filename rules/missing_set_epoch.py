@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from torchlint.index import FileIndex
     from torchlint.syntax.python_ast import Site
 
-_VARIES = LazyPattern(rb"set_epoch(?!\s*\(\s*\d+\s*\))")
-"""A use of `set_epoch` other than a call with a constant, which sets the same order in each epoch."""
 _SAMPLER = LazyPattern(r"torch\.utils\.data\.(distributed\.)?DistributedSampler$")
 _PARAMETERS = binding.Parameters(*"dataset num_replicas rank shuffle seed drop_last".split())
 _EVALUATION = LazyPattern(r"val|test|eval|dev(_|$)", re.IGNORECASE)
@@ -111,11 +109,11 @@ class MissingSetEpoch(Rule):
     @classmethod
     def concerns(cls, index: FileIndex) -> bool:
         """Whether a file contains a sampler whose epoch nothing sets."""
-        return _VARIES.search(index.code) is None
+        return b"set_epoch" not in index.code
 
     def ask(self) -> Iterator[SameOrder | SameOrderElsewhere]:
         imported = self.model.definitions.scopes.anywhere().values()
-        if _VARIES.search(self.model.tree.source.text.encode()) or any(_FRAMEWORKS.match(name) for name in imported):
+        if "set_epoch" in self.model.tree.source.text or any(_FRAMEWORKS.match(name) for name in imported):
             return
         observed = self.model.program.observations
         for loader in observed.loaders:
@@ -130,7 +128,7 @@ class MissingSetEpoch(Rule):
                 continue
             if self._is_told_otherwise(sampler) or not self._comes_again(epochs[0]):
                 continue
-            if self._leaving.isdisjoint({loader, sampler}):
+            if not sampler.has_use("set_epoch") and self._leaving.isdisjoint({loader, sampler}):
                 yield SameOrder(sampler.site, epochs[0].site)
         if not self.model.mentions(_SETTING):
             yield from self._made_for_others()
@@ -206,8 +204,7 @@ class MissingSetEpoch(Rule):
         found = list(self.model.program.observations.stored.values())
         kept: list[tuple[values.Value, values.Value]] = []
         for trace in self.model.program.traces:
-            calls = (event for event in trace.of(events.Call) if not self._sets_epoch(event))
-            found += [item for event in calls for item in event.value.parents]
+            found += [item for event in trace.of(events.Call) for item in event.value.parents]
             found += [event.value for event in trace.of(events.Returned) if not event.calls]
             found += [event.value for event in trace.of(events.Keep)]
             kept += [(owner, value) for (owner, _), value in trace.heap.items()]
@@ -217,18 +214,12 @@ class MissingSetEpoch(Rule):
             leaving = _with_inside([*leaving, *more])
         return leaving
 
-    def _sets_epoch(self, event: events.Call) -> bool:
-        call = self.model.tree.node(event.site)
-        return isinstance(call, ast.Call) and python_ast.called_name(call) == "set_epoch"
-
     # -- report ---------------------------------------------------------------------------------------
 
     def report_SameOrder(self, answer: SameOrder) -> None:
-        is_called = "set_epoch" in self.model.tree.source.text
-        nothing = "only a constant reaches" if is_called else "nothing calls"
         self.report(
             answer.sampler,
-            f"{nothing} `set_epoch` on the sampler: every epoch has the same batches in the same order",
+            "nothing calls `set_epoch` on the sampler: every epoch has the same batches in the same order",
             related=[(answer.epochs, "the epochs are here")],
             help="call `set_epoch(epoch)` at the beginning of each epoch",
             confidence=Confidence.MEDIUM,
