@@ -6,11 +6,15 @@ import ast
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from torchlint.index import FileIndex
 from torchlint.model.definitions import ClassInfo, Definitions
 from torchlint.model.relations.provenance.modules import Modules
+from torchlint.pytorch import api
 from torchlint.syntax.python_ast import Site, called_name, dotted, is_literal, names_read, site_of, walk
 
 _FLAG = "requires_grad"
+_WEIGHTS = frozenset({"weight", "bias"})
+_TESTS = frozenset({"isinstance", "hasattr", "callable", "is_tensor"})
 
 
 class FlagOfModule(NamedTuple):
@@ -30,7 +34,7 @@ class ModuleFlags:
 
     def answers(self) -> Iterator[FlagOfModule]:
         for target in self._targets():
-            kind = self.modules.kind(target.value)
+            kind = self.modules.kind(target.value) or self._used_as(target.value)
             if kind is not None and not self._is_asked_for(target, kind) and not self._is_frozen_beside(target):
                 yield FlagOfModule(site_of(target), self.tree.code(target.value))
 
@@ -39,6 +43,50 @@ class ModuleFlags:
             for target in statement.targets if is_literal(statement.value, False) else ():
                 if isinstance(target, ast.Attribute) and _names_flag(target.attr):
                     yield target
+
+    def _used_as(self, owner: ast.expr) -> str | None:
+        """`torch.nn.Module` if its function or class uses an object only as a module, and never tests its type."""
+        place, is_used = "" if self._is_bound_again(owner) else self._place(owner), False
+        for node in walk(self._scope(owner)) if place else ():
+            if isinstance(node, ast.Call) and called_name(node) in _TESTS:
+                if place in map(self._place, node.args):
+                    return None
+            elif isinstance(node, ast.Attribute) and self._needs_module(node) and self._place(node.value) == place:
+                is_used = True
+        return "torch.nn.Module" if is_used else None
+
+    def _is_bound_again(self, owner: ast.expr) -> bool:
+        """Whether the first name of `a.b` may be several objects."""
+        name = dotted(owner).partition(".")[0]
+        function = self.definitions.function_around(owner)
+        bound = FileIndex.of(self.tree).bindings_of(name)
+        own = [item for item in bound if self.definitions.function_around(item) is function]
+        return len(own) + (function is not None and name in function.parameters) != 1
+
+    def _needs_module(self, node: ast.Attribute) -> bool:
+        """`layer.weight.data` or `layer.parameters()`."""
+        parent = self.tree.parent(node)
+        if node.attr in _WEIGHTS:
+            return isinstance(parent, ast.Attribute)
+        return node.attr in api.MODULE_EVIDENCE and isinstance(parent, ast.Call) and parent.func is node
+
+    def _scope(self, node: ast.expr) -> ast.AST:
+        method = self.definitions.method_around(node)
+        if method is not None and method.owner is not None and dotted(node).split(".")[0] in method.parameters[:1]:
+            return method.owner.node
+        return self.tree.function_around(node) or self.tree.module
+
+    def _place(self, node: ast.expr) -> str:
+        """The name of an object; `model.head` for `self.model.head` if `self.model = model` is the only store."""
+        own, _, rest = dotted(node).partition(".")
+        method = self.definitions.method_around(node)
+        if not rest or method is None or method.owner is None or own not in method.parameters[:1]:
+            return dotted(node)
+        first = rest.partition(".")[0]
+        stores = [self.tree.parent(item) for item in self.modules.stores(method.owner, first)]
+        values = [item.value for item in stores if isinstance(item, ast.Assign)]
+        is_alias = len(stores) == len(values) == 1 and dotted(values[0]) == first
+        return rest if is_alias else dotted(node)
 
     def _is_asked_for(self, target: ast.Attribute, kind: ClassInfo | str) -> bool:
         """Whether the class of the module defines the flag, or code here reads it from a module."""

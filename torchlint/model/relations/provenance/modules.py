@@ -146,11 +146,17 @@ class Modules:
 
     def _assigned(self, owner: ClassInfo, name: str, depth: int) -> Kind | None:
         for info in owner.ancestors():
-            stores = list(_stores(info, name)) if isinstance(info, ClassInfo) else []
+            stores = list(self.stores(info, name)) if isinstance(info, ClassInfo) else []
             if isinstance(info, ClassInfo) and stores:
                 there = self if info.definitions is self.definitions else Modules(info.definitions)
                 return there._stored(stores, depth, [])
         return None
+
+    def stores(self, info: ClassInfo, name: str) -> Iterator[ast.Attribute]:
+        """The places where a class assigns an attribute."""
+        for item in walk(info.node) if name in info.assigned else ():
+            if isinstance(item, ast.Attribute) and item.attr == name and isinstance(item.ctx, ast.Store):
+                yield item
 
     def _stored(self, stores: Sequence[ast.expr], depth: int, annotated: list[Kind | None]) -> Kind | None:
         """The common class of all assigned values; None if other code binds one of the targets."""
@@ -162,12 +168,6 @@ class Modules:
             if not _is_moved(statement.value, item):
                 kinds.append(self.kind(statement.value, depth))
         return _common(kinds)
-
-
-def _stores(info: ClassInfo, name: str) -> Iterator[ast.Attribute]:
-    for item in walk(info.node) if name in info.assigned else ():
-        if isinstance(item, ast.Attribute) and item.attr == name and isinstance(item.ctx, ast.Store):
-            yield item
 
 
 def _common(kinds: list[Kind | None]) -> Kind | None:
