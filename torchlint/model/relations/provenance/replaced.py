@@ -19,6 +19,7 @@ from torchlint.model.parts import Parts
 from torchlint.model.program import Program, Trace
 from torchlint.model.queries import moved_modules
 from torchlint.model.queries.sure_graphs import SureGraphs
+from torchlint.pytorch import stateful_modules
 from torchlint.syntax.python_ast import LOOPS, SCOPES, Site, called_name, dotted, is_literal, walk
 
 _FIXED = LazyPattern(
@@ -31,6 +32,10 @@ _GIVING_WEIGHTS = ("load_state_dict", "requires_grad_", "apply", "load", "freeze
 """Methods by which a module may get its weights, or keep them."""
 _SETTING_MODE = ("train", "eval")
 """Methods by which a part of a module may be set apart."""
+_FIXING = frozenset("weight bias data no_grad requires_grad parameters buffers modules".split()) | {*_GIVING_WEIGHTS}
+"""Attributes with which a class gives its layers fixed weights."""
+_OWN = frozenset({"self.weight", "self.bias", "self.data"})
+"""Attributes of a loss that are not those of a layer."""
 _MOST_OPTIMIZERS = 20
 """Maximum number of optimizers, as each module is compared with each."""
 _MOST_CHOICES = 6
@@ -395,9 +400,12 @@ class Replacements:
         return [item for value in stored.values() for item in values.inputs_of(value)]
 
     def _has_own_parameters(self, module: values.Value) -> bool:
-        """Whether a loss of the program creates parameters itself, and holds no module but new layers of PyTorch."""
+        """Whether a loss of the program creates parameters or layers, and holds no module but new layers of PyTorch."""
         parts = self._stored_in(module) if isinstance(module, values.Module) else []
-        own = [item for item in parts if isinstance(item, values.Leaf) and item.leaf]
+        own: list[values.Value] = [item for item in parts if isinstance(item, values.Leaf) and item.leaf]
+        info = values.class_of(module)
+        if info is not None and not own and not _sets_weights(info):
+            own = [item for item in parts if _is_layer(item) and _has_weights(item)]
         others = [item for item in parts if module_values.is_module_like(item) and not _is_layer(item)]
         is_alone = bool(own) and not others
         return is_alone and _LOSS.search(_name(module)) is not None
@@ -425,6 +433,20 @@ def _name(module: values.Value) -> str:
 def _is_layer(module: values.Value) -> bool:
     is_known = isinstance(module, values.Module) and module.info is None and module.name.startswith("torch.nn.")
     return is_known and module_values.is_as_made(module)
+
+
+def _has_weights(layer: values.Value) -> bool:
+    """Whether a layer of PyTorch, or one in a list of layers, has weights by its kind."""
+    layer = values.resolved(layer)
+    if isinstance(layer, values.Module) and layer.name.rpartition(".")[2] in stateful_modules.WEIGHTED:
+        return True
+    return isinstance(layer, (values.Module, values.Container)) and any(map(_has_weights, lineage.made_of(layer)))
+
+
+def _sets_weights(info: ClassInfo) -> bool:
+    """Whether a class may give its layers fixed weights, or use them without gradients."""
+    read = (node for node in walk(info.node) if isinstance(node, ast.Attribute) and node.attr in _FIXING)
+    return any(dotted(node) not in _OWN for node in read)
 
 
 def _has(owner: values.Value, key: object) -> bool:
