@@ -8,6 +8,7 @@ from enum import Enum
 from functools import cached_property
 from typing import NamedTuple
 
+from torchlint.model.definitions import Definitions
 from torchlint.model.events import Mutate
 from torchlint.model.lineage import result_of_call, whole_of
 from torchlint.model.module_values import has_parameters, returned_by, returned_parts
@@ -255,7 +256,14 @@ class GraphEnds:
             return True
         while isinstance(node, (ast.Call, ast.Attribute)):
             node = node.func if isinstance(node, ast.Call) else node.value
-        return isinstance(node, ast.Name) and self._definitions.qualified(node.id, node) == "numpy"
+        file = self._file(value)
+        return file is not None and isinstance(node, ast.Name) and file.qualified(node.id, node) == "numpy"
+
+    def _file(self, value: Value) -> Definitions | None:
+        """The definitions of the file whose code creates a value."""
+        if value.site is None or value.site.inner is None:
+            return self._definitions
+        return self._program.files.get(value.site.inner.tree)
 
     def _is_batch(self, value: Value) -> bool:
         """Whether a value is part of a loader's batch."""
