@@ -19,7 +19,8 @@ class OptimizerOfOldTensor(Rule):
 
     ## What it does
     Finds `z = z.to(device)`, `z = z.clamp(0, 1)` and similar copies of a tensor that an optimizer already holds. Also
-    finds a network that is sharded by FSDP, or gets adapters by `get_peft_model`, after its optimizer was created.
+    finds a network that is sharded by FSDP, or gets adapters by `get_peft_model`, after its optimizer was created, and
+    an object that creates its network anew but keeps its optimizer.
 
     ## Why is this bad?
     The optimizer updates the old tensor. The loss uses the new one, which does not change, and nothing raises.
@@ -61,7 +62,10 @@ class OptimizerOfOldTensor(Rule):
 
     code = "TL341"
     category = Category.CORRECTNESS
-    triggers = (triggers.STEP, (b".to(", b".cuda(", b".half(", b"clamp", b"detach", b"clone", b"fsdp", b"peft"))
+    triggers = (
+        triggers.STEP,
+        (b".to(", b".cuda(", b".half(", b"clamp", b"detach", b"clone", b"fsdp", b"peft", b"__init__"),
+    )
 
     @classmethod
     def concerns(cls, index: FileIndex) -> bool:

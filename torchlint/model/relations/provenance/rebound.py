@@ -9,6 +9,7 @@ from typing import NamedTuple
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model.definitions import Definitions
 from torchlint.model.queries import names
+from torchlint.model.relations.provenance.kept import KeptOptimizers
 from torchlint.pytorch import naming
 from torchlint.syntax.python_ast import LOOPS, arguments, called_name, dotted, walk, written_alike
 
@@ -45,6 +46,7 @@ class Rebounds:
     def __init__(self, definitions: Definitions) -> None:
         self.definitions = definitions
         self.tree = definitions.tree
+        self.kept = KeptOptimizers(definitions)
 
     def all(self) -> Iterator[Rebound]:
         """The statements that replace what an optimizer holds, where that optimizer steps later."""
@@ -58,6 +60,8 @@ class Rebounds:
                     for statement in self._replacing(made, place, is_network):
                         if self._is_stepped(made, statement, target, place):
                             yield Rebound(statement, place, call, is_network)
+                    for statement in self.kept.replacing(made, place) if is_network else ():
+                        yield Rebound(statement, place, call, is_network)
 
     def _replacing(self, made: ast.Assign, place: ast.expr, is_network: bool) -> Iterator[ast.stmt]:
         """The first statement after the creation of an optimizer that binds a place anew, if it derives from it."""
