@@ -23,7 +23,7 @@ class SquaredRate(NamedTuple):
 
 
 class RateInFactor(Rule):
-    """The function for `LambdaLR` returns the learning rate instead of a factor for it.
+    """The function for `LambdaLR` returns a learning rate instead of a factor.
 
     ## What it does
     Finds functions for `LambdaLR` whose result is a product with the learning rate of the optimizer: the same
