@@ -14,6 +14,8 @@ from torchlint.syntax.python_ast import Site
 
 _COMPARISONS = frozenset({"compare", "gt", "ge", "lt", "le"})
 _PROBABILITIES = frozenset({"sigmoid", "softmax"})
+_KEEPING = endings.SHAPES | {operators.DATA, operators.DETACH}
+_JOINING = frozenset({"cat", "concat", "stack", "hstack", "vstack"})
 
 
 class Compared(NamedTuple):
@@ -82,12 +84,19 @@ class LogitsAsProbabilities(Rule):
                 yield Compared(asked.site, scores[found[0]], asked.op == operators.ROUND)
 
     def _outputs(self, value: values.Value) -> Iterator[values.Value]:
-        """A value without reshaping, and the module that computed it if that module does not end in probabilities."""
+        """A value without reshaping, and the module that computed it if that module does not end in probabilities.
+
+        Joined values yield those of each part.
+        """
         value = values.resolved(value)
-        while isinstance(value, values.Tensor) and value.op in endings.SHAPES and value.parents:
+        while isinstance(value, values.Tensor) and value.op in _KEEPING and value.parents:
             if isinstance(value, (values.ModuleOutput, values.Component)):
                 break
             value = values.resolved(value.parents[0])
+        if isinstance(value, values.Tensor) and value.op in _JOINING and value.parents:
+            parts = values.resolved(value.parents[0])
+            for part in parts.elements() if isinstance(parts, values.Container) else ():
+                yield from self._outputs(part)
         if isinstance(value, values.ModuleOutput) and self.model.endings.of(value, _PROBABILITIES) is not None:
             return  # no logits: the loss is wrong, not the comparison
         if isinstance(value, (values.Tensor, values.CallResult)):
