@@ -32,7 +32,7 @@ def asks(test: ast.expr, known: Definitions, depth: int = _DEPTH) -> bool:
         return False
     if isinstance(test, ast.Call) and not test.args and not test.keywords:
         function = names.function(test.func, known)
-        returned = _returned(function) if function is not None else None
+        returned = names.returned_value(function) if function is not None else None
         return returned is not None and asks(returned, known, depth - 1)
     value = written.value_of(test, known)
     return value is not None and asks(value, known, depth - 1)
@@ -74,12 +74,6 @@ def _is_used_as_rank(name: ast.Name, known: Definitions) -> bool:
 
 def _names_rank(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and node.value in _VARIABLES
-
-
-def _returned(function: FunctionInfo) -> ast.expr | None:
-    """The value of a function with a single `return`."""
-    found = [item for item in names.own_nodes(function.node) if isinstance(item, ast.Return)]
-    return found[0].value if len(found) == 1 else None
 
 
 def _part(place: ast.Name | ast.Attribute, known: Definitions) -> ast.expr | None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from torchlint import Category, Confidence, Rule
+from torchlint.model.queries import names
 from torchlint.syntax import python_ast
 
 from . import _written_lengths as written_lengths
@@ -32,7 +33,7 @@ class SamplerOfClasses(Rule):
 
     ## What it does
     Finds a `WeightedRandomSampler` whose weights are computed element by element from `bincount`, without indexing by
-    the labels.
+    the labels. A function of the file may compute them.
 
     ## Why is this bad?
     The sampler draws the index of a weight, and the loader loads the sample at that index. With ten weights, it draws
@@ -102,6 +103,10 @@ class SamplerOfClasses(Rule):
             return None
         if self.model.definitions.named(node.func) in _COUNTS:
             return node
+        function = names.function(node.func, self.model.definitions)
+        if function is not None:
+            returned = None if function.decorators else names.returned_value(function)
+            return self._counts(returned, steps - 1) if returned is not None else None
         name = python_ast.called_name(node)
         if name in _MADE_OF and node.args:
             return self._counts(node.args[0], steps - 1)

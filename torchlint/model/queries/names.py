@@ -61,6 +61,12 @@ def only_value(name: ast.Name, definitions: Definitions) -> ast.expr | None:
     return value if function is None or name.id not in function.parameters else None
 
 
+def returned_value(function: FunctionInfo) -> ast.expr | None:
+    """The value of a function with a single `return`."""
+    found = [item for item in own_nodes(function.node) if isinstance(item, ast.Return)]
+    return found[0].value if len(found) == 1 else None
+
+
 def is_read_after(name: str, node: ast.AST, definitions: Definitions) -> bool:
     """Whether code may read a name with the value that a node's statement leaves in it.
 
