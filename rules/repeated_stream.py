@@ -7,24 +7,16 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule
-from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import values
-from torchlint.model.queries import default_numbers, names, written
+from torchlint.model.queries import default_numbers, written
 from torchlint.syntax import python_ast
 
+from . import _worker_streams as streams
+
 if TYPE_CHECKING:
-    from torchlint.model.definitions import ClassInfo
     from torchlint.model.utilities import DataLoader
     from torchlint.syntax.python_ast import Site
 
-_BASE = LazyPattern(r"^torch\.utils\.data\.(?:dataset\.)?IterableDataset$")
-_PARTS = LazyPattern(
-    r"(?i)worker_?(?:info|id|init)|rank\b|world_?size|shard|webdataset|\bwds\b|\bdatasets\b|datapipe|torchdata|litdata"
-    r"|streaming|accelerat|lightning"
-)
-"""Words of programs that may give each worker its own part of the data."""
-_ENDLESS = LazyPattern(r"(?i)\bwhile\b|rand|shuffl|sampl|choice|permut|cycle|count\(|queue|socket|\benv|replay|buffer")
-"""Words of classes whose numbers may be others in each worker."""
 _BEFORE_WORKERS = 5
 
 
@@ -42,8 +34,8 @@ class RepeatedStream(Rule):
 
     ## What it does
     Finds loaders with at least two workers, also by the default of an option, whose dataset is an `IterableDataset` of
-    the program. Its `__iter__` draws no random numbers and iterates over its data to the end. No code in its file or in
-    that of the loader uses the worker's number or mentions sharding.
+    the program. Its `__iter__` iterates over its data to the end and draws no random numbers, also not in the methods
+    that it calls. No code in its file or in that of the loader uses the worker's number or mentions sharding.
 
     ## Why is this bad?
     Each worker has its own copy of the dataset, and runs `__iter__` from the start. With two workers each sample comes
@@ -93,12 +85,12 @@ class RepeatedStream(Rule):
     calls = frozenset({"DataLoader"})
 
     def ask(self) -> Iterator[Repeated]:
-        if self.model.is_test or _PARTS.search(self.model.tree.source.text):
+        if self.model.is_test or streams.PARTS.search(self.model.tree.source.text):
             return
         for loader in self.model.program.observations.loaders:
             dataset = loader.part("dataset")
             dataset = values.resolved(dataset) if dataset is not None else None
-            if isinstance(dataset, values.Instance) and self._reads_all(dataset.info):
+            if isinstance(dataset, values.Instance) and streams.reads_all(dataset.info):
                 workers = self._workers(loader)
                 if workers >= 2 and loader.site is not None:
                     method = dataset.info.methods["__iter__"]
@@ -106,23 +98,15 @@ class RepeatedStream(Rule):
                     start = python_ast.site_of(method.node) if is_here else None
                     yield Repeated(loader.site, start, dataset.info.name, workers)
 
-    def _reads_all(self, info: ClassInfo) -> bool:
-        """Whether a class iterates over the same data in each worker."""
-        method = info.methods.get("__iter__")
-        bases = [item for item in info.ancestors() if item is not info]
-        if method is None or len(bases) != 1 or not isinstance(bases[0], str) or not _BASE.search(bases[0]):
-            return False
-        tree = method.definitions.tree
-        is_finite = not _ENDLESS.search(tree.code(info.node)) and not _PARTS.search(tree.source.text)
-        returns = [item.value for item in names.own_nodes(method.node) if isinstance(item, ast.Return)]
-        is_iterator = any(isinstance(item, ast.Call) and python_ast.called_name(item) == "iter" for item in returns)
-        return is_finite and not method.decorators and (method.is_generator or is_iterator)
-
     def _workers(self, loader: DataLoader) -> int:
         """The number of workers that a call asks for; 0: it is not known, or a function for the workers is given."""
         call = self.model.tree.node(loader.site) if loader.site is not None else None
         if not isinstance(call, ast.Call) or any(item.arg in (None, "worker_init_fn") for item in call.keywords):
             return 0
+        passed = loader.part("num_workers")
+        passed = values.resolved(passed) if passed is not None else None
+        if isinstance(passed, values.Plain) and passed.is_literal:
+            return passed.constant if isinstance(passed.constant, int) else 0
         given = written.argument(call, _BEFORE_WORKERS, "num_workers")
         number = default_numbers.default_number(given, self.model.definitions) if given is not None else None
         return int(number) if number is not None else 0
