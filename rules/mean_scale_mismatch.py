@@ -51,6 +51,8 @@ class OtherData(NamedTuple):
     total: str
     loader: str
     counted: str
+    draws_part: bool
+    """Whether a sampler of the loader draws a part of the counted data."""
 
 
 class MeanScaleMismatch(Rule):
@@ -62,6 +64,7 @@ class MeanScaleMismatch(Rule):
     - sums of mean losses, divided by the length of the dataset
     - sums of mean losses times the batch size, divided by the number of batches
     - sums over validation data, divided by a length of training data
+    - sums over a loader whose sampler draws a part of the dataset, divided by the length of the whole dataset
 
     The losses are PyTorch losses with a known reduction. Sums of correct predictions and of accuracies count too. A sum
     or a count is a variable, an attribute or a slot. By default, torchlint reports loops over a loader whose batch size
@@ -150,12 +153,17 @@ class MeanScaleMismatch(Rule):
                 and self._is_sum(written_sums.name_of(divisor), own, loop, scope)
             ):
                 is_wrong = written_sums.is_batch_size(own.value) is not samples
-            if counted is not None and _is_other_data(counted[0], loader):
+            is_of_dataset = counted == (loader, True) or written_lengths.is_dataset_length(
+                divisor, loop.iter, self.model.definitions
+            )
+            draws_part = samples is True and is_of_dataset and self._draws_part(loop)
+            if draws_part or (counted is not None and _is_other_data(counted[0], loader)):
                 if self._is_sum(total, addition, loop, scope):
-                    yield OtherData(python_ast.site_of(division), python_ast.site_of(loop), total, loader, counted[0])
+                    written = [python_ast.site_of(node) for node in (division, loop)]
+                    name = f"{loader}.dataset" if draws_part or counted is None else counted[0]
+                    yield OtherData(written[0], written[1], total, loader, name, draws_part)
                 continue
-            if samples is False and not is_wrong:
-                is_wrong = written_lengths.is_dataset_length(divisor, loop.iter, self.model.definitions)
+            is_wrong |= samples is False and is_of_dataset
             if is_wrong and samples is not None and self._is_sum(total, addition, loop, scope):
                 if not self._is_scaled(division) and not self._has_batches_of_one(loop):
                     written = [python_ast.site_of(node) for node in (division, divisor, addition)]
@@ -305,6 +313,11 @@ class MeanScaleMismatch(Rule):
         known = [values.resolved(item) for item in over if item is not None]
         return [item for item in known if utilities.is_utility(item)]
 
+    def _draws_part(self, loop: ast.For) -> bool:
+        """Whether all known loaders of a loop draw a part of their dataset."""
+        loaders = self._loaders(loop)
+        return bool(loaders) and all(map(self.model.datasets.draws_part, loaders))
+
     def _has_batches_of_one(self, loop: ast.For) -> bool:
         sizes = [loader.part("batch_size") for loader in self._loaders(loop) if loader.part("batch_sampler") is None]
         return any(size is None or (isinstance(size, values.Plain) and size.constant in (1, None)) for size in sizes)
@@ -344,7 +357,7 @@ class MeanScaleMismatch(Rule):
             self._place(other.division),
             f"`{other.total}` is a sum over `{other.loader}`, but is divided by the length of `{other.counted}`",
             related=[(other.loop, "the loop is here")],
-            help=f"divide by the length of `{other.loader}`",
+            help=f"divide by the length of `{other.loader}{'.sampler' if other.draws_part else ''}`",
         )
 
     def _place(self, site: python_ast.Site) -> python_ast.Site:

@@ -20,3 +20,5 @@ SHUFFLING_SAMPLERS = frozenset(
     "RandomSampler WeightedRandomSampler SubsetRandomSampler DistributedSampler ImbalancedDatasetSampler".split()
 )
 """Classes of samplers whose order differs from epoch to epoch by default."""
+SUBSET_SAMPLERS = frozenset({"SubsetRandomSampler"})
+"""Classes of samplers that draw some samples, by the indices in the first argument."""

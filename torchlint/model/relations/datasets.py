@@ -225,6 +225,28 @@ class Datasets:
                     return True
         return False
 
+    def draws_part(self, value: Value) -> bool:
+        """Whether a loader draws some samples of its dataset by their indices, and another loader draws others."""
+        loader = resolved(value)
+        given = loader.part(_DATASET) if isinstance(loader, DataLoader) else None
+        own = self._drawn_indices(loader)
+        if given is None or own is None:
+            return False
+        others = map(self._drawn_indices, self._loaders_by_dataset.get(resolved(given), []))
+        return any(item is not None and _are_different(item, own) for item in others)
+
+    def _drawn_indices(self, loader: Value) -> tuple[Value, str] | None:
+        """The indices from which a `SubsetRandomSampler` of a loader draws, with their code."""
+        sampler = loader.part("sampler") if isinstance(loader, DataLoader) else None
+        sampler = resolved(sampler) if sampler is not None else None
+        callee = sampler.callee if isinstance(sampler, Unknown) else None
+        made = self._program.tree.node(sampler.site) if sampler is not None else None
+        if not isinstance(callee, External) or callee.label not in datasets.SUBSET_SAMPLERS:
+            return None
+        if sampler is None or not sampler.parents or not isinstance(made, ast.Call):
+            return None
+        return resolved(sampler.parents[0]), ast.unparse([*made.args, *(item.value for item in made.keywords)][0])
+
     # -- order of batches -------------------------------------------------------------------------------
 
     def shuffles(self, value: Value) -> Answer:
@@ -297,11 +319,18 @@ class Datasets:
                 whole = self.whole(given)
                 label = f"`{whole.label}`" if whole.label else "a dataset"
                 yield Text(loader.site, f"batches of a part of {label}")
+            if loader.site is not None and self.draws_part(loader):
+                yield Text(loader.site, "its sampler draws a part of the dataset")
 
 
 def _name(value: Value) -> str:
     """The program's name for a value; empty for an element without one."""
     return "" if value.label.startswith("[") else value.label
+
+
+def _are_different(some: tuple[Value, str], others: tuple[Value, str]) -> bool:
+    """Whether two lists of indices are different. All slices of a list have the same value if it is not known."""
+    return some[1] != others[1] and (some[0] is not others[0] or isinstance(some[0], (Element, Plain)))
 
 
 def _has_sampler(loader: ast.Call) -> bool:
