@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import math
+from typing import TYPE_CHECKING
 
 from torchlint.model.shapes.arithmetic import dtype_named
 from torchlint.model.shapes.operation_arguments import Operation
@@ -11,6 +12,11 @@ from torchlint.model.shapes.sizes import Known, Size
 from torchlint.model.shapes.tensor_type import ANY, TensorType, contiguous
 from torchlint.model.values import List, Plain, Tuple, Value, resolved
 
+if TYPE_CHECKING:
+    from torchlint.model.program import Program
+
+_CONVERSIONS = {"float": "float", "int": "int64", "len": "int64", "bool": "bool"}
+"""The element type of a tensor of each kind of Python number, by the function that makes the number."""
 _MOST_STEPS = 6
 
 
@@ -83,9 +89,9 @@ def _range(first: int, stop: int | None = None, step: int = 1) -> tuple[int, int
 
 
 def _data(call: Operation) -> TensorType:
-    """`torch.tensor` of a literal number, or of nested lists of numbers."""
+    """`torch.tensor` of a number, or of nested lists of numbers."""
     data = call.get("data")
-    found = _literal(resolved(data)) if data is not None else None
+    found = _numbers(resolved(data), call.case.program) if data is not None else None
     if found is None and data is not None and _is_column(call, resolved(data)):
         return TensorType((None,), False, _dtype(call, None))
     if found is None:
@@ -112,15 +118,16 @@ def _is_column(call: Operation, value: Value) -> bool:
     return False
 
 
-def _literal(value: Value) -> tuple[tuple[int, ...], str | None] | None:
-    """The sizes and element type of nested literal lists of numbers."""
+def _numbers(value: Value, program: Program) -> tuple[tuple[int, ...], str | None] | None:
+    """The sizes and element type of a number, or of nested lists of numbers; `float(x)` and `len(x)` are numbers."""
     if isinstance(value, Plain):
-        return ((), _kind_of(value)) if _kind_of(value) is not None else None
+        kind = _kind_of(value) or _CONVERSIONS.get(program.observations.numbers.get(value, ("",))[0])
+        return ((), kind) if kind is not None else None
     if not isinstance(value, (List, Tuple)) or value.grown or value.known_parts:
         return None
     if value.site is None or not value.site.is_of(ast.List, ast.Tuple) or not value.parents:
         return None
-    parts = {_literal(resolved(item)) for item in value.parents}
+    parts = {_numbers(resolved(item), program) for item in value.parents}
     first = next(iter(parts))
     if len({part and part[0] for part in parts}) != 1 or first is None:
         return None
