@@ -6,20 +6,17 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from torchlint import Category, Rule
+from torchlint import Category, Confidence, Rule
 from torchlint.model import events, values
 from torchlint.model.queries import masks
 from torchlint.model.relations import domain
 from torchlint.pytorch import operators
 
+from . import _root_uses as uses
+
 if TYPE_CHECKING:
     from torchlint.index import FileIndex
     from torchlint.syntax.python_ast import Site
-
-_BOUNDS = frozenset({"clamp", "clamp_min"})
-_RESHAPING = frozenset({"unsqueeze", "view", "reshape", "expand", "squeeze"})
-_BEHIND = 4
-"""Operators between a root and the number added to it."""
 
 
 class UnsafeRoot(NamedTuple):
@@ -27,6 +24,8 @@ class UnsafeRoot(NamedTuple):
 
     site: Site
     late: Site | None
+    hinge: Site | None = None
+    """Where a hinge `relu(margin - root)` uses the root, so that its gradient is not 0 at 0."""
 
 
 class RootOfZero(Rule):
@@ -38,6 +37,7 @@ class RootOfZero(Rule):
     - The operand is a sum of squares, an absolute value or a variance, and the code adds a small number to the root or
       clamps the root.
     - The operand holds the distances between all rows of one tensor, so its diagonal is 0.
+    - Preview: a hinge subtracts the root of a sum of squares from a margin, `relu(margin - distance)`.
 
     ## Why is this bad?
     The gradient of `sqrt` at 0 is infinite, and the gradient of its operand is 0. Their product is NaN. A single zero
@@ -104,32 +104,21 @@ class RootOfZero(Rule):
     def _unsafe(self, root: values.Tensor, site: Site) -> Iterator[UnsafeRoot]:
         numbers = self.model.domain.under_root(root)
         if numbers is not None and numbers.zero is not values.Answer.NO:
-            late = self._late_bound(root) if numbers.kind is domain.Kind.NON_NEGATIVE else None
+            late = uses.late_bound(root, self.model.domain) if numbers.kind is domain.Kind.NON_NEGATIVE else None
+            hinge = uses.hinge(root, self.model.domain) if numbers.kind is domain.Kind.NON_NEGATIVE else None
             if late is not None or numbers.zero is values.Answer.YES:
                 yield UnsafeRoot(site, late)
-
-    def _late_bound(self, root: values.Tensor) -> Site | None:
-        """The place where a small number is added to a root or bounds it from below."""
-        value = root
-        for _ in range(_BEHIND):
-            users = self.model.domain.users(value)
-            for user in users:
-                if user.op == operators.ADD and any(map(self.model.domain.is_epsilon, user.parents)):
-                    return user.site
-                bound = self.model.domain.lower_bound(user) if user.op in _BOUNDS else None
-                if bound is not None and self.model.domain.is_epsilon(bound):
-                    return user.site
-            following = [user for user in users if user.op in _RESHAPING]
-            if len(following) != 1:
-                return None
-            value = following[0]
-        return None
+            elif hinge is not None:
+                yield UnsafeRoot(site, None, hinge)
 
     def report_UnsafeRoot(self, unsafe: UnsafeRoot) -> None:
         where = "the small number is added after the root" if unsafe.late else "the operand is 0 on the diagonal"
+        where = "the hinge is active there" if unsafe.hinge is not None else where
+        places = [(unsafe.late, "too late for the gradient"), (unsafe.hinge, "the hinge is here")]
         self.report(
             unsafe.site,
             f"the gradient of this square root is NaN where its operand is 0: {where}",
-            related=[(unsafe.late, "too late for the gradient")] if unsafe.late is not None else (),
+            related=[(place, text) for place, text in places if place is not None],
             help="add the small number, such as `1e-12`, before the root",
+            confidence=Confidence.LOW if unsafe.hinge is not None else Confidence.HIGH,
         )
