@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from torchlint import Category, Rule
-from torchlint.model import values
+from torchlint.model import events, values
 from torchlint.model.queries import masks, numbers, scalars
 from torchlint.pytorch import operators
 from torchlint.syntax.python_ast import Site
@@ -18,10 +18,10 @@ _STEPS = 1
 
 
 class BatchSum(NamedTuple):
-    """The quotient at `quotient` divides a sum over positions by the sum at `count` over the whole mask."""
+    """The quotient at `quotient` divides a sum over positions by the sum at `divisor` over the whole mask."""
 
     quotient: Site
-    count: Site
+    divisor: Site
 
 
 class MaskSumOverBatch(Rule):
@@ -68,24 +68,31 @@ class MaskSumOverBatch(Rule):
 
     def ask(self) -> Iterator[BatchSum]:
         seen = set[Site]()
-        for _, value, calls in [] if self.model.is_test else self.model.layout.computed():
-            if value.op != operators.DIV or len(value.parents) != 2 or value.site is None or value.site in seen:
-                continue
-            count = self._count(value.parents[1])
-            is_pooled = count is not None and self._is_pooled(value.parents[0], count.parents[0])
-            if count is None or count.site is None or not is_pooled or self._is_summed(value):
-                continue
-            if self.model.tracking.tracked_in_calls(value, calls) is values.Answer.YES:
-                seen.add(value.site)
-                yield BatchSum(value.site, count.site)
+        for trace in [] if self.model.is_test else self.model.program.traces:
+            for event in trace.of(events.Compute):
+                for value, calls in masks.computed_in_calls(event.value):
+                    found = self._batch_sum(value)
+                    is_tracked = found and self.model.tracking.tracked_in_calls(value, calls) is values.Answer.YES
+                    if found is not None and is_tracked and found.quotient not in seen:
+                        seen.add(found.quotient)
+                        yield found
+
+    def _batch_sum(self, value: values.Tensor) -> BatchSum | None:
+        if value.op != operators.DIV or len(value.parents) != 2 or value.site is None:
+            return None
+        count = self._count(value.parents[1])
+        if count is None or count.site is None or not self._is_pooled(value.parents[0], count.parents[0]):
+            return None
+        return BatchSum(value.site, count.site) if not self._is_summed(value) else None
 
     def _count(self, divisor: values.Value) -> values.Tensor | None:
         """The sum over all elements that a denominator is, without bounds."""
         divisor = values.resolved(divisor)
         while isinstance(divisor, values.Tensor) and divisor.op in _BOUNDS and divisor.parents:
             divisor = values.resolved(divisor.parents[0])
-        is_sum = isinstance(divisor, values.Tensor) and divisor.op == operators.SUM and bool(divisor.parents)
-        return divisor if is_sum and scalars.reduces_all(divisor, self.model.program) else None
+        if not isinstance(divisor, values.Tensor) or divisor.op != operators.SUM or not divisor.parents:
+            return None
+        return divisor if scalars.reduces_all(divisor, self.model.program) else None
 
     def _is_pooled(self, total: values.Value, mask: values.Value) -> bool:
         """Whether a numerator is the sum over the positions of a product with the mask."""
@@ -129,6 +136,6 @@ class MaskSumOverBatch(Rule):
         self.report(
             found.quotient,
             "a sum over one sequence is divided by the mask's sum over all sequences of the batch",
-            related=[(found.count, "this counts the positions of the whole batch")],
+            related=[(found.divisor, "this counts the positions of the whole batch")],
             help="sum the mask over the positions only: `mask.sum(1, keepdim=True)`",
         )
