@@ -134,13 +134,28 @@ class UnregisteredModule(Rule):
     def _containers(self, info: definitions.ClassInfo) -> Iterator[PlainContainer]:
         attributes = self.model.program.attributes_of(info)
         others = [item for value in attributes.values() for item in values.inputs_of(value)]
-        known = {item for value in others if isinstance(value, values.Module) for item in (value, *_inside(value))}
+        known = self._parts([value for value in others if isinstance(value, values.Module)])
         for name, value in attributes.items():
             containers = [item for item in values.inputs_of(value) if isinstance(item, values.Container)]
             if containers and not self._is_handed_on(name, info):
                 hides = not _goes_through(info, name)
                 plain = (item for item in containers if not (hides and self._is_hidden(item)))
                 yield from self._lost(plain, name, known, _optimized_keys(info, name))
+
+    def _parts(self, modules: list[values.Value]) -> set[values.Value]:
+        """Registered modules with all that they contain: their elements, and attributes that their classes store."""
+        found: set[values.Value] = set()
+        stack = list(modules)
+        while stack:
+            item = stack.pop()
+            if item in found:
+                continue
+            found.add(item)
+            if isinstance(item, values.Module):
+                stored = self.model.program.attributes_of(item.info).values() if item.info is not None else ()
+                registered = (part for value in stored for part in values.inputs_of(value))
+                stack += [*_inside(item), *(part for part in registered if not isinstance(part, values.Container))]
+        return found
 
     def _lost(
         self, containers: Iterable[values.Container], name: str, known: set[values.Value], optimized: set[object]
