@@ -17,6 +17,9 @@ _INNER = frozenset({"module"})
 _COMPILE = frozenset({"torch.compile"})
 _BY_HAND = (b"all_reduce", b"no_sync", b"reduce_gradients", b"average_gradients", b"register_comm_hook", b"sync_grad")
 """Words in programs that may average gradients themselves."""
+_OWN_PASS = ("", ".forward", ".__call__")
+"""Endings of calls that run the forward pass of the wrapper itself: `ddp(x)`, `ddp.forward(x)`."""
+_ASKING = frozenset("isinstance hasattr getattr type".split())
 _CUTTING = frozenset("no_grad inference_mode detach item".split())
 
 
@@ -118,7 +121,7 @@ class BypassedWrapper(Rule):
         for wrapper, wrapped, made, is_compiled in self._wrappers:
             if not self._is_in_sight(wrapper, made, backward):
                 continue
-            if any(python_ast.dotted(call.func) == wrapper for call in calls):
+            if any(self._may_run(call, wrapper, function) for call in calls):
                 continue
             if not is_compiled and any(word in self.model.tree.source.text.encode() for word in _BY_HAND):
                 continue
@@ -133,6 +136,33 @@ class BypassedWrapper(Rule):
                     sites = [python_ast.site_of(node) for node in (call, made, backward)]
                     yield Bypass(sites[0], sites[1], sites[2], name, wrapper, is_compiled)
                     break
+
+    def _may_run(self, call: ast.Call, wrapper: str, function: ast.AST) -> bool:
+        """Whether a call runs the wrapper, itself or under another name, or a function that may do so."""
+        is_test = python_ast.dotted(call.func) in _ASKING
+        if not is_test and any(python_ast.dotted(item) == wrapper for item in python_ast.arguments(call)):
+            return True
+        wrappers = {wrapper, *_other_names(wrapper, function)}
+        passes = {name + ending for name in wrappers for ending in _OWN_PASS}
+        helper = self._helper(call, function)
+        inner = python_ast.walk(helper) if helper is not None else ()
+        called = (call, *(node for node in inner if isinstance(node, ast.Call)))
+        return any(python_ast.dotted(node.func) in passes for node in called)
+
+    def _helper(self, call: ast.Call, function: ast.AST) -> ast.AST | None:
+        """The function that a call runs: local, of the module, or a method of the same object."""
+        known = self.model.definitions
+        owner, _, name = python_ast.dotted(call.func).rpartition(".")
+        method = known.method_around(call)
+        if method is not None and method.owner is not None and owner == "self":
+            found = method.owner.method(name)
+        else:
+            local = (node for node in python_ast.walk(function) if isinstance(node, python_ast.FUNCTIONS))
+            nested = next((node for node in local if node is not function and node.name == name), None)
+            if nested is not None and not owner:
+                return nested
+            found = known.function_named(name) if not owner else None
+        return found.node if found is not None else None
 
     def _inner_modules(self, function: ast.AST) -> dict[str, str]:
         """The names that a function binds once to `ddp.module`, possibly under a condition, with `ddp.module`."""
@@ -160,7 +190,8 @@ class BypassedWrapper(Rule):
         owner, _, method = name.rpartition(".")
         if owner == f"{wrapper}.module":
             return self._is_own(method)
-        return bool(wrapped) and name == wrapped != wrapper and not self._is_bound_again(wrapped, made)
+        is_wrapped = name in (wrapped, f"{wrapped}.forward") and wrapped != wrapper
+        return bool(wrapped) and is_wrapped and not self._is_bound_again(wrapped, made)
 
     def _is_bound_again(self, name: str, made: ast.Call) -> bool:
         """Whether a name may mean something else than where the wrapper was created."""
@@ -233,3 +264,15 @@ class BypassedWrapper(Rule):
             help=advice,
             confidence=Confidence.LOW if bypass.is_compiled else Confidence.HIGH,
         )
+
+
+def _other_names(wrapper: str, function: ast.AST) -> set[str]:
+    """The names that a function may bind to a wrapper, not to its module: `net = ddp if distributed else model`."""
+    found = set[str]()
+    for node in names.own_nodes(function):
+        if isinstance(node, ast.Assign):
+            arms = (node.value.body, node.value.orelse) if isinstance(node.value, ast.IfExp) else (node.value,)
+            bound = {python_ast.dotted(arm) for arm in arms}
+            if wrapper in bound and not any(f"{wrapper}.{inner}" in bound for inner in _INNER):
+                found.update(map(python_ast.dotted, node.targets))
+    return found
