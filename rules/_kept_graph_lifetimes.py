@@ -42,8 +42,14 @@ class Lifetimes:
         return [
             loop
             for loop in around[:last]
-            if not self._is_one_a_phase(keep, loop) and not self._is_one_an_object(keep, loop)
+            if not self._is_one_a_phase(keep, loop)
+            and not self._is_one_an_object(keep, loop)
+            and not self.model.held.overwrites(keep, container, loop)
         ]
+
+    def keeps_last_only(self, keep: Keep, container: Value) -> bool:
+        """Whether an inner loop overwrites a stored value, so that one graph stays for each key."""
+        return any(self.model.held.overwrites(keep, container, loop) for loop in keep.loops)
 
     def _anew_in(self, keep: Keep, container: Value) -> tuple[Loop, ...]:
         """The loops whose every iteration restarts a sum or another stored value, not only the first iteration."""

@@ -223,8 +223,9 @@ class KeptGraphs:
                 return None
             if not self._stays_unseen(trace, keep, container):
                 return None
-        elif loop is not None and backward.keeps_graph is not True and sums_up_one_step(keep, loop, trace):
-            return None
+        elif loop is not None and backward.keeps_graph is not True:
+            if sums_up_one_step(keep, loop, trace) or self._lifetimes.keeps_last_only(keep, container):
+                return None
         return KeptGraph(
             keep,
             keep.place_in(loop),

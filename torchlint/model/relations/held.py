@@ -13,6 +13,7 @@ from torchlint.model.lineage import with_owners
 from torchlint.model.ownership import Ownership
 from torchlint.model.parts import Parts
 from torchlint.model.program import Program, Trace
+from torchlint.model.queries.written import argument
 from torchlint.model.relations._conditions import Conditions
 from torchlint.model.relations._places import MOST_ARMS, End, Places, alternatives, put_in
 from torchlint.model.relations._references import (
@@ -27,7 +28,7 @@ from torchlint.model.relations.answer import Answer as Text
 from torchlint.model.relations.answer import lines
 from torchlint.model.tracking import Tracking
 from torchlint.model.values import Answer, CallResult, Container, Phi, Value, inputs_of, is_none, resolved
-from torchlint.syntax.python_ast import walk
+from torchlint.syntax.python_ast import dotted, names_read, walk
 
 __all__ = [
     "DEEP",
@@ -132,9 +133,41 @@ class Held:
         if keep.how is Keeping.SLOT and isinstance(node, ast.Subscript):
             if any(isinstance(item, ast.BinOp) and isinstance(item.op, ast.Mod) for item in walk(node.slice)):
                 return True  # `recent[i % size] = loss`
+            if loop is not None and self.overwrites(keep, container, loop):
+                return True
         opposite = {Keeping.APPEND: Keeping.SLOT, Keeping.SLOT: Keeping.APPEND}.get(keep.how)
         others = self._keeps(trace).get((container, opposite), ())  # a pool: where `pool.append(image)` does not
         return any(apart(keep, other) for other in others)  # run, `pool[i] = image` does
+
+    def overwrites(self, keep: Keep, container: Value, loop: Loop) -> bool:
+        """Whether each iteration of a loop stores a value under the same key, and no value continues the one before."""
+        if keep.how is not Keeping.SLOT or not isinstance(container, Container) or loop not in keep.loops:
+            return False
+        if container in self._tracking.graph(keep.value):
+            return False
+        around, key = self._program.tree.node(loop.site), self._key_in(keep, loop)
+        if key is None or not isinstance(around, (ast.For, ast.AsyncFor, ast.While)):
+            return False
+        names = (node for node in walk(around) if isinstance(node, (ast.Name, ast.Attribute)))
+        changed = {dotted(node) for node in names if not isinstance(node.ctx, ast.Load)}
+        return _is_plain_key(key) and changed.isdisjoint(names_read(key))
+
+    def _key_in(self, keep: Keep, loop: Loop) -> ast.expr | None:
+        """The expression, in the function of a loop, of the key under which a value is stored."""
+        node = self._program.tree.node(keep.site)
+        if not isinstance(node, ast.Subscript):
+            return None
+        if loop.depth >= len(keep.calls):
+            return node.slice
+        definitions = self._program.definitions_of(node)
+        function, call = definitions.function_around(node), self._program.tree.node(keep.calls[-1])
+        name = dotted(node.slice)
+        if loop.depth < len(keep.calls) - 1 or function is None or name not in function.parameters:
+            return None
+        is_rebound = name in definitions.names_assigned(walk(function.node))
+        if is_rebound or not isinstance(call, ast.Call):
+            return None
+        return argument(call, function.parameters.index(name) - function.is_method, name)
 
     def _keeps(self, trace: Trace) -> dict[tuple[Value, Keeping | None], list[Keep]]:
         """The values a trace keeps, by container and manner."""
@@ -288,3 +321,9 @@ class Held:
             return Holding(Answer.UNKNOWN, f"now and then {others[0].reason}")
         unknown = next((end for end in others if end.holds is Answer.UNKNOWN), None)
         return Holding(Answer.UNKNOWN, unknown.reason) if unknown else Holding(Answer.NO, others[0].reason)
+
+
+def _is_plain_key(key: ast.expr) -> bool:
+    """Whether a key consists of names and literals: `pid`, `(fold, pid)`, `f"{fold}/{pid}"`."""
+    parts = (ast.Name, ast.Constant, ast.Tuple, ast.JoinedStr, ast.FormattedValue, ast.expr_context)
+    return all(isinstance(item, parts) for item in ast.walk(key))
