@@ -45,8 +45,8 @@ class DirectForwardCall(Rule):
 
     ## Why is this bad?
     `model(x)` runs the module's hooks and then `forward`, but `model.forward(x)` runs no hook. Features built on
-    hooks are silently skipped: the older weight and spectral norm, profilers, feature extractors, FSDP sharding,
-    the gradient averaging of DistributedDataParallel, and the compiled version of `torch.compile`.
+    hooks are silently skipped: the older weight and spectral norm, profilers, feature extractors, and the sharding of
+    `fully_shard`.
 
     ## Example
     ```python
