@@ -8,6 +8,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from torchlint.model.events import Backward, Branch, Clear, Clip, Event, Step
+from torchlint.model.held_parameters import surely_optimizer
 from torchlint.model.module_values import is_module_like, modules_of
 from torchlint.model.ownership import Ownership
 from torchlint.model.program import Program, Trace
@@ -82,6 +83,8 @@ def _is_of_module(clear: Clear, backward: Backward, step: Step, ownership: Owner
     target = resolved(clear.target) if clear.target is not None else None
     if target is None or isinstance(target, Optimizer) or not is_module_like(target):
         return False
+    if target is resolved(step.optimizer):
+        return False  # an optimizer of an unknown class
     holds = ownership.clears(target, resolved(step.optimizer))
     through = set(modules_of(ownership.tracking.graph(backward.loss)))
     return holds is Answer.YES or (holds is Answer.UNKNOWN and target in through)
@@ -90,7 +93,7 @@ def _is_of_module(clear: Clear, backward: Backward, step: Step, ownership: Owner
 def _is_too_early(clear: Clear, backward: Backward, step: Step, program: Program) -> bool:
     """Whether a prepared optimizer clears before the backward of its step, in the same block."""
     target, optimizer = (resolved(item) if item is not None else None for item in (clear.target, step.optimizer))
-    if target is not optimizer or not isinstance(target, Optimizer) or not clear.order < backward.order < step.order:
+    if target is not optimizer or not surely_optimizer(target) or not clear.order < backward.order < step.order:
         return False
     windows = {_window(event, program) for event in (clear, backward, step)}
     if len(windows) != 1 or None in windows:
