@@ -125,13 +125,15 @@ class GradOutsideGraph(Rule):
         """Whether outputs come from a leaf only through `detach`, or from a time before it required grad."""
         if value not in self.model.program.observations.unfrozen or not value.parents:
             return False
+        before = values.resolved(value.parents[0])
+        if before in self.model.tracking.pass_through(outputs):
+            return False  # the same tensor, which may have a graph already
         found = lineage.ancestry([outputs], lambda item: map(values.resolved, lineage.made_of(item)))
         if value in found:
             is_sure = any(
                 isinstance(item, values.Tensor) and item.op in _CUTTING and value in item.parents for item in found
             )
             return is_sure and value not in self.model.tracking.pass_through(outputs)
-        before = values.resolved(value.parents[0])
         users = [item for item in found if before in map(values.resolved, item.parents)]
         return bool(users) and all(item.order < value.order for item in users)
 
