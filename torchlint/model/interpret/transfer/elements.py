@@ -24,7 +24,6 @@ from torchlint.model.values import (
     List,
     Module,
     ModuleOutput,
-    ModuleParameter,
     Parameter,
     Parameters,
     Phi,
@@ -80,7 +79,7 @@ class Elements(Part):
         if isinstance(owner, Plain):
             return self.tensors.number("getitem", (owner,), node, key)
         if isinstance(owner, Parameters):
-            return self._parameter(owner, node)
+            return self.tensors.parameter_of(owner, node)
         if isinstance(owner, Module) and owner.info is None:
             return self._submodule(owner, key, node)
         if isinstance(owner, Phi):
@@ -107,14 +106,6 @@ class Elements(Part):
         if modules:
             return self.state.phi(node, modules)
         return self.state.part_of(owner, "[]", Element, node)
-
-    def _parameter(self, owner: Value, node: ast.AST) -> Value:
-        known = owner.part("[]")
-        if known is None:
-            known = ModuleParameter(node, owner.parents, leaf=True)
-            known.order, known.loops = owner.order, owner.loops
-            owner.set_part("[]", known)
-        return known
 
     def _container_element(self, owner: Container, key: object, node: ast.AST) -> Value:
         is_counted = not (owner.grown and owner.site is not None and owner.site.is_of(ast.ListComp))

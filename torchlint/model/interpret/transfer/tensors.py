@@ -15,10 +15,14 @@ from torchlint.model.values import (
     Container,
     Gradient,
     Instance,
+    Iteration,
     Leaf,
+    ModuleParameter,
     NewTensor,
+    Parameters,
     Plain,
     Tensor,
+    Unknown,
     Value,
     resolved,
 )
@@ -63,7 +67,8 @@ class Tensors(Part):
             return self.number(op, (left, right), node)
         containers = [item for item in (left, right) if isinstance(item, Container)]
         if containers and op in ("add", "mul"):
-            inside = tuple(value for item in containers for value in item.elements())
+            sides = (left, right) if op == "add" else containers
+            inside = tuple(value for item in sides for value in self._items_of(item, node))
             joined = self.state.stamp(type(containers[0])(node, inside))
             joined.is_open = (op == "add" and len(containers) == 1) or any(item.is_open for item in containers)
             joined.unsure = joined.is_open or any(item.unsure for item in containers)
@@ -76,6 +81,25 @@ class Tensors(Part):
         if op in ("mul", "div", "pow", "matmul"):
             self.state.emit(Compute(site_of(node), result))
         return result
+
+    def _items_of(self, summand: Value, node: ast.AST) -> list[Value]:
+        """The items that a summand adds to a list: one stands for all parameters of a module, or for unknown items."""
+        if isinstance(summand, Container):
+            return summand.elements()
+        if isinstance(summand, Parameters):
+            return [self.parameter_of(summand, node)]
+        if isinstance(summand, Tensor) and summand.op == operators.ADD:
+            return [value for item in summand.parents for value in self._items_of(resolved(item), node)]
+        return [self.state.stamp(Iteration(node, (summand,)))] if isinstance(summand, Unknown) else []
+
+    def parameter_of(self, parameters: Parameters, node: ast.AST) -> Value:
+        """The value that stands for each of a module's parameters."""
+        known = parameters.part("[]")
+        if known is None:
+            known = ModuleParameter(node, parameters.parents, leaf=True)
+            known.order, known.loops = parameters.order, parameters.loops
+            parameters.set_part("[]", known)
+        return known
 
     def number(self, how: str, operands: tuple[Value, ...], node: ast.AST, key: object = None) -> Plain:
         """The number, or shape, that an operator or attribute gives."""
