@@ -62,7 +62,8 @@ class LogOfSoftmax(Rule):
     ## What it does
     Finds `log` of a softmax or sigmoid, or of 1 minus a sigmoid, where nothing between keeps the operand away from 0.
     The activation is in the same function or in a module of the file. Indexing or `gather` may come between. Preview:
-    code where torchlint cannot tell whether gradients are computed.
+    code where torchlint cannot tell whether gradients are computed, or where a temperature divides unknown scores,
+    which may be products of normalized vectors. A softmax of such products is not 0.
 
     ## Why is this bad?
     In float32, a probability becomes 0 or 1 long before its logarithm is out of range. The loss is then infinite, and
@@ -153,7 +154,11 @@ class LogOfSoftmax(Rule):
                 self.model.endings.of(value, {probability.activation}, through, call) if value is not None else None
             )
             if source is not None and not _DOUBLE.search(self.model.tree.code(source)):
+                scores = self.model.endings.operand(value, {probability.activation}, through, call)
                 has_graph = self.model.tracking.tracked_in_calls(log, calls) is values.Answer.YES
+                if probability is _SOFTMAX and self.model.domain.is_similarity(scores):
+                    continue
+                has_graph = has_graph and not self.model.domain.may_be_similarity(scores)
                 yield LogOfZero(site, source, probability, has_graph)
 
     def _is_logit(self, site: Site) -> bool:

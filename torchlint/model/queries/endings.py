@@ -61,6 +61,21 @@ class Endings:
         """
         return _Search(self._program, frozenset(operators), frozenset(through), call).of_value(value, frozenset())
 
+    def operand(self, value: Value, operators: Collection[str], through: Collection[str], call: Tensor | None) -> Value:
+        """The operand of the operator that `of` finds, as in a `call` of a module; the value itself if it is not plain.
+
+        A value of the module's parameter is the one that the call passes.
+        """
+        search = _Search(self._program, frozenset(operators), frozenset(through), call)
+        produced = search.source(search.in_call(resolved(value)))
+        if not isinstance(produced, Tensor) or not produced.parents:
+            return value
+        if isinstance(produced, ModuleOutput):
+            if produced.body is not None:
+                return self.operand(produced.body, operators, through, produced)
+            return search.in_call(resolved(produced.parents[-1]))
+        return search.in_call(resolved(produced.parents[0])) if produced.op in operators else value
+
     def losses(self, *functions: str, of_any_module: bool = False) -> Iterator[tuple[Compute, Tensor]]:
         """The losses that the program computes by one of these PyTorch functions, or by its module.
 
@@ -128,12 +143,12 @@ class _Search:
         self._call = call
 
     def of_value(self, value: Value, seen: frozenset[Value]) -> Site | None:
-        value = self._source(resolved(value))
+        value = self.source(resolved(value))
         if value in seen:
             return None
         seen |= {value}
         if isinstance(value, Phi):
-            others = [item for item in inputs_of(value) if self._source(resolved(item)) is not value]
+            others = [item for item in inputs_of(value) if self.source(resolved(item)) is not value]
             return _only([self.of_value(item, seen) for item in others])
         if isinstance(value, Unknown) and (given := self._given(value)) is not None:
             return self.of_value(given, seen)
@@ -144,6 +159,11 @@ class _Search:
         if isinstance(value, ModuleOutput):
             return self._of_module(resolved(value.parents[0]), value, seen)
         return self._of_output(value, seen) if isinstance(value, Component) else None
+
+    def in_call(self, value: Value) -> Value:
+        """A value, or the value that the call passes for it."""
+        given = self._given(value) if isinstance(value, Unknown) else None
+        return resolved(given) if given is not None else value
 
     def _given(self, parameter: Unknown) -> Value | None:
         """The value the call passes for a parameter of the `forward`."""
@@ -157,7 +177,7 @@ class _Search:
         index = forward.parameters.index(parameter.label) - 1
         return known[1].get(index, parameter.label) if known is not None else None
 
-    def _source(self, value: Value) -> Value:
+    def source(self, value: Value) -> Value:
         """The value before changes of shape or type."""
         seen: set[Value] = set()
         while isinstance(value, Tensor) and value not in seen and value.op in self._through and value.parents:

@@ -14,6 +14,7 @@ from torchlint.lazy_pattern import LazyPattern
 from torchlint.model.events import Compute, Mutate, Returned
 from torchlint.model.module_values import is_as_made
 from torchlint.model.program import Program
+from torchlint.model.relations._similarities import is_similarity, may_be_similarity
 from torchlint.model.relations.answer import Answer as Text
 from torchlint.model.values import (
     Answer,
@@ -113,6 +114,14 @@ class Domains:
             item is not None and item.kind is Kind.NON_NEGATIVE and item.zero is not Answer.NO for item in factors
         )
         return Domain(Kind.NON_NEGATIVE, Answer.UNKNOWN) if is_of_squares else None
+
+    def is_similarity(self, scores: Value) -> bool:
+        """Whether scores are products of normalized vectors: no probability from them is 0 at a usual temperature."""
+        return is_similarity(scores)
+
+    def may_be_similarity(self, scores: Value) -> bool:
+        """Whether unknown scores may be such products, because a temperature divides them."""
+        return may_be_similarity(scores)
 
     def users(self, value: Value) -> list[Tensor]:
         """The tensors computed from a value by one operator."""
