@@ -93,7 +93,12 @@ def _is_of_module(clear: Clear, backward: Backward, step: Step, ownership: Owner
 def _is_too_early(clear: Clear, backward: Backward, step: Step, program: Program) -> bool:
     """Whether a prepared optimizer clears before the backward of its step, in the same block."""
     target, optimizer = (resolved(item) if item is not None else None for item in (clear.target, step.optimizer))
-    if target is not optimizer or not surely_optimizer(target) or not clear.order < backward.order < step.order:
+    if (
+        target is None
+        or target is not optimizer
+        or not surely_optimizer(target)
+        or not clear.order < backward.order < step.order
+    ):
         return False
     windows = {_window(event, program) for event in (clear, backward, step)}
     if len(windows) != 1 or None in windows:
