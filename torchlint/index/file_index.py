@@ -10,6 +10,7 @@ from torchlint.files.words import holds
 from torchlint.index import changes, comparisons, evaluation
 from torchlint.pytorch.effects import GoesBackward
 from torchlint.pytorch.table import last_names_with
+from torchlint.syntax.optional_imports import imported_names, stand_ins
 from torchlint.syntax.python_ast import FUNCTIONS, called_name, dotted
 from torchlint.syntax.python_tree import PythonTree
 from torchlint.syntax.spelling import with_plain_names
@@ -209,10 +210,16 @@ class FileIndex:
         """The names that only imports bind, outside of functions."""
         statements = self.tree.of_type(ast.Import, ast.ImportFrom)
         outside = (item for item in statements if self.tree.function_around(item) is None)
-        names = {alias.asname or alias.name.partition(".")[0] for item in outside for alias in item.names}
+        names = {name for item in outside for name in imported_names(item)}
         parameters = (item.arg for item in self.tree.of_type(ast.arg))
-        assigned = (item.id for item in self.tree.of_type(ast.Name) if type(item.ctx) is ast.Store)
+        stores = (item for item in self.tree.of_type(ast.Name) if type(item.ctx) is ast.Store)
+        assigned = (item.id for item in stores if item not in self.stand_ins)
         return frozenset(names.difference(parameters, assigned))
+
+    @cached_property
+    def stand_ins(self) -> frozenset[ast.Name]:
+        """The names that are bound to None in case their import fails; every answer takes them for the import."""
+        return stand_ins(self.tree)
 
     @cached_property
     def aliases(self) -> dict[str, str]:
@@ -248,7 +255,7 @@ class FileIndex:
     def _bindings(self) -> dict[str, list[ast.Name]]:
         found: dict[str, list[ast.Name]] = {}
         for node in self.tree.of_type(ast.Name):
-            if type(node.ctx) is not ast.Load:
+            if type(node.ctx) is not ast.Load and node not in self.stand_ins:
                 found.setdefault(node.id, []).append(node)
         return found
 

@@ -306,6 +306,7 @@ class Definitions:
                 found.update(name for name, _ in imported_by(node) if name != "*")
             found.update(assigned_in(node))
             stack.extend(children(node))
+        found.subtract(self._stand_ins)
         return found
 
     @cached_property
@@ -316,7 +317,12 @@ class Definitions:
         bound = Counter(name for node in self.tree.of_type(*ASSIGNING) for name in assigned_in(node))
         bound.update(name for node in self.tree.of_type(ast.Global) for name in node.names)
         top = {name for node in self.tree.module.body if not isinstance(node, LOOPS) for name in assigned_in(node)}
-        return frozenset(name for name in top if bound[name] == 1)
+        return frozenset(name for name in top if bound[name] == 1 and name not in self._stand_ins)
+
+    @cached_property
+    def _stand_ins(self) -> list[str]:
+        """The name of each statement that binds an import of the module to None in case the import fails."""
+        return [item.id for item in self.scopes.stand_ins if self.scopes.is_of_module(item)]
 
     @cached_property
     def names_of_bases(self) -> set[str]:

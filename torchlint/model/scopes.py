@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import chain
 
+from torchlint.index import FileIndex
 from torchlint.syntax.python_ast import FunctionNode
 from torchlint.syntax.python_tree import PythonTree
 
@@ -80,7 +81,13 @@ class Scopes:
     def _bindings(self) -> list[tuple[ast.AST, str]]:
         """Each node that binds a name by itself, with that name."""
         nodes = self._tree.of_type(ast.Name, ast.arg, *_NAMED)
-        return [(node, name) for node in nodes if (name := _bound_by(node)) is not None]
+        bound = [(node, name) for node in nodes if (name := _bound_by(node)) is not None]
+        return [item for item in bound if item[0] not in self.stand_ins] if self.stand_ins else bound
+
+    @cached_property
+    def stand_ins(self) -> frozenset[ast.Name]:
+        """The names that are bound to None in case their import fails: they mean the import."""
+        return FileIndex.of(self._tree).stand_ins
 
     def _names_of(self, function: FunctionNode) -> frozenset[str]:
         """The names that a function binds, its parameters among them."""
@@ -114,6 +121,10 @@ class Scopes:
             if function is not None:
                 found.setdefault(function, []).append(node)
         return found
+
+    def is_of_module(self, node: ast.AST) -> bool:
+        """Whether a node is in no function and no class."""
+        return not any(type(item) in _OWN_OR_CLASS for item in self._tree.ancestors(node))
 
     def _function_of(self, node: ast.AST) -> FunctionNode | None:
         """The function whose parameters or body directly contain a node, without a scope in between."""

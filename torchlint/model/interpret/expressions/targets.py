@@ -51,7 +51,9 @@ class Targets(Part):
         self.updates = updates
 
     def assign(self, target: ast.expr, value: Value) -> None:
-        """Bind a target to a value."""
+        """Bind a target to a value; a name bound to None where its import fails still means the import."""
+        if target in self.definitions.scopes.stand_ins:
+            return
         if self.state.position.loops and isinstance(target, (ast.Name, ast.Attribute)) and _is_object(value):
             self.observations.bound_in_loops.append((site_of(target), value, self.state.position.loops))
         if isinstance(target, ast.Name):
