@@ -33,6 +33,7 @@ from torchlint.model.values import (
     inputs_of,
 )
 from torchlint.pytorch import api, losses
+from torchlint.pytorch.autograd_table import VIEWS
 from torchlint.pytorch.operators import ADD
 
 _NUMBERS = frozenset({"int", "float", "complex", "bool", "numbers.Number", "numbers.Real", "numbers.Integral"})
@@ -49,6 +50,10 @@ _OF_TENSORS = frozenset({"detach", "item", "cpu", "backward", "requires_grad", "
 TENSOR = "a tensor"
 """A use: the value goes where only tensors are allowed, or an annotation declares it a tensor."""
 _PARTS = frozenset({"getitem", "unbind"})
+INDEX = "an index"
+"""A use: the value indexes a tensor."""
+_KEEPING_TYPE = VIEWS - _PARTS | frozenset("clone contiguous cpu cuda flatten ravel reshape reshape_as".split())
+"""Operators whose result has the type of the first operand; `x[0]` may be part of a tuple."""
 _COMPUTED = frozenset(kind.__name__ for kind in (ast.BinOp, ast.UnaryOp, ast.AugAssign, ast.Compare))
 """Expressions whose value is a number if all operands are numbers."""
 _MOST_DECIDING = 64
@@ -92,6 +97,22 @@ def note_tensor(value: Value) -> None:
         elif isinstance(item, (Tensor, Unknown)):
             item.used_as(TENSOR)
             stack.extend(filter(None, [item.base if isinstance(item, Tensor) else None]))
+
+
+def note_index(value: Value) -> None:
+    """Record that a value indexes a tensor: it contains integers or truth values, which have no gradient."""
+    seen, stack = set[Value](), [value]
+    while stack:
+        item = stack.pop()
+        if item in seen:
+            continue
+        seen.add(item)
+        if isinstance(item, Phi):
+            stack.extend(item.parents)
+        elif isinstance(item, (Tensor, Unknown)):
+            item.used_as(INDEX)
+            if isinstance(item, Tensor) and item.op in _KEEPING_TYPE:
+                stack.extend(item.parents[:1])
 
 
 def _is_surely_tensor(value: Value) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from torchlint.model.frozen import Frozen
 from torchlint.model.graph_cuts import CUTTING, is_cut
+from torchlint.model.kinds import INDEX
 from torchlint.model.lineage import after_loops, graph_inputs, opened, result_of_call, whole_of
 from torchlint.model.loss_marks import LossMarks
 from torchlint.model.module_graphs import ModuleGraphs
@@ -135,7 +136,7 @@ class Tracking:
     def _tracked_tensor(self, value: Tensor) -> Answer:
         if value.leaf:
             return Answer.YES
-        if value.op in CUTTING:
+        if value.op in CUTTING or value.has_use(INDEX):
             return Answer.NO
         if value.mode is GradMode.OFF:
             if value.base is not None and not isinstance(value, ModuleOutput):
@@ -170,7 +171,7 @@ class Tracking:
 
     def _tracked_unknown(self, value: Unknown) -> Answer:
         call = result_of_call(value)
-        if call is not None and value.mode is GradMode.OFF:
+        if call is not None and (value.mode is GradMode.OFF or value.has_use(INDEX)):
             return Answer.NO
         if value in self.backpropagated:
             return Answer.YES

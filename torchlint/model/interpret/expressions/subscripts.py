@@ -6,6 +6,7 @@ import ast
 
 from torchlint.model.interpret.machine import Machine, Part
 from torchlint.model.interpret.transfer.elements import Elements, key_of
+from torchlint.model.kinds import note_index
 from torchlint.model.values import Container, Dict, List, Module, Tensor, Tuple, Value, resolved
 from torchlint.pytorch import operators
 from torchlint.syntax.python_ast import site_of
@@ -67,6 +68,8 @@ class Subscripts(Part):
                     self.machine.value(part)
         whole = resolved(owner) if owner is not None else None
         if isinstance(whole, Tensor):
+            for item in found:
+                note_index(item)
             tensors = [item for item in map(resolved, found) if isinstance(item, Tensor)]
             self.observations.masked += ((site_of(node), whole, item) for item in tensors)
         return found[0] if len(found) == len(indices) == 1 else None

@@ -12,8 +12,9 @@ from torchlint.model.interpret.transfer.elements import Elements
 from torchlint.model.interpret.transfer.forwards import Forward, Forwards
 from torchlint.model.interpret.transfer.grad_modes import decorated_mode
 from torchlint.model.interpret.transfer.tensors import Tensors
-from torchlint.model.kinds import note_tensor
+from torchlint.model.kinds import note_index, note_tensor
 from torchlint.model.values import CallResult, Container, Module, ModuleOutput, Tensor, Value, is_none, resolved
+from torchlint.pytorch.autograd_table import INDEXING_MODULES
 from torchlint.syntax.python_ast import site_of
 
 
@@ -96,6 +97,8 @@ class Modules(Part):
         given = arguments.all() if info is not None else arguments.all_from("input")
         if isinstance(callee, Module) and info is None and callee.name.startswith("torch.nn.") and given:
             note_tensor(given[0])
+            if callee.name.rpartition(".")[2] in INDEXING_MODULES:
+                note_index(given[0])
         result = self.state.stamp(ModuleOutput(node, (callee, *given), mode))
         if isinstance(callee, Module) and info is not None and (known := self._forward(callee, arguments)) is not None:
             result.body = known.returned

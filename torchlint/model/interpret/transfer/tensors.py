@@ -8,7 +8,7 @@ from torchlint.model.arguments import Arguments, is_false, is_true
 from torchlint.model.events import Clear, Compute, Fresh, GradRead, Mutate
 from torchlint.model.heap import Change, Contents
 from torchlint.model.interpret.machine import Part
-from torchlint.model.kinds import note_tensor
+from torchlint.model.kinds import note_index, note_tensor
 from torchlint.model.lineage import attached
 from torchlint.model.values import (
     CallResult,
@@ -27,7 +27,7 @@ from torchlint.model.values import (
     resolved,
 )
 from torchlint.pytorch import api, operators
-from torchlint.pytorch.autograd_table import OPERATORS
+from torchlint.pytorch.autograd_table import INDICES, OPERATORS
 from torchlint.syntax.python_ast import site_of
 
 _OPERATORS: dict[type[ast.AST], str] = {
@@ -48,6 +48,9 @@ class Tensors(Part):
 
     def compute(self, op: str, parents: tuple[Value, ...], node: ast.AST, base: Value | None = None) -> Value:
         """The result of an operator, with an event if it may save something for backward."""
+        position = INDICES.get(op)
+        if position is not None and position < len(parents):
+            note_index(parents[position])
         return self._recorded(self.make(op, parents, node, base), node)
 
     def again(self, tensor: Tensor, node: ast.AST) -> Value:
