@@ -68,8 +68,8 @@ class Subscripts(Part):
                     self.machine.value(part)
         whole = resolved(owner) if owner is not None else None
         if isinstance(whole, Tensor):
-            for item in found:
-                note_index(item)
+            for index in found:
+                note_index(index)
             tensors = [item for item in map(resolved, found) if isinstance(item, Tensor)]
             self.observations.masked += ((site_of(node), whole, item) for item in tensors)
         return found[0] if len(found) == len(indices) == 1 else None
