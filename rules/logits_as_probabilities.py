@@ -14,7 +14,7 @@ from torchlint.syntax.python_ast import Site
 
 _COMPARISONS = frozenset({"compare", "gt", "ge", "lt", "le"})
 _PROBABILITIES = frozenset({"sigmoid", "softmax"})
-_KEEPING = endings.SHAPES | {operators.DATA, operators.DETACH}
+_CUTS = frozenset({operators.DATA, operators.DETACH})
 _JOINING = frozenset({"cat", "concat", "stack", "hstack", "vstack"})
 
 
@@ -89,7 +89,7 @@ class LogitsAsProbabilities(Rule):
         Joined values yield those of each part.
         """
         value = values.resolved(value)
-        while isinstance(value, values.Tensor) and value.op in _KEEPING and value.parents:
+        while isinstance(value, values.Tensor) and value.op in endings.SHAPES | _CUTS and value.parents:
             if isinstance(value, (values.ModuleOutput, values.Component)):
                 break
             value = values.resolved(value.parents[0])

@@ -657,14 +657,6 @@ OPERATORS: dict[str, Operator] = {
     "xlogy": _op("self other", self="self other", other="self other"),
 }
 
-# The operand that contains indices, by its position; PyTorch accepts only integers or truth values there.
-INDICES: dict[str, int] = {
-    "embedding": 0, "gather": 2, "index_add": 2, "index_copy": 2, "index_fill": 2, "index_reduce": 2,
-    "index_select": 2, "one_hot": 0, "scatter": 2, "scatter_add": 2, "scatter_reduce": 2, "take": 1,
-    "take_along_dim": 1,
-}  # fmt: skip
-INDEXING_MODULES = frozenset({"Embedding", "EmbeddingBag"})
-
 # Results that share storage with the input.
 VIEWS = _names("""
 H T adjoint as_strided broadcast_tensors broadcast_to chunk conj data detach diagonal dsplit expand expand_as

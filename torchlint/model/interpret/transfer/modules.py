@@ -14,7 +14,7 @@ from torchlint.model.interpret.transfer.grad_modes import decorated_mode
 from torchlint.model.interpret.transfer.tensors import Tensors
 from torchlint.model.kinds import note_index, note_tensor
 from torchlint.model.values import CallResult, Container, Module, ModuleOutput, Tensor, Value, is_none, resolved
-from torchlint.pytorch.autograd_table import INDEXING_MODULES
+from torchlint.pytorch import indexing
 from torchlint.syntax.python_ast import site_of
 
 
@@ -97,7 +97,7 @@ class Modules(Part):
         given = arguments.all() if info is not None else arguments.all_from("input")
         if isinstance(callee, Module) and info is None and callee.name.startswith("torch.nn.") and given:
             note_tensor(given[0])
-            if callee.name.rpartition(".")[2] in INDEXING_MODULES:
+            if callee.name.rpartition(".")[2] in indexing.MODULES:
                 note_index(given[0])
         result = self.state.stamp(ModuleOutput(node, (callee, *given), mode))
         if isinstance(callee, Module) and info is not None and (known := self._forward(callee, arguments)) is not None:

@@ -27,7 +27,8 @@ from torchlint.model.values import (
     resolved,
 )
 from torchlint.pytorch import api, operators
-from torchlint.pytorch.autograd_table import INDICES, OPERATORS
+from torchlint.pytorch.autograd_table import OPERATORS
+from torchlint.pytorch.indexing import INDICES
 from torchlint.syntax.python_ast import site_of
 
 _OPERATORS: dict[type[ast.AST], str] = {
