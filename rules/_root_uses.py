@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from torchlint.model.values import Tensor, resolved
+from torchlint.model import values
 from torchlint.pytorch import operators
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ _BEHIND = 4
 """Operators between a root and the number added to it."""
 
 
-def late_bound(root: Tensor, domain: Domains) -> Site | None:
+def late_bound(root: values.Tensor, domain: Domains) -> Site | None:
     """The place where a small number is added to a root or bounds it from below."""
     value = root
     for _ in range(_BEHIND):
@@ -36,14 +36,14 @@ def late_bound(root: Tensor, domain: Domains) -> Site | None:
     return None
 
 
-def hinge(root: Tensor, domain: Domains) -> Site | None:
+def hinge(root: values.Tensor, domain: Domains) -> Site | None:
     """The hinge of a number minus a root."""
     for user in domain.users(root):
-        first, last = (resolved(user.parents[index]) for index in (0, -1))
+        first, last = (values.resolved(user.parents[index]) for index in (0, -1))
         subtracted, margin = (first, last) if user.op == operators.RSUB else (last, first)
         if user.op not in (operators.SUB, operators.RSUB) or subtracted is not root:
             continue
         hinges = [item for item in domain.users(user) if item.op in _HINGES]
-        if hinges and not isinstance(margin, Tensor):
+        if hinges and not isinstance(margin, values.Tensor):
             return hinges[0].site
     return None
