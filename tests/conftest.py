@@ -57,7 +57,6 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    _leave_half_out(config, items)
     missing = {module for module in SOURCES if find_spec(module) is None}
     for item in items:
         fixtures = getattr(item, "fixturenames", ())
@@ -69,14 +68,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         assert needed <= SOURCES.keys(), f"{item.nodeid} needs a module that the tests' conftest does not list"
         for module in sorted(needed & missing):
             item.add_marker(pytest.mark.skip(f"needs {module}: pip install {SOURCES[module]}"))
+    _leave_half_out(config, items)
 
 
 def _leave_half_out(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out half of the tests marked as halved: which half, the text in `TORCHLINT_HALF` decides."""
+    """Leave out half of the tests marked as halved or slow: which half, the text in `TORCHLINT_HALF` decides."""
     text = os.environ.get("TORCHLINT_HALF")
     if not text:
         return
-    halved = {item for item in items if item.get_closest_marker("halved") is not None}
+    marked = (item for item in items if item.get_closest_marker("halved") or item.get_closest_marker("slow"))
+    halved = set(marked)
     left_out = {item for item in halved if crc32(f"{text} {item.nodeid}".encode()) % 2}
     config.hook.pytest_deselected(items=list(left_out))
     items[:] = [item for item in items if item not in left_out]
