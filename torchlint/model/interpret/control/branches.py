@@ -69,8 +69,8 @@ class Branches(Part):
         here = self.state.position
         own = [scope.event for scope in here.scopes if scope.event.depth == len(here.calls)]
         if own and own[-1] in here.loops:
-            around = self.definitions.tree.node(own[-1].site)
-            if is_last(node.test, around, holds=body is node.body):
+            tree = self.definitions.tree
+            if is_last(node.test, tree.node(own[-1].site), tree, holds=body is node.body):
                 return own[-1]
         ways = ways_out(body)
         if not own or not (ways <= {ast.Break, ast.Return} or self._is_awaited(own[-1], node, body)):

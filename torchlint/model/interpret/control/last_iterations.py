@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from torchlint.index import FileIndex
 from torchlint.syntax.python_ast import called_name, walk, written_alike
+from torchlint.syntax.python_tree import PythonTree
 
 _MIRRORED = {ast.Lt: ast.Gt, ast.LtE: ast.GtE, ast.Gt: ast.Lt, ast.GtE: ast.LtE, ast.Eq: ast.Eq, ast.NotEq: ast.NotEq}
 _AT_END = {ast.Eq: -1, ast.GtE: -1, ast.Gt: -2}
@@ -14,17 +16,17 @@ _BEFORE_END = {ast.NotEq: -1, ast.Lt: -1, ast.LtE: -2}
 """Operators that fail only in the last iteration: `i < n - 1`."""
 
 
-def is_last(test: ast.expr, loop: ast.AST, *, holds: bool) -> bool:
+def is_last(test: ast.expr, loop: ast.AST, tree: PythonTree, *, holds: bool) -> bool:
     """Whether only the last iteration of a loop meets a condition, or with `holds=False` only it does not."""
     if not isinstance(loop, (ast.For, ast.AsyncFor)):
         return False
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-        return is_last(test.operand, loop, holds=not holds)
+        return is_last(test.operand, loop, tree, holds=not holds)
     if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And if holds else ast.Or):
-        return any(is_last(item, loop, holds=holds) for item in test.values)
+        return any(is_last(item, loop, tree, holds=holds) for item in test.values)
     if isinstance(test, ast.Name):
-        value = _bound_once(test.id, loop)
-        return value is not None and not isinstance(value, ast.Name) and is_last(value, loop, holds=holds)
+        value = _bound_once(test.id, loop, tree)
+        return value is not None and not isinstance(value, ast.Name) and is_last(value, loop, tree, holds=holds)
     if not isinstance(test, ast.Compare) or len(test.ops) > 1:
         return False
     distance = (_AT_END if holds else _BEFORE_END).get
@@ -70,9 +72,10 @@ def _shifted(node: ast.expr) -> tuple[ast.expr, int]:
     return node, 0
 
 
-def _bound_once(name: str, loop: ast.AST) -> ast.expr | None:
+def _bound_once(name: str, loop: ast.For | ast.AsyncFor, tree: PythonTree) -> ast.expr | None:
     """The only value that a loop assigns to a name."""
-    stores = [item for item in walk(loop) if isinstance(item, ast.Name) and item.id == name]
-    values = [item for item in walk(loop) if isinstance(item, ast.Assign) and item.targets[0] in stores]
-    is_once = sum(not isinstance(item.ctx, ast.Load) for item in stores) == 1
-    return values[0].value if is_once and len(values) == 1 else None
+    last = loop.end_lineno or loop.lineno
+    stores = [item for item in FileIndex.of(tree).bindings_of(name) if loop.lineno <= item.lineno <= last]
+    statement = tree.parent(stores[0]) if len(stores) == 1 else None
+    is_bound = isinstance(statement, ast.Assign) and statement.targets[0] is stores[0]
+    return statement.value if isinstance(statement, ast.Assign) and is_bound else None

@@ -26,7 +26,7 @@ _FIXED = LazyPattern(
     r"(?i)random|fixed|frozen|target|teacher|ema|momentum|ref|pretrain|vgg|lpips|percept|loss|criterion|metric"
 )
 """Names of networks that are not meant to learn, or of losses."""
-_LOSS = LazyPattern(r"(?i)loss|crit|arc_?face|cos_?face|center|margin|metric")
+_LOSS = LazyPattern(r"(?i)loss|crit(?!ic)|arc_?face|cos_?face|center|margin|metric")
 """Names of losses that may have parameters."""
 _GIVING_WEIGHTS = ("load_state_dict", "requires_grad_", "apply", "load", "freeze")
 """Methods by which a module may get its weights, or keep them."""

@@ -9,9 +9,11 @@ class Trainer:
         self.optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 
     def fit(self, loader):
+        total = 0.0
         for x, y in loader:
             loss = self.criterion(self.model(x), y)
             self.optimizer.zero_grad()
             loss.backward()
             self.optimizer.step()
-        return loss.item()
+            total += loss.item()
+        return total / len(loader)
