@@ -110,7 +110,7 @@ class MaskSumOverBatch(Rule):
     def _is_widened(self, factor: values.Value, mask: values.Value) -> bool:
         """Whether a factor is the mask of two dimensions, with a third for the features."""
         factor = values.resolved(factor)
-        while isinstance(factor, values.Tensor) and factor.op in _BOUNDS | {"expand"} and factor.parents:
+        while isinstance(factor, values.Tensor) and factor.op in _BOUNDS | {operators.EXPAND} and factor.parents:
             factor = values.resolved(factor.parents[0])
         if not isinstance(factor, (values.Tensor, values.Element)) or not factor.parents or factor.site is None:
             return False
@@ -124,7 +124,7 @@ class MaskSumOverBatch(Rule):
         return is_third and masks.adapted(inner) is mask
 
     def _adds_third(self, factor: values.Tensor, mask: values.Value) -> bool:
-        dimension = numbers.dimension(factor, self.model.program) if factor.op == "unsqueeze" else None
+        dimension = numbers.dimension(factor, self.model.program) if factor.op == operators.UNSQUEEZE else None
         types = self.model.shapes.types_of(mask)
         return dimension == 2 or (dimension == -1 and bool(types) and all(item.rank == 2 for item in types))
 

@@ -20,7 +20,7 @@ def train(model, loss_of, steps=3):
 
 def bound(model):
     p = torch.clamp(torch.sigmoid(model(torch.randn(8, 4)) * 0 + 100), 1e-8, 1 - 1e-8)
-    return -torch.log(1 - p).mean()  # verify: bound-at-singularity confirmed, unseen by the linter
+    return -torch.log(1 - p).mean()  # verify: bound-at-singularity confirmed
 
 
 train(nn.Linear(4, 2), bound)

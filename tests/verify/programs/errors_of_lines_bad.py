@@ -26,7 +26,7 @@ class Early(nn.Module):
 def penalty(x):
     mixed = x.detach()
     score = net(mixed).sum()
-    return torch.autograd.grad(score, mixed)  # verify: grad-outside-graph confirmed, unseen by the linter
+    return torch.autograd.grad(score, mixed)  # verify: grad-outside-graph confirmed
 
 
 def targets(x):
@@ -42,12 +42,12 @@ def types(x):
 
 
 def removed(x):
-    return torch.symeig(x.T @ x)  # verify: removed-api confirmed, unseen by the linter
+    return torch.symeig(x.T @ x)  # verify: removed-api confirmed
 
 
 def weights():
     labels = torch.tensor([0, 0, 1])
-    counts = torch.bincount(labels)  # verify: absent-class-weights confirmed, unseen by the linter
+    counts = torch.bincount(labels)  # verify: absent-class-weights confirmed
     logits = nn.Linear(4, 3)(torch.randn(3, 4))
     F.cross_entropy(logits, labels, weight=1 / counts.float()).backward()
 
@@ -56,7 +56,7 @@ def state():
     cell, head = nn.GRUCell(4, 4), nn.Linear(4, 1)
     h = torch.zeros(8, 4)
     for x in torch.randn(3, 8, 4):
-        h = cell(x, h)  # verify: undetached-hidden-state confirmed
+        h = cell(x, h)  # verify: undetached-hidden-state confirmed, unseen by the linter
         loss = head(h).pow(2).mean()
         loss.backward()
 

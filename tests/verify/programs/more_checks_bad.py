@@ -28,7 +28,7 @@ def one_class(model):
 def loaded():
     model = nn.Linear(4, 2)
     state = {f"module.{name}": value for name, value in nn.Linear(4, 2).state_dict().items()}
-    model.load_state_dict(state, strict=False)  # verify: unchecked-partial-load confirmed
+    model.load_state_dict(state, strict=False)  # verify: unchecked-partial-load confirmed, unseen by the linter
     train(model, lambda model: model(torch.randn(8, 4)).pow(2).mean())
 
 
@@ -38,7 +38,7 @@ def regularized():
     for _ in range(15):
         x = torch.randn(8, 4, requires_grad=True)
         optimizer.zero_grad()
-        net(x).pow(2).sum().backward(create_graph=True)  # verify: gradient-cycle confirmed, unseen by the linter
+        net(x).pow(2).sum().backward(create_graph=True)  # verify: gradient-cycle confirmed
         x.grad.pow(2).sum().backward()
         optimizer.step()
 

@@ -6,7 +6,7 @@ from torch.nn import functional as F
 
 torch.manual_seed(0)
 torch.backends.cudnn.deterministic = True
-torch.backends.cudnn.benchmark = True  # verify: benchmark-with-deterministic confirmed
+torch.backends.cudnn.benchmark = True  # verify: benchmark-with-deterministic confirmed, unseen by the linter
 net = nn.Linear(4, 1)
 
 
@@ -25,7 +25,7 @@ def fit_an_image(target):
         optimizer.zero_grad()
         F.mse_loss(net(image), target).backward()
         optimizer.step()
-        image = torch.clamp(image.detach(), 0, 1).requires_grad_()  # verify: optimizer-of-old-tensor confirmed
+        image = torch.clamp(image.detach(), 0, 1).requires_grad_()  # verify: optimizer-of-old-tensor confirmed, unseen by the linter
 
 
 class Attention(nn.Module):

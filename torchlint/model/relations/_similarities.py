@@ -23,7 +23,7 @@ def is_similarity(scores: Value, steps: int = _MOST_STEPS, scale: float = 1.0) -
     scores = resolved(scores)
     if not isinstance(scores, Tensor) or not scores.parents or steps == 0:
         return False
-    if scores.op == "cosine_similarity":
+    if scores.op == operators.COSINE_SIMILARITY:
         return scale <= _LARGEST
     if scores.op in _PRODUCTS:
         factors = [item for item in scores.parents if not isinstance(resolved(item), Plain)]
@@ -78,5 +78,5 @@ def _is_normalized(vectors: Value, steps: int) -> bool:
     if vectors.op in (operators.DIV, operators.DIV_) and len(vectors.parents) == 2:
         length = resolved(vectors.parents[1])
         whole = resolved(length.parents[0]) if isinstance(length, Tensor) and length.parents else None
-        return isinstance(length, Tensor) and length.op == "norm" and whole is resolved(vectors.parents[0])
-    return vectors.op == "normalize"
+        return isinstance(length, Tensor) and length.op == operators.NORM and whole is resolved(vectors.parents[0])
+    return vectors.op == operators.NORMALIZE
