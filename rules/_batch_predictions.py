@@ -15,9 +15,9 @@ _FUNCTIONS = frozenset({"torch", "F", "nn"})
 
 def outputs(loop: ast.For) -> set[str]:
     """The variables that only get the result of a call for a whole batch: `output = model(x)`."""
-    batch, found, others = _names(loop.target), set[str](), set[str]()
+    batch, found, others = python_ast.names_in(loop.target), set[str](), set[str]()
     for node in (item for item in ast.walk(loop) if isinstance(item, ast.Assign)):
-        targets = {name for target in node.targets for name in _names(target)}
+        targets = {name for target in node.targets for name in python_ast.names_in(target)}
         if targets & batch and any(isinstance(item, ast.Subscript) for item in ast.walk(node.value)):
             return set()
         first = python_ast.dotted(node.value.func).partition(".")[0] if isinstance(node.value, ast.Call) else ""
@@ -31,21 +31,17 @@ def outputs(loop: ast.For) -> set[str]:
 
 def comparison(prediction: ast.Call, loop: ast.For, tree: PythonTree) -> ast.Compare | None:
     """The comparison of a prediction, or of the variable that gets it, with a variable of the batch."""
-    batch, statement = _names(loop.target), tree.parent(prediction)
+    batch, statement = python_ast.names_in(loop.target), tree.parent(prediction)
     targets = statement.targets if isinstance(statement, ast.Assign) else []
-    made = {name for target in targets for name in _names(target)} - {"_"}
+    made = {name for target in targets for name in python_ast.names_in(target)} - {"_"}
     for node in ast.walk(loop):
         if isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.ops[0], ast.Eq):
             sides = (node.left, node.comparators[0])
             for side, other in (sides, sides[::-1]):
                 if (
-                    (made & _names(side) or prediction in ast.walk(side))
-                    and batch & _names(other)
-                    and not made & _names(other)
+                    (made & python_ast.names_in(side) or prediction in ast.walk(side))
+                    and batch & python_ast.names_in(other)
+                    and not made & python_ast.names_in(other)
                 ):
                     return node
     return None
-
-
-def _names(node: ast.AST) -> set[str]:
-    return {item.id for item in ast.walk(node) if isinstance(item, ast.Name)}

@@ -140,7 +140,7 @@ class RebuiltOptimizer(Rule):
     def _selects(self, epochs: events.Loop, batches: events.Loop) -> bool:
         """Whether the number of the epoch selects the data."""
         node = self.model.tree.own_node(epochs.site)
-        counters = _names(node.target) if isinstance(node, ast.For) else set()
+        counters = python_ast.names_in(node.target) if isinstance(node, ast.For) else set()
         made = lineage.ancestry([batches.over]) if batches.over is not None else ()
         return any(item.label in counters or (isinstance(item, values.Element) and item.label == _ANY) for item in made)
 
@@ -184,22 +184,24 @@ class RebuiltOptimizer(Rule):
             return True
         inside = [item for statement in node.body for item in python_ast.walk(statement)]
         stored = {item.id for item in inside if isinstance(item, ast.Name) and isinstance(item.ctx, ast.Store)}
-        counters = _names(node.target)
+        counters = python_ast.names_in(node.target)
         calls = [item for item in inside if isinstance(item, ast.Call)]
         if any(map(_PHASES.search, counters)) or any(_CHANGING.search(python_ast.called_name(item)) for item in calls):
             return True
         if any(isinstance(item, ast.Attribute) and item.attr == "requires_grad" for item in inside):
             return True
-        if any(isinstance(item, ast.Subscript) and not counters.isdisjoint(_names(item.slice)) for item in inside):
+        indices = (item.slice for item in inside if isinstance(item, ast.Subscript))
+        if any(not counters.isdisjoint(python_ast.names_in(item)) for item in indices):
             return True
         if call in calls:
-            return not _names(call).isdisjoint(stored | counters)
+            return not python_ast.names_in(call).isdisjoint(stored | counters)
         around = self._maker(call, site)
         passed = [item for item in calls if around is not None and python_ast.called_name(item) == around.name]
         if around is None or not passed:
             return around is None or not self._is_made_further_in(around, calls)
         if len(passed) > 1 or not is_each_step:
-            return not _names(*passed).isdisjoint(stored) or self._reads(passed[0], around, call, counters)
+            given = {name for item in passed for name in python_ast.names_in(item)}
+            return not given.isdisjoint(stored) or self._reads(passed[0], around, call, counters)
         return self._reads(passed[0], around, call, counters | stored)
 
     def _maker(self, call: ast.Call, site: python_ast.Site) -> definitions.FunctionInfo | None:
@@ -224,10 +226,10 @@ class RebuiltOptimizer(Rule):
             return True
         parameters = around.parameters[1 if around.is_method else 0 :]
         pairs = [*zip(parameters, passed.args, strict=False), *((item.arg, item.value) for item in passed.keywords)]
-        counted = {name for name, item in pairs if variables & _names(item)}
+        counted = {name for name, item in pairs if variables & python_ast.names_in(item)}
         nodes = [item for item in python_ast.walk(around.node) if isinstance(item, ast.Name)]
         local = {item.id for item in nodes if isinstance(item.ctx, ast.Store)}
-        read = _names(call)
+        read = python_ast.names_in(call)
         return not read.isdisjoint(counted) or (bool(counted) and not read.isdisjoint(local))
 
     def report_Rebuilt(self, rebuilt: Rebuilt) -> None:
@@ -238,7 +240,3 @@ class RebuiltOptimizer(Rule):
             related=[(rebuilt.loop.site, "this loop repeats it"), (rebuilt.step.site, "it steps here")],
             help="create the optimizer once, before the loop",
         )
-
-
-def _names(*nodes: ast.AST) -> set[str]:
-    return {item.id for node in nodes for item in python_ast.walk(node) if isinstance(item, ast.Name)}

@@ -8,7 +8,7 @@ from enum import Enum, auto
 
 from torchlint.model import Model
 from torchlint.model.events import Backward, Branch, Clip, GradRead, Loop, Step
-from torchlint.syntax.python_ast import SCOPES, TRIES, called_name, dotted, walk
+from torchlint.syntax.python_ast import SCOPES, TRIES, called_name, dotted, names_in, walk
 
 _BINDING = (ast.Assign, ast.AnnAssign, ast.NamedExpr)
 
@@ -71,7 +71,7 @@ class SkippedSteps:
         around = self._repeated(node)
         if _is_all_but_first(node.test, around):
             return Reason.CONSTANT
-        is_computed = self._reads_gradients(node.test) or not _names(node.test).isdisjoint(self._computed(around))
+        is_computed = self._reads_gradients(node.test) or not names_in(node.test).isdisjoint(self._computed(around))
         is_counted = self._counts(node, around)
         if is_computed or is_counted:
             both = is_computed and is_counted
@@ -95,7 +95,7 @@ class SkippedSteps:
         sites = [value.site for value in graph if value.site is not None]
         sites += [event.site for trace in self._program.traces for event in trace.of_kinds(Clip, GradRead)]
         makers = {item for node in map(self._tree.node, sites) for item in (node, *self._tree.ancestors(node))}
-        sources = {node: _names(node.value) for node in walk(around) if isinstance(node, _BINDING) and node.value}
+        sources = {node: names_in(node.value) for node in walk(around) if isinstance(node, _BINDING) and node.value}
         names = {name for node in sources if node in makers for name in _bound(node)}
         while True:
             more = {name for node, read in sources.items() if not names.isdisjoint(read) for name in _bound(node)}
@@ -109,17 +109,17 @@ class SkippedSteps:
             return True
         raised = {dotted(item.target) for item in walk(around) if isinstance(item, ast.AugAssign)}
         reset = self._definitions.names_assigned(node.body)
-        if not (_names(node.test) & raised).isdisjoint(reset):
+        if not (names_in(node.test) & raised).isdisjoint(reset):
             return True
         counter = around.target if isinstance(around, (ast.For, ast.AsyncFor)) else None
         is_one = isinstance(node.test, ast.Compare) and isinstance(node.test.ops[0], ast.Eq)
-        return is_one and counter is not None and not _names(node.test).isdisjoint(_names(counter))
+        return is_one and counter is not None and not names_in(node.test).isdisjoint(names_in(counter))
 
     def _is_constant(self, test: ast.expr, around: ast.AST) -> bool:
         """Whether a condition is about names alone that no iteration binds."""
         if isinstance(around, SCOPES) or any(isinstance(item, (ast.Call, ast.Attribute)) for item in walk(test)):
             return False
-        return _names(test).isdisjoint(self._definitions.assigned_names(around))
+        return names_in(test).isdisjoint(self._definitions.assigned_names(around))
 
 
 def _is_all_but_first(test: ast.expr, around: ast.AST) -> bool:
@@ -147,11 +147,7 @@ def _counter(around: ast.AST) -> str:
     return dotted(target) if name == "range" and len(over.args) == 1 else ""
 
 
-def _names(node: ast.AST) -> set[str]:
-    return {item.id for item in walk(node) if isinstance(item, ast.Name)}
-
-
 def _bound(node: ast.AST) -> set[str]:
     """The names that an assignment binds."""
     targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
-    return {name for target in targets if target is not None for name in _names(target)}
+    return {name for target in targets if target is not None for name in names_in(target)}

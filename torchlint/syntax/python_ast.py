@@ -248,6 +248,11 @@ def is_literal(node: ast.AST, value: bool | None) -> bool:
     return isinstance(node, ast.Constant) and node.value is value
 
 
+def names_in(node: ast.AST) -> set[str]:
+    """The plain names in a node, read or bound: `a` and `c` for `a.b = c`."""
+    return {item.id for item in walk(node) if isinstance(item, ast.Name)}
+
+
 def names_read(node: ast.AST) -> set[str]:
     """The dotted names that an expression reads: `a.b` and `a` for `a.b.c()`, but not `b`, nor names that it binds."""
     found: set[str] = set()

@@ -6,7 +6,7 @@ import ast
 
 from torchlint.index import FileIndex
 from torchlint.lazy_pattern import LazyPattern
-from torchlint.syntax.python_ast import FUNCTIONS, LEAVING, Site, called_name
+from torchlint.syntax.python_ast import FUNCTIONS, LEAVING, Site, called_name, names_in
 from torchlint.syntax.python_tree import PythonTree
 
 MEASURES = frozenset("shape size dim ndim ndimension numel len dtype is_floating_point".split())
@@ -42,7 +42,7 @@ def _is_waited_for(tree: PythonTree, node: ast.AST) -> bool:
             return True
         if isinstance(item, _TESTS) and measures(getattr(item, "test", None) or getattr(item, "subject", None)):
             return True
-        if isinstance(below, ast.stmt) and any(_checks(tree, one, _names(below)) for one in tree.before(below)):
+        if isinstance(below, ast.stmt) and any(_checks(tree, one, names_in(below)) for one in tree.before(below)):
             return True
         if isinstance(item, FUNCTIONS) and _is_called_to_fail(tree, item.name):
             return True
@@ -61,13 +61,9 @@ def _is_called_to_fail(tree: PythonTree, name: str) -> bool:
     return any(_expects_error(tree, item) for call in calls for item in tree.ancestors(call))
 
 
-def _names(node: ast.AST) -> set[str]:
-    return {item.id for item in ast.walk(node) if isinstance(item, ast.Name)}
-
-
 def _checks(tree: PythonTree, statement: ast.AST, used: set[str]) -> bool:
     """Whether a statement checks the shapes of values used after it, and may leave, itself or in a called function."""
-    if used.isdisjoint(_names(statement)):
+    if used.isdisjoint(names_in(statement)):
         return False
     if _leaves(statement):
         return True
