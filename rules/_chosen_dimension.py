@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from torchlint.model.queries import names
+from torchlint.model.queries import names, numbers
 
 if TYPE_CHECKING:
     from torchlint.model.definitions import Definitions
@@ -38,8 +38,5 @@ def literal(call: ast.Call, position: int) -> int | None:
         return None
     named = [item.value for item in call.keywords if item.arg == "dim"]
     given = next(iter((*named, *call.args[position : position + 1])), None)
-    negative = isinstance(given, ast.UnaryOp) and isinstance(given.op, ast.USub)
-    number = given.operand if negative and isinstance(given, ast.UnaryOp) else given
-    if not isinstance(number, ast.Constant) or type(number.value) is not int:
-        return None
-    return -number.value if negative else number.value
+    number = numbers.literal(given)
+    return number if isinstance(number, int) else None

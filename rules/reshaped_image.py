@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule
+from torchlint.model.queries import numbers
 from torchlint.syntax import python_ast
 
 from . import _read_images as read_images
@@ -87,14 +88,7 @@ def _reshaped(call: ast.Call) -> ast.expr | None:
     is_numpy = python_ast.dotted(call.func) in ("np.reshape", "numpy.reshape", "torch.reshape")
     operand, given = (call.args[0], call.args[1:]) if is_numpy and call.args else (call.func.value, call.args)
     sizes = given[0].elts if len(given) == 1 and isinstance(given[0], (ast.Tuple, ast.List)) else given
-    if len(sizes) not in (3, 4) or (len(sizes) == 4 and _number(sizes[0]) not in (1, -1)):
+    if len(sizes) not in (3, 4) or (len(sizes) == 4 and numbers.literal(sizes[0]) not in (1, -1)):
         return None
-    is_first = _number(sizes[-3]) == 3 and 3 not in (_number(sizes[-1]), _number(sizes[-2]))
+    is_first = numbers.literal(sizes[-3]) == 3 and 3 not in (numbers.literal(sizes[-1]), numbers.literal(sizes[-2]))
     return operand if is_first else None
-
-
-def _number(node: ast.expr) -> int | None:
-    is_negative = isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub)
-    value = node.operand if is_negative and isinstance(node, ast.UnaryOp) else node
-    number = value.value if isinstance(value, ast.Constant) else None
-    return (-number if is_negative else number) if isinstance(number, int) else None
