@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
+from torchlint.index import FileIndex
 from torchlint.model.definitions import FunctionInfo
 from torchlint.model.queries import names
 from torchlint.syntax import python_ast
@@ -51,9 +52,9 @@ class UnreadWeights:
     def _states(self) -> set[tuple[FunctionInfo | None, str]]:
         """The variables that are surely the result of `state_dict()`, each with its function."""
         found: set[tuple[FunctionInfo | None, str]] = set()
-        for call in self.tree.of_type(ast.Call):
+        for call in FileIndex.of(self.tree).calls_named("state_dict"):
             parent = self.tree.parent(call)
-            if python_ast.called_name(call) == "state_dict" and not call.args and isinstance(parent, ast.Assign):
+            if not call.args and isinstance(parent, ast.Assign):
                 targets = (item for item in parent.targets if isinstance(item, ast.Name))
                 found |= {(self.model.definitions.function_around(call), item.id) for item in targets}
         return found

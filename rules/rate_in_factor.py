@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from torchlint import Category, Rule
+from torchlint.index import FileIndex
 from torchlint.model.queries import names, written
 from torchlint.pytorch import naming
 from torchlint.syntax import python_ast
@@ -61,9 +62,8 @@ class RateInFactor(Rule):
     triggers = ((b"LambdaLR",),)
 
     def ask(self) -> Iterator[SquaredRate]:
-        for call in self.model.tree.of_type(ast.Call):
-            if python_ast.called_name(call) == "LambdaLR" and not self.model.is_test:
-                yield from self._squared(call)
+        for call in FileIndex.of(self.model.tree).calls_named("LambdaLR") if not self.model.is_test else ():
+            yield from self._squared(call)
 
     def _squared(self, call: ast.Call) -> Iterator[SquaredRate]:
         optimizer, function = written.argument(call, 0, "optimizer"), written.argument(call, 1, "lr_lambda")
