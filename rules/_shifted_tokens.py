@@ -11,10 +11,10 @@ from torchlint.syntax import python_ast
 def is_slice(node: ast.expr, lower: str, upper: str) -> bool:
     """Whether an index cuts one dimension, the first or the second: `[:, 1:]`, `[:-1]`."""
     parts = node.elts if isinstance(node, ast.Tuple) else [node]
-    if len(parts) > 2 or not all(isinstance(item, ast.Slice) for item in parts):
-        return False
     last = parts[-1]
-    bounds = [ast.unparse(item) if item is not None else "" for item in (last.lower, last.upper)]  # type: ignore[attr-defined]
+    if len(parts) > 2 or not isinstance(last, ast.Slice) or not all(isinstance(item, ast.Slice) for item in parts):
+        return False
+    bounds = [ast.unparse(item) if item is not None else "" for item in (last.lower, last.upper)]
     return bounds == [lower, upper] and all(ast.unparse(item) == ":" for item in parts[:-1])
 
 

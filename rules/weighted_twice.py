@@ -114,8 +114,9 @@ class WeightedTwice(Rule):
 
 def _has_batch_size(value: ast.expr) -> bool:
     """Whether a value is a number times the batch size."""
-    is_product = isinstance(value, ast.BinOp) and isinstance(value.op, ast.Mult)
-    return is_product and any(written_sums.is_batch_size(item) for item in (value.left, value.right))  # type: ignore[attr-defined]
+    if not isinstance(value, ast.BinOp) or not isinstance(value.op, ast.Mult):
+        return False
+    return any(written_sums.is_batch_size(item) for item in (value.left, value.right))
 
 
 def _multiplies(method: FunctionInfo) -> bool:

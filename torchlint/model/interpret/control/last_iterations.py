@@ -77,5 +77,6 @@ def _bound_once(name: str, loop: ast.For | ast.AsyncFor, tree: PythonTree) -> as
     last = loop.end_lineno or loop.lineno
     stores = [item for item in FileIndex.of(tree).bindings_of(name) if loop.lineno <= item.lineno <= last]
     statement = tree.parent(stores[0]) if len(stores) == 1 else None
-    is_bound = isinstance(statement, ast.Assign) and statement.targets[0] is stores[0]
-    return statement.value if isinstance(statement, ast.Assign) and is_bound else None
+    if not isinstance(statement, ast.Assign) or statement.targets[0] is not stores[0]:
+        return None
+    return statement.value
