@@ -41,7 +41,7 @@ class ForgottenOptimizers:
         self.states: states.States = model.provenance.states
 
     def all(self) -> Iterator[Forgotten]:
-        saved = [item for item in self.states.saved if naming.looks_like_optimizer(_last(item))]
+        saved = [item for item in self.states.saved if naming.looks_like_optimizer(python_ast.last_name(item))]
         if not saved or not any(map(self._matters, saved)) or self._may_be_restored(saved):
             return
         for call, _ in self.states.loads:
@@ -64,7 +64,9 @@ class ForgottenOptimizers:
         owners = [owner for _, owner in self.states.loads]
         if any(not isinstance(item, (ast.Name, ast.Attribute)) for item in owners):
             return True
-        if any(naming.looks_like_optimizer(_last(item)) for item in owners) or _COMMENTED.search(self.tree.source.text):
+        if any(naming.looks_like_optimizer(python_ast.last_name(item)) for item in owners):
+            return True
+        if _COMMENTED.search(self.tree.source.text):
             return True
         keys = [self._key(item) for item in saved]
         return any(key is None or self.model.reads_entry(key) for key in keys)
@@ -164,7 +166,3 @@ def _checkpoint(argument: ast.expr) -> ast.Name | None:
     if not isinstance(argument, ast.Subscript) or not isinstance(argument.value, ast.Name):
         return None
     return argument.value
-
-
-def _last(node: ast.expr) -> str:
-    return python_ast.dotted(node).rpartition(".")[2]

@@ -91,14 +91,14 @@ class IncompleteResume(Rule):
             yield from ForgottenOptimizers(self.model).all()
         loads, saved = self.model.provenance.states.loads, self.model.provenance.states.saved
         is_written_out = all(isinstance(owner, (ast.Name, ast.Attribute)) for _, owner in loads)
-        restored = [call for call, owner in loads if naming.looks_like_optimizer(_last(owner))]
-        is_saved = any(naming.looks_like_optimizer(_last(item)) for item in saved)
+        restored = [call for call, owner in loads if naming.looks_like_optimizer(python_ast.last_name(owner))]
+        is_saved = any(naming.looks_like_optimizer(python_ast.last_name(item)) for item in saved)
         if self.model.is_test or not is_written_out or not restored or not is_saved:
             return
         for kind, words in _KINDS.items():
             if self._is_restored(words):
                 continue
-            left_out = next((item for item in saved if words.search(_last(item))), None)
+            left_out = next((item for item in saved if words.search(python_ast.last_name(item))), None)
             if left_out is not None:
                 yield LeftOut(
                     python_ast.site_of(restored[0]),
@@ -112,7 +112,7 @@ class IncompleteResume(Rule):
     def _is_restored(self, words: LazyPattern[str]) -> bool:
         """Whether this file loads a state of this kind, or any file reads its entry."""
         for call, owner in self.model.provenance.states.loads:
-            if words.search(_last(owner)) or words.search(self.model.tree.code(call.args[0])):
+            if words.search(python_ast.last_name(owner)) or words.search(self.model.tree.code(call.args[0])):
                 return True
         loops = {item.id for loop in self.model.tree.of_type(ast.For) for item in python_ast.walk(loop.target)
                  if isinstance(item, ast.Name)}  # fmt: skip
@@ -205,7 +205,3 @@ def _only_steps(loop: ast.For | ast.AsyncFor | ast.While) -> bool:
     only = loop.body[0]
     call = only.value if len(loop.body) == 1 and isinstance(only, ast.Expr) else None
     return isinstance(call, ast.Call) and python_ast.called_name(call) == "step"
-
-
-def _last(node: ast.expr) -> str:
-    return python_ast.dotted(node).rpartition(".")[2]

@@ -138,7 +138,8 @@ class TeacherInTrainingMode(Rule):
 
     def _is_averaged(self, name: str) -> bool:
         """Whether the code repeatedly copies weights into a network of this name."""
-        calls = (item.node for item in self.model.provenance.copies if _last(item.target) == name.rpartition(".")[2])
+        last = name.rpartition(".")[2]
+        calls = (item.node for item in self.model.provenance.copies if python_ast.last_name(item.target) == last)
         names = (info.name for info in self.model.definitions.functions.values())
         is_loaded = all(
             python_ast.called_name(item) == "load_state_dict" for item in calls if isinstance(item, ast.Call)
@@ -154,7 +155,3 @@ class TeacherInTrainingMode(Rule):
             help=f"call `{found.name}.eval()` before training",
             confidence=Confidence.HIGH if found.kept else Confidence.LOW,
         )
-
-
-def _last(node: ast.expr) -> str:
-    return python_ast.dotted(node).rpartition(".")[2]

@@ -248,6 +248,11 @@ def is_literal(node: ast.AST, value: bool | None) -> bool:
     return isinstance(node, ast.Constant) and node.value is value
 
 
+def last_name(node: ast.AST) -> str:
+    """The last part of a dotted name: `optimizer` for `self.optimizer`; empty for other expressions."""
+    return dotted(node).rpartition(".")[2]
+
+
 def names_in(node: ast.AST) -> set[str]:
     """The plain names in a node, read or bound: `a` and `c` for `a.b = c`."""
     return {item.id for item in walk(node) if isinstance(item, ast.Name)}
