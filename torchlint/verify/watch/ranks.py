@@ -142,14 +142,12 @@ def unmatched(processes: Sequence[Evidence], is_in_branch: InBranch) -> Iterator
 def compared(processes: Sequence[Evidence], is_in_branch: InBranch) -> list[Evidence]:
     """The evidence of the processes, with what the calls of their ranks show."""
     seen = [*unmatched(processes, is_in_branch), *alike(processes)]
-    return (
-        [
-            replace(item, sightings=[*item.sightings, *(sighting for evidence, sighting in seen if evidence is item)])
-            for item in processes
-        ]
-        if seen
-        else with_acquittals(processes)
-    )
+    if not seen:
+        return with_acquittals(processes)
+    return [
+        replace(item, sightings=[*item.sightings, *(sighting for evidence, sighting in seen if evidence is item)])
+        for item in processes
+    ]
 
 
 def with_acquittals(processes: Sequence[Evidence]) -> list[Evidence]:

@@ -39,6 +39,10 @@ class Rebuilt(Observer):
 class OldTensor(LineObserver):
     """optimizer-of-old-tensor: does an optimizer hold the named tensor before the statement, and not afterwards?"""
 
+    def __init__(self, claim: Any, probe: Any) -> None:
+        super().__init__(claim, probe)
+        self._before: list[torch.Tensor] = []
+
     def before(self, frame: FrameType) -> None:
         self._before = [leaf for leaf in self._leaves(frame) if self._is_held(leaf)]
 
@@ -61,8 +65,6 @@ class OldTensor(LineObserver):
 
     def _is_held(self, tensor: torch.Tensor) -> bool:
         return any(leaf is tensor for optimizer in self.probe.all_optimizers for leaf in leaves_of(optimizer))
-
-    _before: list[torch.Tensor] = []  # noqa: RUF012
 
 
 class Benchmark(Observer):
