@@ -26,7 +26,11 @@ def is_last(test: ast.expr, loop: ast.AST, tree: PythonTree, *, holds: bool) -> 
         return any(is_last(item, loop, tree, holds=holds) for item in test.values)
     if isinstance(test, ast.Name):
         value = _bound_once(test.id, loop, tree)
-        return value is not None and not isinstance(value, ast.Name) and is_last(value, loop, tree, holds=holds)
+        return value is not None and _compares_to_end(value, loop, holds=holds)
+    return _compares_to_end(test, loop, holds=holds)
+
+
+def _compares_to_end(test: ast.expr, loop: ast.For | ast.AsyncFor, *, holds: bool) -> bool:
     if not isinstance(test, ast.Compare) or len(test.ops) > 1:
         return False
     distance = (_AT_END if holds else _BEFORE_END).get
