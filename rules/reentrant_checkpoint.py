@@ -22,6 +22,7 @@ _IMPORT = LazyPattern(
     rb"\butils[\s)]*\.\s*checkpoint|\btorch\s*\.\s*utils\s+(?:import|as)\b|\btorch\s+import\b[^\r\n]*\butils\b"
 )
 _OPTION = "use_reentrant"
+_ASKED_FOR = LazyPattern(rb"\buse_reentrant\s*=\s*True\b")
 _KNOWN_SINCE, _WARNS_SINCE = (1, 11), (2, 1)
 """The first releases that take the option, and that warn where it is left out."""
 _HOOKS = (b"require_grads", b"inputs_require_grad", b"register_forward_hook", b"register_forward_pre_hook")
@@ -165,9 +166,9 @@ class ReentrantCheckpoint(Rule):
         return found
 
     def _read_modules_elsewhere(self) -> None:
-        """Let the interpreter analyze the `forward` of modules in files that this one imports."""
+        """Let the interpreter analyze the `forward` of modules in imported files that ask for the reentrant variant."""
         for tree, definitions in self.model.program.files.items():
-            if tree is not self.model.tree and _IMPORT.search(tree.source.code) is not None:
+            if tree is not self.model.tree and _ASKED_FOR.search(tree.source.code) is not None:
                 for info in definitions.classes.values():
                     if "forward" in info.methods and self.model.program.is_module_class(info):
                         self.model.program.returned_by(info)
