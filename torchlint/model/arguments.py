@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable, Iterator, Mapping
 
 from torchlint.model.definitions import FunctionInfo, defaults_of
-from torchlint.model.values import Function, Plain, Value, resolved
+from torchlint.model.values import Function, Module, Plain, Value, resolved
 from torchlint.pytorch import table
 from torchlint.pytorch.autograd_table import OPERATORS
 from torchlint.pytorch.binding import Bound, Parameters, bind
@@ -49,12 +49,21 @@ class Arguments:
         """The flags that a method's parameters receive or have by default: `None`, `True`, `False` or a word."""
         if self.starred:
             return frozenset()
-        names = method.parameters[1:]
-        given = {name: value for index, name in enumerate(names) if (value := self.get(index, name)) is not None}
+        given = self._given(method)
         found = {name: value.constant for name, value in _literals(given)}
         left = {name: node for name, node in defaults_of(method.node).items() if name not in given}
         found |= {name: node.value for name, node in left.items() if isinstance(node, ast.Constant)}
         return frozenset((name, flag) for name, flag in found.items() if flag is None or isinstance(flag, (bool, str)))
+
+    def modules(self, method: FunctionInfo) -> dict[str, Module]:
+        """The modules that a method's parameters receive."""
+        given = {} if self.starred else self._given(method)
+        return {name: module for name, value in given.items() if isinstance(module := resolved(value), Module)}
+
+    def _given(self, method: FunctionInfo) -> dict[str, Value]:
+        """The arguments by the parameters of a method that is called on an object."""
+        names = method.parameters[1:]
+        return {name: value for index, name in enumerate(names) if (value := self.get(index, name)) is not None}
 
     def all(self) -> tuple[Value, ...]:
         return (*self.positional, *self.keywords.values(), *self.starred)

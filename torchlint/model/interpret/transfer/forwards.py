@@ -10,7 +10,7 @@ from torchlint.model.definitions import ClassInfo, FunctionInfo
 from torchlint.model.events import Mutate, events_in
 from torchlint.model.interpret.machine import Machine, Part
 from torchlint.model.lineage import storages
-from torchlint.model.values import Module, Parameter, Plain, Value
+from torchlint.model.values import Module, Parameter, Plain, Value, resolved
 
 
 @dataclass(frozen=True)
@@ -23,23 +23,55 @@ class Forward:
     """The attributes that it sets on the object, with their values after the call."""
 
 
+Options = frozenset[tuple[str, bool | str | Module | None]]
+"""Attributes of a module with the flags and modules that its `__init__` received for them."""
+_MOST = 16
+"""The number of objects of a class whose `forward` is interpreted with the modules passed to them."""
+
+
 class Forwards(Part):
-    """Interprets `forward` aside from the program, once for each set of flags."""
+    """Interprets `forward` aside from the program, once for each set of flags and of modules passed to `__init__`."""
 
     def __init__(self, machine: Machine) -> None:
         super().__init__(machine)
-        self._forwards: dict[tuple[ClassInfo, Flags, Flags], Forward | None] = {}
+        self._forwards: dict[tuple[ClassInfo, Flags, Options], Forward | None] = {}
+        self._assembled: dict[ClassInfo, set[Options]] = {}
         self._second_forwards: dict[ClassInfo, Forward] = {}
         self._options: dict[ClassInfo, dict[str, str]] = {}
 
-    def options_of(self, module: Module) -> Flags:
-        """The attributes of a module that hold flags passed to its `__init__`."""
+    def options_of(self, module: Module) -> Options:
+        """The attributes of a module that hold flags or modules passed to its `__init__`."""
         info, made = module.info, self.state.made_by(module)
         init = info.method("__init__") if info is not None else None
         if info is None or made is None or init is None:
             return frozenset()
-        flags, kept = dict(made[1].flags(init)), self._kept_options(info)
-        return frozenset((name, flags[option]) for name, option in kept.items() if option in flags)
+        kept, arguments = self._kept_options(info), made[1]
+        flags, modules = dict(arguments.flags(init)), arguments.modules(init)
+        options = frozenset((name, flags[option]) for name, option in kept.items() if option in flags)
+        parts: frozenset[tuple[str, Module]] = frozenset(
+            (name, modules[option]) for name, option in kept.items() if option in modules
+        )
+        if not parts or not self._is_among_few(info, parts):
+            return options
+        for _, part in parts:
+            self._show_aside(part)
+        return options | parts
+
+    def _show_aside(self, module: Value) -> None:
+        """Make the call that creates a module known where `forward` is interpreted, with those of its own parts."""
+        made, known = self.state.made_by(module), self.state.asides.calls
+        if made is not None and module not in known:
+            known[module] = made
+            for part in map(resolved, made[1].all()):
+                if isinstance(part, Module):
+                    self._show_aside(part)
+
+    def _is_among_few(self, info: ClassInfo, parts: Options) -> bool:
+        """Whether only a few objects of a class differ in the modules passed to them; those that came first count."""
+        assembled = self._assembled.setdefault(info, set())
+        if len(assembled) < _MOST:
+            assembled.add(parts)
+        return parts in assembled
 
     def _kept_options(self, info: ClassInfo) -> dict[str, str]:
         """The attributes in which only `__init__` stores a parameter, each with the parameter."""
@@ -53,7 +85,7 @@ class Forwards(Part):
             }
         return self._options[info]
 
-    def forward_of(self, info: ClassInfo, flags: Flags = frozenset(), options: Flags = frozenset()) -> Forward | None:
+    def forward_of(self, info: ClassInfo, flags: Flags = frozenset(), options: Options = frozenset()) -> Forward | None:
         """The summary of a class's `forward` for calls with these flags on an object built with these options.
 
         It holds for all other arguments. None if the `forward` is unknown.
@@ -62,7 +94,10 @@ class Forwards(Part):
         if forward is None or key in self._forwards or not self.state.can_inline(forward):
             return self._forwards.get(key)
         self._forwards[key] = None
-        chosen = {name: Plain(forward.node, option, name) for name, option in options}
+        chosen = {
+            name: option if isinstance(option, Module) else Plain(forward.node, option, name)
+            for name, option in options
+        }
         self._forwards[key] = self._interpreted(info, forward, flags, chosen)
         return self._forwards[key]
 
