@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from torchlint.index import FileIndex
+from torchlint.lazy_pattern import LazyPattern
 from torchlint.model.definitions import ClassInfo, Definitions
 from torchlint.model.relations.provenance.modules import Modules
 from torchlint.pytorch import api
@@ -14,6 +15,8 @@ from torchlint.syntax.python_ast import Site, called_name, dotted, is_literal, n
 
 _FLAG = "requires_grad"
 _WEIGHTS = frozenset({"weight", "bias"})
+_LAYER = LazyPattern(r"(?i)^(?:sub_?)?(?:module|layer|block|stage)$")
+_LAYERS = LazyPattern(r"(?i)(?:layers?|blocks?|stages?)$")
 _TESTS = frozenset({"isinstance", "hasattr", "callable", "is_tensor"})
 
 
@@ -46,7 +49,7 @@ class ModuleFlags:
 
     def _used_as(self, owner: ast.expr) -> str | None:
         """`torch.nn.Module` if its function or class uses an object only as a module, and never tests its type."""
-        place, is_used = "" if self._is_bound_again(owner) else self._place(owner), False
+        place, is_used = "" if self._is_bound_again(owner) else self._place(owner), self._is_layer_of_loop(owner)
         for node in walk(self._scope(owner)) if place else ():
             if isinstance(node, ast.Call) and called_name(node) in _TESTS:
                 if place in map(self._place, node.args):
@@ -54,6 +57,17 @@ class ModuleFlags:
             elif isinstance(node, ast.Attribute) and self._needs_module(node) and self._place(node.value) == place:
                 is_used = True
         return "torch.nn.Module" if is_used else None
+
+    def _is_layer_of_loop(self, owner: ast.expr) -> bool:
+        """Whether a loop named its variable after a layer, and takes it from parts of an object: `model.layers[:6]`."""
+        if not isinstance(owner, ast.Name) or not _LAYER.search(owner.id):
+            return False
+        loops = (item for item in self.tree.ancestors(owner) if isinstance(item, ast.For))
+        loop = next((item for item in loops if dotted(item.target) == owner.id), None)
+        items = loop.iter.elts if loop is not None and isinstance(loop.iter, (ast.Tuple, ast.List)) else ()
+        if loop is not None and not items and isinstance(_whole(loop.iter), ast.Attribute):
+            return bool(_LAYERS.search(dotted(_whole(loop.iter))))
+        return bool(items) and all(isinstance(item, ast.Attribute) and item.attr not in _WEIGHTS for item in items)
 
     def _is_bound_again(self, owner: ast.expr) -> bool:
         """Whether the first name of `a.b` may be several objects."""
@@ -119,6 +133,11 @@ class ModuleFlags:
                 if whole.startswith(f"{dotted(drawn)}.") or not own.isdisjoint(names_read(drawn)):
                     return True
         return False
+
+
+def _whole(node: ast.expr) -> ast.expr:
+    """The sequence of which an expression takes a part: `layers` of `layers[:6]`."""
+    return _whole(node.value) if isinstance(node, ast.Subscript) else node
 
 
 def _names_flag(name: str) -> bool:
