@@ -6,11 +6,13 @@ import ast
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from functools import cached_property
+from itertools import chain
 
 from torchlint.index import FileIndex
 from torchlint.model.definitions import ClassInfo, Definitions, FunctionInfo, all_parameters
 from torchlint.model.parameterless import is_parameterless
 from torchlint.model.queries import names
+from torchlint.model.queries.autograd_functions import returns_of
 from torchlint.model.relations import answer
 from torchlint.model.relations.provenance.averages import AverageUpdate, average_updates
 from torchlint.model.relations.provenance.copies import Copies, Copy, given_for, given_to
@@ -110,7 +112,8 @@ class Provenance:
     def given_by_callers(self, node: ast.expr, files: Iterable[Definitions]) -> list[tuple[ast.expr, Definitions]]:
         """The expressions that create an attribute's value where this file, or one of some others, makes the object.
 
-        The attribute keeps a parameter of `__init__`. Empty if one of the expressions is not clear.
+        The attribute keeps a parameter of `__init__`. A call of a function of the program counts as what it returns.
+        Empty if one of the expressions is not clear.
         """
         method, kept = self.definitions.method_around(node), self._value(node)
         init = method.owner.method("__init__") if method is not None and method.owner is not None else None
@@ -121,11 +124,23 @@ class Provenance:
             created = Provenance(file).created
             given = given_for(init, kept.id, file)
             made = [item for item in map(created, given) if item is not None]
-            is_clear = len(made) == len(given) and (given or file is self.definitions)
+            built = [self._built(item, file) for item in made]
+            is_clear = len(made) == len(given) and all(built) and (given or file is self.definitions)
             if not is_clear:
                 return []
-            found += ((item, file) for item in made)
+            found += chain.from_iterable(built)
         return found
+
+    def _built(self, made: ast.expr, file: Definitions, depth: int = 3) -> list[tuple[ast.expr, Definitions]]:
+        """An expression, or those that the called function of the program returns; empty if one is not clear."""
+        name, others = file.named(made.func) if isinstance(made, ast.Call) else "", self.definitions.others
+        called = file.defined(name) or (others.anywhere(name, file) if others is not None and name else None)
+        if not isinstance(called, FunctionInfo):
+            return [(made, file)]
+        home, values = called.definitions, returns_of(called) if depth and not called.is_generator else []
+        behind = [Provenance(home).created(item) if item is not None else None for item in values]
+        built = [self._built(item, home, depth - 1) if item is not None else [] for item in behind]
+        return list(chain.from_iterable(built)) if all(built) else []
 
     def _assigned(self, owner: ClassInfo, name: str) -> ast.expr | None:
         """The expression a class assigns to an attribute, if there is only one."""
