@@ -38,10 +38,11 @@ class OtherParametersClipped(NamedTuple):
 
 
 class ClipInWindow(NamedTuple):
-    """`clip` runs for each micro-batch of accelerate's window, after `backward`."""
+    """`clip` runs for each micro-batch of a window, after `backward`; it belongs at `place`."""
 
     clip: events.Clip
     backward: events.Backward
+    place: str
 
 
 class ClipOfNothing(NamedTuple):
@@ -61,13 +62,14 @@ class ClipOutsideStep(Rule):
     - the call is right before the step of another optimizer, and clips the wrong parameters;
     - a Lightning hook that runs before `backward`, such as `training_step`, clips, or `on_after_backward` while the
       gradients still have the scale of mixed precision;
-    - with accelerate, the call runs after each micro-batch of `accumulate`;
+    - the call runs after each micro-batch, but the optimizer steps once per several (accelerate's `accumulate` too);
     - the call receives an iterator that its first use exhausts: `params = model.parameters()` before the loop.
 
     ## Why is this bad?
     The step uses unclipped gradients, so one bad batch can throw the weights far away. Clipping changes the
     gradients that exist at that moment. Before `backward` there are none, or old ones; after the step they have
-    been used. The code looks protected and is not.
+    been used. The code looks protected and is not. A clipping after each micro-batch shrinks the sum of the earlier
+    ones again and again, so the last micro-batches count most.
 
     ## Example
     ```python
@@ -103,8 +105,8 @@ class ClipOutsideStep(Rule):
 
     ## What verify shows
     `torchlint verify` compares the clipped gradients with those that the step uses. Confirmed if the step uses
-    gradients of a later `backward` that exceed the bound. Refuted if the clipping made gradients smaller and steps
-    used them.
+    gradients of a later `backward` that exceed the bound, or if the call clips several times for each step. Refuted
+    if it clips once for each step, makes gradients smaller, and steps use them.
 
     ## References
     - [torch.nn.utils.clip_grad_norm_](https://docs.pytorch.org/docs/stable/generated/torch.nn.utils.clip_grad_norm_.html)
@@ -120,7 +122,7 @@ class ClipOutsideStep(Rule):
     ) -> Iterator[UselessClip | OtherParametersClipped | ClipInWindow | ClipOfNothing | gradients.ClipInHook]:
         for clip, backward in gradients.clipped_in_window(self.model.program):
             if not clipping.is_unbounded(clip, self.model.tree):
-                yield ClipInWindow(clip, backward)
+                yield ClipInWindow(clip, backward, "under `if accelerator.sync_gradients:`")
         for found in gradients.clips_in_hooks(self.model.program):
             if not clipping.is_unbounded(found.clip, self.model.tree):
                 yield found
@@ -130,6 +132,10 @@ class ClipOutsideStep(Rule):
                 if (made := clipping.spent_iterator(clip, self.model.tree)) is not None:
                     yield ClipOfNothing(clip, site_of(made))
             if clips and not trace.called:
+                for optimizer in self.model.ownership.optimizers(trace):
+                    for clip, backward in gradients.clipped_micro_batches(self.model.gradients, trace, optimizer):
+                        if clip in clips:
+                            yield ClipInWindow(clip, backward, "right before the step")
                 for clip in clips:
                     others = self._of_others(trace, clip)
                     if others is not None and self._is_unused(trace, clip):
@@ -229,7 +235,7 @@ class ClipOutsideStep(Rule):
             found.clip.site,
             "gradients are clipped after each micro-batch, not once for the sum that the step uses",
             related=[(found.backward.site, "one micro-batch adds its gradients here")],
-            help="clip under `if accelerator.sync_gradients:`",
+            help=f"clip {found.place}",
         )
 
     def report_ClipInHook(self, found: gradients.ClipInHook) -> None:

@@ -11,7 +11,10 @@ _SEEN = 2
 
 
 def clip_outside_step(claim: Claim, evidence: Evidence) -> Verdict:
-    """Confirmed by steps on gradients beyond the bound that a backward added after the clipping."""
+    """Confirmed by steps on gradients beyond the bound that a backward added after the clipping.
+
+    Also by several clippings for each step, if they made gradients smaller.
+    """
     seen = evidence.of_claim(claim.index)
     undecided = _undecided(claim, evidence, seen)
     if undecided is not None:
@@ -22,6 +25,12 @@ def clip_outside_step(claim: Claim, evidence: Evidence) -> Verdict:
             f"and exceeded its bound: a norm of {seen['used']:.3g} instead of {seen['limit']:.3g}",
             _numbers(seen),
             int(seen["first"]),
+        )
+    if seen["steps"] >= _SEEN and seen["kept"] and seen["calls"] >= 2 * seen["steps"]:
+        return confirmed(
+            f"{seen['calls']:,.0f} clippings for {times(seen['steps'], 'step')}: they made the sum of the earlier "
+            "micro-batches smaller again and again",
+            _numbers(seen),
         )
     return _kept(seen)
 

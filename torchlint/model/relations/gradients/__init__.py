@@ -12,7 +12,11 @@ from torchlint.model.relations.gradients.accelerate import (
 from torchlint.model.relations.gradients.arrivals import Arrival, Arrivals, Gradients
 from torchlint.model.relations.gradients.epochs import OpenWindow, open_windows
 from torchlint.model.relations.gradients.lightning import ClipInHook, clips_in_hooks
-from torchlint.model.relations.gradients.micro_batches import LostMicroBatch, lost_micro_batches
+from torchlint.model.relations.gradients.micro_batches import (
+    LostMicroBatch,
+    clipped_micro_batches,
+    lost_micro_batches,
+)
 from torchlint.model.relations.gradients.mixed import MixedStep, mixed_steps
 from torchlint.model.relations.gradients.scalers import NotUpdated, SteppedAgain, not_updated, stepped_again
 from torchlint.model.relations.gradients.stale import GradientsBetweenSteps, StaleGradients
@@ -36,6 +40,7 @@ __all__ = [
     "UnreachedStep",
     "cleared_in_window",
     "clipped_in_window",
+    "clipped_micro_batches",
     "clips_in_hooks",
     "divided_twice",
     "lost_micro_batches",

@@ -1,4 +1,4 @@
-"""Micro-batches whose gradients are cleared before the step at the end of their accumulation window."""
+"""Micro-batches whose gradients are cleared or clipped before the end of their accumulation window."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import NamedTuple
 
-from torchlint.model.events import Backward, Call, Clear, Exit, Step, items_in
+from torchlint.model.events import Backward, Call, Clear, Clip, Exit, Step, apart, items_in
 from torchlint.model.module_values import is_forward, is_module_like
 from torchlint.model.program import Trace
+from torchlint.model.queries.clipping import may_be_of
 from torchlint.model.relations.gradients.arrivals import Arrival, Gradients
 from torchlint.model.relations.gradients.windows import Window, windows_of
 from torchlint.model.values import Value, resolved
@@ -39,6 +40,36 @@ def lost_micro_batches(gradients: Gradients, trace: Trace, optimizer: Value) -> 
             continue
         found = (_lost_by(clear, step, gradients, trace, there & arrivals.get(step, frozenset())) for step in steps)
         yield from islice((item for item in found if item is not None), 1)
+
+
+def clipped_micro_batches(gradients: Gradients, trace: Trace, optimizer: Value) -> Iterator[tuple[Clip, Backward]]:
+    """Clippings with each micro-batch of an optimizer that steps once in several, and the pass before each.
+
+    Silent if a condition on the number of the micro-batch guards the clipping, if each micro-batch clears, and for
+    scaled gradients, whose clipping has a rule of its own.
+    """
+    arrivals = gradients.arrivals(trace, optimizer)
+    steps = [step for step in trace.of(Step) if resolved(step.optimizer) is optimizer and step.scaler is None]
+    for clip in trace.of(Clip) if steps else ():
+        there = arrivals.get(clip, frozenset())
+        if not clip.loops or any(item.is_unknown for item in there) or any(windows_of(clip, gradients.program.tree)):
+            continue
+        if may_be_of(clip, optimizer, gradients.ownership):
+            passes = (item for item in gradients.pending(there) if item.loops == clip.loops and not apart(item, clip))
+            backward = max(passes, key=lambda item: item.order, default=None)
+            if backward is not None and any(_sums(gradients, trace, clip, backward, step) for step in steps):
+                yield clip, backward
+
+
+def _sums(gradients: Gradients, trace: Trace, clip: Clip, backward: Backward, step: Step) -> bool:
+    """Whether a step, and each clearing, come only at the end of a window of passes that are all clipped."""
+    windows = set(windows_of(step, gradients.program.tree))
+    is_after = backward.order < clip.order < step.order and step.loops == clip.loops and not step.manual
+    if not is_after or not windows or not windows.isdisjoint((*backward.path, *backward.passed)):
+        return False
+    optimizer = resolved(step.optimizer)
+    clears = (item for item in trace.of(Clear, clip.loops) if gradients.ownership.may_clear(item, optimizer))
+    return all(not windows.isdisjoint((*clear.path, *clear.passed)) for clear in clears)
 
 
 def _lost_by(

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TypeAlias
 
 from torchlint.lazy_pattern import LazyPattern
-from torchlint.model.events import Branch, Step
+from torchlint.model.events import Branch, Event
 from torchlint.pytorch import api
 from torchlint.syntax.python_ast import called_name, dotted, walk, written_alike
 from torchlint.syntax.python_tree import PythonTree
@@ -22,9 +22,9 @@ Window = tuple[object, int]
 """The arm of a branch that ends a window, or that leaves within one."""
 
 
-def windows_of(step: Step, tree: PythonTree) -> Iterator[Window]:
-    """The arms around a step, or arms without the step that leave, that count micro-batches."""
-    for arm in (*step.path, *step.passed):
+def windows_of(event: Event, tree: PythonTree) -> Iterator[Window]:
+    """The arms around an event, or arms without it that leave, that count micro-batches."""
+    for arm in (*event.path, *event.passed):
         branch, _ = arm
         node = tree.own_node(branch.site) if isinstance(branch, Branch) else None
         if isinstance(node, ast.If) and _is_counted(node.test, tree):
