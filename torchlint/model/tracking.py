@@ -44,6 +44,9 @@ from torchlint.pytorch import api, naming
 from torchlint.pytorch.effects import GradMode
 from torchlint.syntax.python_ast import Site
 
+_CHANGING = ("pop", "__setitem__")
+"""Uses of a dictionary that take a loss out, or replace it."""
+
 
 class Tracking:
     """Answers about values, once the whole module has been interpreted."""
@@ -148,8 +151,8 @@ class Tracking:
             inner = self._modules.component_tracks(value)
         else:
             inner = Answer.any_of(self.tracked(item) for item in graph_inputs(value))
-        if isinstance(value, ModuleOutput) and value.has_use("pop"):
-            return Answer.UNKNOWN  # a dictionary, perhaps after its loss was taken out
+        if isinstance(value, ModuleOutput) and value.has_use(*_CHANGING):
+            return Answer.UNKNOWN
         if inner is not Answer.NO and value in self.backpropagated:
             return Answer.YES
         return Answer.UNKNOWN if inner is Answer.YES and value.mode is GradMode.UNKNOWN else inner
@@ -173,6 +176,8 @@ class Tracking:
         call = result_of_call(value)
         if call is not None and (value.mode is GradMode.OFF or value.has_use(INDEX)):
             return Answer.NO
+        if isinstance(value, CallResult) and value.has_use(*_CHANGING):
+            return Answer.UNKNOWN
         if value in self.backpropagated:
             return Answer.YES
         if call is not None and _counts(call):

@@ -10,7 +10,7 @@ import libcst as cst
 from torchlint.finding import Safety
 from torchlint.model import Model
 from torchlint.model.events import Backward, Keep, Keeping, apart
-from torchlint.model.values import Answer, Component, Container, Plain, Tensor, Value, inputs_of, resolved
+from torchlint.model.values import Answer, Component, Container, ModuleOutput, Plain, Tensor, Value, inputs_of, resolved
 from torchlint.syntax.edits import Append, Change
 from torchlint.syntax.matching import Nodes
 from torchlint.syntax.python_ast import Site
@@ -66,7 +66,7 @@ class Detach:
         if isinstance(written, (cst.Dict, cst.List, cst.Tuple, cst.Set)):
             return self._named([item.value for item in written.elements], kept)
         expression, value = self._operand(_listed(written), kept.keep.value)
-        if any(isinstance(item, (Container, Plain)) for item in inputs_of(value)):
+        if any(isinstance(item, (Container, Plain)) or _has_entries(item) for item in inputs_of(value)):
             return None  # a list or dictionary by its name has no `detach`, nor has a number
         if kept.keep.how is Keeping.ADD and self._is_scalar(value, kept) and self._is_only_shown(node):
             return Change("use `.item()`, a number", [Append(expression, ".item()")])
@@ -207,3 +207,8 @@ def _beside(source: cst.BaseExpression, target: str) -> cst.BaseExpression | Non
         parts = [item.value for item in source.args[0].value.elements]
     others = [item for item in parts if dotted(item) != target]
     return _only_element(others[0]) if len(parts) == 2 and len(others) == 1 else None
+
+
+def _has_entries(value: Value) -> bool:
+    """Whether the program reads entries by their names, as of a dictionary: `output["loss"]`."""
+    return isinstance(value, ModuleOutput) and any(isinstance(key, str) for key in value.known_parts)

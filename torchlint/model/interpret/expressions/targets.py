@@ -144,6 +144,7 @@ class Targets(Part):
                 self.state.emit(emptied if is_empty else Keep(site_of(target), owner, value, Keeping.SLOT, name))
         elif isinstance(key, str):  # no tensor has such an element, but a module's output may be a dictionary
             self.state.heap[owner, f"[{key!r}]"] = value
+            owner.used_as("__setitem__")
         elif self.tensors.is_gradient(owner) and _is_all(target):
             self.tensors.change_gradient(owner, "copy_", (value,), target)
         elif _are_tensors(owner) or isinstance(owner, Gradient):
