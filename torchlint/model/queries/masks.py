@@ -11,7 +11,7 @@ from torchlint.pytorch import operators
 from torchlint.syntax.python_tree import PythonTree
 
 COMPARISONS = frozenset("compare eq gt lt ge le ne".split())
-_ADAPTED = frozenset("float double half to type_as unsqueeze squeeze expand view reshape bool long int".split())
+ADAPTED = frozenset("float double half to type_as unsqueeze squeeze expand view reshape bool long int".split())
 _POSITIONS = frozenset({"arange"})
 _MOST = 16
 _DEEPEST = 3
@@ -22,7 +22,7 @@ Calls = tuple[ModuleOutput, ...]
 def adapted(value: Value) -> Value:
     """The value before changes of type and shape."""
     value = resolved(value)
-    while isinstance(value, Tensor) and value.op in _ADAPTED and value.parents:
+    while isinstance(value, Tensor) and value.op in ADAPTED and value.parents:
         value = resolved(value.parents[0])
     return value
 
