@@ -31,6 +31,7 @@ from torchlint.model.values import (
     Unknown,
     Value,
     inputs_of,
+    resolved,
 )
 from torchlint.pytorch import api, losses
 from torchlint.pytorch.autograd_table import VIEWS
@@ -52,6 +53,8 @@ TENSOR = "a tensor"
 _PARTS = frozenset({"getitem", "unbind"})
 INDEX = "an index"
 """A use: the value indexes a tensor."""
+SIZE = "a size"
+"""A use: the value is an argument of a layer that takes only numbers, such as `nn.Linear(width, 3)`."""
 _KEEPING_TYPE = VIEWS - _PARTS | frozenset("clone contiguous cpu cuda flatten ravel reshape reshape_as".split())
 """Operators whose result has the type of the first operand; `x[0]` may be part of a tuple."""
 _COMPUTED = frozenset(kind.__name__ for kind in (ast.BinOp, ast.UnaryOp, ast.AugAssign, ast.Compare))
@@ -113,6 +116,13 @@ def note_index(value: Value) -> None:
             item.used_as(INDEX)
             if isinstance(item, Tensor) and item.op in _KEEPING_TYPE:
                 stack.extend(item.parents[:1])
+
+
+def note_size(value: Value) -> None:
+    """Record that a value is a number, since a layer has this size."""
+    value = resolved(value)
+    if isinstance(value, Unknown):
+        value.used_as(SIZE)
 
 
 def _is_surely_tensor(value: Value) -> bool:

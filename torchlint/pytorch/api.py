@@ -211,6 +211,9 @@ PROGRESS = frozenset(
         "tqdm tqdm.tqdm tqdm.auto.tqdm tqdm.notebook.tqdm tqdm.tqdm_notebook tqdm.auto tqdm.trange rich.progress.track"
     ).split()
 )
+SIZED_MODULES = re.compile(r"^(Linear|Bilinear|Embedding(Bag)?|Conv\w+|RNN|GRU|LSTM|\w+Cell|LayerNorm|BatchNorm\dd)$")
+"""Modules of `torch.nn` whose arguments are all numbers, flags and names."""
+
 WRAPPERS = re.compile(
     r"(DataParallel|DistributedDataParallel|DDP|FullyShardedDataParallel|FSDP|torch\.compile|torch\.jit\.script|"
     r"script_if_tracing|convert_sync_batchnorm|convert_syncbn_model)$"

@@ -10,7 +10,7 @@ from torchlint.model.events import Clear, Fresh, GradRead
 from torchlint.model.interpret.machine import Machine, Part
 from torchlint.model.interpret.transfer.known_calls import KnownCall, KnownCalls
 from torchlint.model.interpret.transfer.tensors import Tensors
-from torchlint.model.kinds import note_tensor
+from torchlint.model.kinds import note_size, note_tensor
 from torchlint.model.lineage import attached
 from torchlint.model.values import (
     Container,
@@ -86,6 +86,8 @@ class TorchFunctions(Part):
         inplace = is_true(flag) and not self._drops_nothing(name, arguments)
         made = self.state.stamp(Module(node, f"torch.nn.{name}", arguments.all(), inplace=inplace))
         self.observations.calls[made] = name, arguments, None
+        for size in arguments.all() if api.SIZED_MODULES.search(name) else ():
+            note_size(size)
         self.state.emit(Fresh(site_of(node), made))
         return made
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from torchlint.model.definitions import Definitions
 from torchlint.model.events import Mutate
+from torchlint.model.kinds import SIZE
 from torchlint.model.lineage import result_of_call, whole_of
 from torchlint.model.module_values import has_parameters, returned_by, returned_parts
 from torchlint.model.program import Program
@@ -166,7 +167,7 @@ class GraphEnds:
             return [] if api.package(value.name) in _CONSTANTS else None  # `math.pi`
         if isinstance(value, Unknown):
             is_cut = self._is_batch(value) or self.cut(value) is not None
-            is_end = is_cut or self._is_option(place) or self._is_setting(value)
+            is_end = is_cut or value.has_use(SIZE) or self._is_option(place) or self._is_setting(value)
             return [] if is_end else None
         if not isinstance(value, Tensor) or value.leaf or value.mode is GradMode.UNKNOWN:
             return None
