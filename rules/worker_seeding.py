@@ -36,6 +36,8 @@ class RepeatedSeed(NamedTuple):
     seedings: tuple[python_ast.Site, ...]
     loader: python_ast.Site
     by_worker: bool
+    is_imported: bool = False
+    """Whether the calls are in a function of another file; `seedings` is then the argument with this function."""
 
 
 class CopiedGenerator(NamedTuple):
@@ -138,12 +140,13 @@ class WorkerSeeding(Rule):
             return
         lives_on = not python_ast.is_literal(options.get("persistent_workers", ast.Constant(False)), False)
         found: dict[bool, list[python_ast.Site]] = {}
-        for seeding in self._seedings(function):
-            by_worker = self._is_fixed(seeding, function)
+        is_imported = function.definitions is not self.model.definitions
+        for seeding, seed in self._seedings(function):
+            by_worker = self._is_fixed(seed, function)
             if by_worker is False or (by_worker is True and not lives_on):
-                found.setdefault(by_worker, []).append(python_ast.site_of(seeding))
+                found.setdefault(by_worker, []).append(python_ast.site_of(given if is_imported else seeding))
         for by_worker, seedings in found.items():
-            yield RepeatedSeed(tuple(seedings), python_ast.site_of(loader), by_worker)
+            yield RepeatedSeed(tuple(dict.fromkeys(seedings)), python_ast.site_of(loader), by_worker, is_imported)
 
     def _has_no_workers(self, loader: ast.Call, options: dict[str | None, ast.expr]) -> bool:
         """Whether a loader has no workers, by its argument or by default, so that the function never runs."""
@@ -165,24 +168,41 @@ class WorkerSeeding(Rule):
         return not own and not isinstance(info.node, (ast.AsyncFunctionDef, ast.Lambda))
 
     def _function(self, given: ast.expr) -> definitions.FunctionInfo | None:
-        """The function of the file that a loader gets, directly or through `functools.partial`."""
+        """The function of the program that a loader gets, directly or through `functools.partial`."""
         known = self.model.definitions
         if isinstance(given, ast.Call) and known.named(given.func) == "functools.partial" and given.args:
             given = given.args[0]
-        return names.function(given, known)
+        return names.function(given, known) or known.function_anywhere(python_ast.dotted(given))
 
-    def _seedings(self, function: definitions.FunctionInfo) -> Iterator[ast.Call]:
-        """The calls in a function that seed with one argument."""
+    def _seedings(self, function: definitions.FunctionInfo, depth: int = 1) -> Iterator[tuple[ast.Call, ast.expr]]:
+        """The calls in a function that seed with one argument, themselves or in a function they call, each with it."""
         for node in names.own_nodes(function.node):
-            if isinstance(node, ast.Call) and self.model.definitions.named(node.func) in randomness.SEEDING:
-                if len(python_ast.arguments(node)) == 1:
-                    yield node
+            given = python_ast.arguments(node) if isinstance(node, ast.Call) else []
+            if not isinstance(node, ast.Call) or len(given) != 1:
+                continue
+            if self._seeds(node.func, function.definitions):
+                yield node, given[0]
+                continue
+            name = python_ast.dotted(node.func)
+            called = names.function(node.func, function.definitions) or function.definitions.function_anywhere(name)
+            inner = self._seedings(called, depth - 1) if called is not None and depth and not called.is_method else ()
+            if called is not None and any(python_ast.dotted(seed) in called.parameters for _, seed in inner):
+                yield node, given[0]
 
-    def _is_fixed(self, seeding: ast.Call, function: definitions.FunctionInfo) -> bool | None:
+    def _seeds(self, called: ast.expr, home: definitions.Definitions) -> bool:
+        """Whether a name is a function that seeds, or a loop's variable for such functions."""
+        if home.named(called) in randomness.SEEDING:
+            return True
+        loops = (item for item in home.tree.ancestors(called) if isinstance(item, ast.For))
+        loop = next((item for item in loops if python_ast.dotted(item.target) == python_ast.dotted(called)), None)
+        items = loop.iter.elts if loop is not None and isinstance(loop.iter, (ast.Tuple, ast.List)) else []
+        return bool(items) and all(home.named(item) in randomness.SEEDING for item in items)
+
+    def _is_fixed(self, seed: ast.expr, function: definitions.FunctionInfo) -> bool | None:
         """Whether the worker's number is the only changing part of a seed. None means that the seed may be anything."""
-        own = function.parameters[1 if function.is_method else 0 :][:1]
-        bound = self.model.definitions.names_assigned([function.node])
-        pending, seen, by_worker = [python_ast.arguments(seeding)[0]], set[str](), False
+        own, home = function.parameters[1 if function.is_method else 0 :][:1], function.definitions
+        bound = home.names_assigned([function.node])
+        pending, seen, by_worker = [seed], set[str](), False
         while pending:
             node = pending.pop()
             if isinstance(node, ast.BinOp):
@@ -190,19 +210,16 @@ class WorkerSeeding(Rule):
             elif isinstance(node, ast.Name) and node.id in own:
                 by_worker = True
             elif isinstance(node, ast.Name) and node.id in bound:
-                assigned = names.only_value(node, self.model.definitions)
+                assigned = names.only_value(node, home)
                 if assigned is None or node.id in seen:
                     return None
                 seen.add(node.id)
                 pending.append(assigned)
-            elif isinstance(node, ast.Call) and self._is_int(node):
+            elif isinstance(node, ast.Call) and home.named(node.func) == "builtins.int" and len(node.args) == 1:
                 pending += node.args
             elif not isinstance(node, ast.Constant) and not self._is_name_of_constant(node):
                 return None
         return by_worker
-
-    def _is_int(self, call: ast.Call) -> bool:
-        return self.model.definitions.named(call.func) == "builtins.int" and len(call.args) == 1
 
     def _is_name_of_constant(self, node: ast.expr) -> bool:
         """Whether an expression is a name or attribute that appears constant: `seed`, `args.seed`."""
@@ -261,7 +278,7 @@ class WorkerSeeding(Rule):
             help=f"delete it, or seed with `{_INSTEAD}`",
             severity=Severity.WARNING,
             confidence=Confidence.MEDIUM,
-            fix=self._fix(repeated.seedings),
+            fix=None if repeated.is_imported else self._fix(repeated.seedings),
         )
 
     def report_CopiedGenerator(self, copied: CopiedGenerator) -> None:
