@@ -63,7 +63,7 @@ class CollectiveOnOneRank(Rule):
     ```
 
     ## What verify shows
-    Confirmed if the ranks make different calls, or wait for each other for ever. Refuted if all ranks made each
+    Confirmed if the ranks make different calls, or wait for each other forever. Refuted if all ranks made each
     call of the line.
 
     ## References

@@ -33,13 +33,14 @@ class EmptyCacheInLoop(Rule):
     """The CUDA cache is emptied in every iteration of a loop.
 
     ## What it does
-    Finds `torch.cuda.empty_cache()`, also for other backends, at every step of training or evaluation, directly or
-    in a called function. An iteration is a step if it trains, or if a model runs on the loop's data.
+    Finds calls of `torch.cuda.empty_cache()` that run in every training or evaluation step. The equivalents for other
+    backends count too, and so do calls in functions that the step calls. An iteration is a step if it trains, or if a
+    model runs on the loop's data.
 
     Not reported:
 
-    - iterations that are separate jobs: an epoch, a fold, an episode with its update, a request, a file, a
-      generated text, one of several models, a batch-size search;
+    - iterations that are separate jobs: an epoch, a fold, an RL episode and the update after it, a request, a file,
+      a generated text, one of several models, a batch-size search;
     - functions that measure memory;
     - tests (`test_...` in a test file), which may need the same memory each time;
     - calls right after a `del` or `net.cpu()`, where the author releases memory on purpose.
@@ -47,7 +48,8 @@ class EmptyCacheInLoop(Rule):
     ## Why is this bad?
     Each iteration gets slower. The call returns cached blocks to the driver, which waits for the GPU, and the next
     iteration has to allocate them again. PyTorch could have reused that memory itself. On an H200 a ResNet-18 step
-    took 11.0 ms with the call and 8.8 without. A six-layer Transformer step took 17.0 and 14.4.
+    took 11.0 ms with the call and 8.8 ms without it. A six-layer Transformer step took 17.0 ms with the call and
+    14.4 ms without it.
 
     ## Example
     ```python
@@ -76,12 +78,13 @@ class EmptyCacheInLoop(Rule):
 
     ## Fix safety
     The fix deletes the call, together with an `if` that contains nothing else. It is safe because no value changes.
-    It is unsafe where something in the loop reads memory counters, which then change, and in a function that other
-    code calls too.
+    It is unsafe in two cases: something in the loop reads memory counters, which the fix changes, or other code also
+    calls the function.
 
     ## What verify shows
-    `torchlint verify` counts the calls per step. On a GPU it confirms the finding by the released bytes and the
-    share of the time. On a CPU it cannot tell and says so. Rare calls refute the finding.
+    `torchlint verify` counts the calls per step. On a GPU it confirms the finding if the calls release memory
+    or take a measurable share of the step time. On a CPU it cannot tell, and says so. If the calls are rare, it refutes
+    the finding.
 
     ## References
     - [torch.cuda.empty_cache](https://docs.pytorch.org/docs/stable/generated/torch.cuda.memory.empty_cache.html)

@@ -343,7 +343,7 @@ def test_a_working_folder_that_is_gone(folder: Path) -> None:
         pytest.skip("a working folder cannot go")
     result = torchlint("--no-cache", ".")
     assert result.exit_code == 2
-    assert "error: the working folder does not exist any more\n" in result.stderr
+    assert "error: the current folder does not exist any more\n" in result.stderr
 
 
 # -- input that is nested too deeply --------------------------------------------------------------------

@@ -27,15 +27,15 @@ VERDICTS = {"useful", "copy", "not useful", "true", "unsure", "false"}
 HOW = """\
 # How often findings are correct
 
-A linter is worth its place only if its findings are correct. We measure that on code that we have not used before:
+A linter is useful only if its findings are correct. We measure that on code that we have not used before:
 
-1. Someone collects public repositories that no earlier review contains.
+1. Each review uses public repositories that no earlier review contains.
 2. torchlint runs once, with its default rules. Only this first run counts.
-3. Reviewers read each finding in the code around it, callers in other files included. They did not write the rules,
-   except in reviews 17 and 18.
+3. Reviewers read each finding together with the surrounding code, including callers in other files. They did not write
+   the rules, except in reviews 17 and 18.
 4. A finding is *true* if its message is true of the code as it stands. It is *useful* if its author would want to
    change the line. A *copy* repeats a useful finding in pasted code.
-5. We then mend what was wrong. After that the repositories count as used: they never measure precision again.
+5. We then fix what was wrong. After that, we never use these repositories to measure precision again.
 
 Findings about files that do not parse are left out. So are deprecated names (TL802), which reviewers only sample:
 nearly all of them are true.
@@ -127,7 +127,7 @@ def sentence() -> str:
     repositories = sum(one.repositories for one in last)
     return (
         f"On {repositories} public repositories that we had not used for tuning, {true} of {found} findings\n"
-        f"({true / found:.0%}) were correct: one false alarm in {files / false:.0f} files that use PyTorch."
+        f"({true / found:.0%}) were correct: one false alarm per {files / false:.0f} files that use PyTorch."
     )
 
 

@@ -41,9 +41,10 @@ $ torchlint PATH/TO/YOUR/CODE
 """
 UNRELEASED = f"""\
 <!-- unreleased -->
-> **Not released yet.** The package index has no torchlint, and the repository has no tag. For now, install with
-> `pip install git+{addresses.REPOSITORY}` or `pip install PATH/TO/CLONE`. After that,
-> `pip install "torchlint[EXTRA]"` and packages that depend on torchlint install as usual. For a tag, write a commit.
+> **Not released yet.** torchlint is not on PyPI, and the repository has no tags. For now, install with
+> `pip install git+{addresses.REPOSITORY}` or `pip install PATH/TO/CLONE`. After that, you can run
+> `pip install "torchlint[EXTRA]"`, or install packages that depend on torchlint, as usual. Where an example uses a tag,
+> use a commit instead.
 <!-- /unreleased -->
 
 """

@@ -69,8 +69,8 @@ def test_a_call_into_another_file_is_named_where_it_may_clear() -> None:
         "   8:45    forward   model(x)",
         "    9:9    backward  loss.backward()                         for `optimizer`",
         "   10:9    if log:",
-        "  11:13      call      helper(model)                         may clear `optimizer`; `helper` is from",
-        "                                                             another file",
+        "  11:13      call      helper(model)                         may clear the gradients of `optimizer`;",
+        "                                                             `helper` is from another file",
         "   12:9    elif y is None:",
         "             continue",
         "           else:",
@@ -87,7 +87,7 @@ def test_a_call_into_another_file_is_named_where_it_may_clear() -> None:
         "relation `mode`",
         "  8:45  model(x)  unknown: line 11 may switch the mode",
         "",
-        "Relations without an answer here: cadence, datasets, domain, layout, module_states, provenance,",
+        "No answers here from the relations cadence, datasets, domain, layout, module_states, provenance,",
         "  terms.",
         "",
         "Not shown, because they decide nothing: 1 event. --all shows them.",
@@ -126,7 +126,10 @@ def test_a_call_into_another_file_is_named_where_it_may_clear() -> None:
             "data.state.optimizer.step()",
             "an attribute of `state`, an attribute of `data`, a parameter; what it holds is not",
         ),
-        ("trainer.run(torch.mean(model(x)))", "may go backward; `run` is a method of `trainer`, a name that this file"),
+        (
+            "trainer.run(torch.mean(model(x)))",
+            "may run a backward pass; `run` is a method of `trainer`, a name that this file",
+        ),
     ],
 )
 def test_what_is_said_of(code: str, expected: str) -> None:
@@ -229,7 +232,7 @@ def train(model, x):
     text = " ".join(" ".join(told(code)).split())
     assert "prepare" not in text
     assert text.count("after(model") == 1
-    assert "may go backward, or clear `optimizer`; `after` is from another file" in text
+    assert "may run a backward pass, or clear the gradients of `optimizer`; `after` is from another file" in text
 
 
 def test_a_step_of_what_nobody_knows_for_an_optimizer_is_told() -> None:

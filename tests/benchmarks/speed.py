@@ -64,7 +64,8 @@ class Benchmark:
         lines = sum(lines for _, lines, _ in triage.wanted)
         title = f"{triage.files:,} files, {triage.lines:,} lines"
         table = costs.costs_table(title, self._measured(title, commands), (RUFF, TY, PARSE))
-        notes = [f"In {self.name}. torchlint parses {len(parsed):,} of these files, with {lines:,} lines."]
+        notes = [f"The files are from {self.name}."]
+        notes.append(f"torchlint parses {len(parsed):,} of these files, with {lines:,} lines.")
         if PARSE in commands:
             notes.append(f"*{PARSE}* is LibCST alone on the same {len(parsed):,} files,")
             notes.append("with the garbage collector paused.")
@@ -144,7 +145,7 @@ class Benchmark:
         note = costs.paragraph(
             "How the time grows with the length of a file:",
             "one file that repeats the fixtures' functions under new names.",
-            "The start of Python is not included.",
+            "Python's startup time is not included.",
         )
         return f"{note}\n" + costs.table(heads, rows)
 

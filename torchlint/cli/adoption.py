@@ -50,15 +50,15 @@ _OPTIONS = (
     click.option(
         "--update-baseline",
         is_flag=True,
-        help="Write the findings of this run into the file of --baseline, and report none. Entries of "
-        "files that are not linted stay.",
+        help="Write the findings of this run to the --baseline file, and report none. Entries for files that "
+        "this run does not lint stay.",
     ),
     click.option(
         "--since",
         metavar="REV",
         help="Report only findings that are new since this Git revision: on changed lines, or caused by "
-        "a change elsewhere in the file. Uncommitted changes and untracked files count. main: the "
-        "changes since this branch left main; HEAD: uncommitted changes.",
+        "a change elsewhere in the file. Uncommitted changes and untracked files count. For example, "
+        "main reports the changes since this branch left main, and HEAD reports uncommitted changes.",
     ),
     click.option(
         "--add-ignores",

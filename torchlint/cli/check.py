@@ -191,7 +191,7 @@ Environment variables, which options override:
     "--stdin-filename",
     type=PathType(),
     metavar="PATH",
-    help="The file name of standard input, which selects its configuration.",
+    help="The file name to report for standard input. It also selects the configuration.",
 )
 @click.option("--fix", is_flag=True, help="Apply the safe fixes, and list the remaining findings.")
 @click.option(
@@ -204,7 +204,7 @@ Environment variables, which options override:
 @speed_options
 @click.pass_context
 def check(ctx: click.Context, /, paths: tuple[Path, ...], **values: Any) -> None:
-    """Lint files, and all .py and .ipynb files in folders that Git does not ignore.
+    """Lint the given files. In folders, lint all .py and .ipynb files that Git does not ignore.
 
     PATH is a file or folder. The default is the current folder. `-` reads one file from standard input.
 

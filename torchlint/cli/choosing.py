@@ -49,14 +49,14 @@ _OPTIONS = (
     list_option(
         "--per-file-ignores",
         "Ignore a rule in files that match, as in 'tests/*:missing-zero-grad'. This replaces the "
-        "setting of the configuration. Patterns as in .gitignore.",
+        "setting in the configuration. Patterns as in .gitignore.",
         "PATTERN:RULE",
     ),
     click.option("--ignore-noqa", is_flag=True, help="Also report findings that comments in the code suppress."),
     click.option(
         "--preview",
         is_flag=True,
-        help="Turn on unstable rules and findings of low confidence.",
+        help="Turn on unstable rules and low-confidence findings.",
         **variable("preview"),
     ),
     click.option("--force-exclude", is_flag=True, help="Skip excluded files even if the command line names them."),

@@ -37,7 +37,7 @@ def complete_paths(ctx: click.Context, param: click.Parameter, incomplete: str) 
     return found + [CompletionItem(name) for name in names if name.startswith(incomplete)]
 
 
-@click.command(context_settings=HELP, short_help="Print a script for completion in a shell.")
+@click.command(context_settings=HELP, short_help="Print a shell completion script.")
 @click.argument("shell", type=click.Choice(_SHELLS))
 def completion(shell: str) -> None:
     """Print a script that makes a shell complete commands, options and names of rules.

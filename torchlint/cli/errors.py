@@ -86,6 +86,6 @@ def _is_of_the_user(error: Exception) -> bool:
 
 
 def _said(error: Exception) -> str:
-    """The message of an error; for a missing working folder the system's own text is empty."""
+    """The message of an error; for a missing current folder the system's own text is empty."""
     is_of_getcwd = isinstance(error, FileNotFoundError) and error.errno and error.filename is None
-    return "the working folder does not exist any more" if is_of_getcwd else str(error)
+    return "the current folder does not exist any more" if is_of_getcwd else str(error)

@@ -16,11 +16,11 @@ def _complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> li
     return [CompletionItem(name) for name in names if name.startswith(incomplete)]
 
 
-@click.command(context_settings=HELP, short_help="Show the help of a command.")
+@click.command(context_settings=HELP, short_help="Show help for a command.")
 @click.argument("words", nargs=-1, metavar="[COMMAND]...", shell_complete=_complete)
 @click.pass_context
 def help(ctx: click.Context, words: tuple[str, ...]) -> None:
-    """Show the help of a command, like `torchlint COMMAND --help`. Without a command, show the help of torchlint."""
+    """Show help for a command, like `torchlint COMMAND --help`. Without a command, show help for torchlint."""
     shown = ctx.find_root()
     for word in words:
         commands = _commands(shown)

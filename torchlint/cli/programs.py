@@ -103,7 +103,7 @@ def ask(command: tuple[str, ...], limits: Limits, purpose: str, yes: bool, often
     if yes:
         return
     if not sys.stdin.isatty():
-        raise UserError("add --yes, because there is no terminal to ask on: the program runs with your rights")
+        raise UserError("add --yes, because there is no terminal to ask on: the program runs with your permissions")
     click.confirm("torchlint: run it?", abort=True, err=True)
 
 

@@ -32,7 +32,7 @@ _OPTIONS = (
         "--jobs",
         type=click.IntRange(min=1),
         metavar="N",
-        help="The number of processes. The default is as many as help.",
+        help="The number of processes. The default is one per processor, or fewer if more would not help.",
         **variable("jobs"),
     ),
     click.option(

@@ -37,25 +37,23 @@ Exit codes:
     show_default=True,
     help="text: for people. json: everything, for programs, with lines and columns from 0.",
 )
-@click.option(
-    "--all", "everything", is_flag=True, help="Also show operators, calls and reads without effect on any answer."
-)
+@click.option("--all", "everything", is_flag=True, help="Also show operators, calls and reads that affect no answer.")
 @color_option
 @click.pass_context
 def trace(ctx: click.Context, files: tuple[Path, ...], output_format: str, everything: bool, color: str) -> None:
-    """Show the model of files: why torchlint reports a finding, or why it does not.
+    """Show what torchlint understands in a file, and why it reports a finding or does not.
 
-    FILE is a .py file or a notebook; `-` reads standard input. torchlint follows calls of functions of the same file,
-    and of modules of the repository, with the caller's values. Their events are indented below the call. The end lists
-    the followed modules, and the reasons for those that were not.
+    FILE is a .py file or a notebook; `-` reads standard input. torchlint follows calls to functions in the same file
+    and in other modules of the repository, with the caller's values. The events of a called function are indented
+    below the call. The last lines name the modules that torchlint followed, and say why it did not follow others.
 
     \b
     A line shows the place, the event, the source, and the meaning:
       forward    a module, or a value used like one, runs
-      backward   gradients are computed for these optimizers, or perhaps for them
+      backward   gradients are computed `for` or `perhaps for` these optimizers
       clear      gradients of these optimizers are cleared
       step       an optimizer updates its parameters
-      call       an unknown function: it may clear gradients, or go backward
+      call       an unknown function: it may clear gradients or run `backward`
       keep       a value outlives its statement, with its graph or without
       change     a tensor is changed in place
       gradients  gradients are read or changed
@@ -63,19 +61,21 @@ def trace(ctx: click.Context, files: tuple[Path, ...], output_format: str, every
       make       an optimizer, a module or a leaf is created
       follow     a function of this file is called; its events are below
       repeat     a comprehension, or a closure that its optimizer calls again
-      either, one of, perhaps   parts of an expression; one of them or none runs
+      either, one of, perhaps   parts of an expression; at most one of them runs
       autograd   `torch.autograd.grad`
       clip, cache, memory, anomaly   a clip, an emptied cache, ...
 
-    Optimizers and their parameters are above a function. Unknown values that affect its events are below. Answers of
-    relations come last, for example which gradients a step uses.
+    For each function, the optimizers and their parameters come first, then the events, then the unknown values that
+    affect them. Relations answer questions about the whole program, for example which gradients a step uses. Their
+    answers come last.
 
     \b
     Common reasons for no finding:
-      a call `may clear` between two steps, or does the work elsewhere
+      a call `may clear the gradients` between two steps
+      a call does part of the step in code that torchlint does not follow
       a loss has `no graph`, or perhaps none
       the parameters of an optimizer are unknown
-      a branch leaves before the step
+      a branch leaves the iteration before the step
       a step is `not taken for the step of an optimizer`
     """
     from torchlint.colours import painter

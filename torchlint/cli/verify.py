@@ -26,19 +26,19 @@ Exit codes:
   2    wrong usage
   3    torchlint could not observe the program, or write a report
   4    the program failed before the run showed anything
-  130  interrupted (128 and the number of the signal)
+  130  interrupted (128 plus the signal number)
 """
 
 
 @click.command(
     context_settings={**HELP, "ignore_unknown_options": False},
     epilog=_EXIT_CODES,
-    short_help="Run a program, and check whether its findings are true.",
+    short_help="Run a program, and check whether torchlint's findings in it are real.",
 )
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="-- COMMAND...")
 @budget_options
 @list_option("--select", "Verify only findings of these rules.")
-@click.option("--preview", is_flag=True, help="Turn on unstable rules and findings of low confidence.")
+@click.option("--preview", is_flag=True, help="Turn on unstable rules and low-confidence findings.")
 @click.option(
     "--findings",
     type=PathType(exists=True, dir_okay=False),
@@ -100,10 +100,10 @@ def verify(
     color: str,
     yes: bool,
 ) -> None:
-    """Run a program for a few steps, and check whether each finding is true.
+    """Run a program for a few steps, and check whether each finding is real.
 
-    The program runs with your rights and without a sandbox. torchlint changes none of its files. The program's output
-    goes to standard error. The program stops when the run has shown enough. Notebooks are skipped.
+    The program runs with your permissions and without a sandbox. torchlint changes none of its files. The program's
+    output goes to standard error. The program stops when the run has shown enough. Notebooks are skipped.
 
     \b
     Examples:
@@ -119,7 +119,7 @@ def verify(
       confirmed     the run showed the defect, with numbers
       refuted       the run showed the opposite, in two independent ways
       not-reached   the line did not run
-      inconclusive  the line ran, but the run does not decide; see the report
+      inconclusive  the line ran, but the evidence is not enough; see the report
 
     With --fixed the program runs twice with the same seed: as it is, and with the fixes. It also writes its files
     twice. The verdicts and the exit code are those of the original program. A fix is one of:

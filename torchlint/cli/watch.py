@@ -35,11 +35,11 @@ _STEPS_OF_ONE_BATCH = 200
 _EXIT_CODES = """\b
 Exit codes:
   0    no problem found
-  1    a problem found, or no step in the second half of the time
+  1    a problem found, or no step in the second half of the time limit
   2    wrong usage
   3    torchlint could not observe the program, or write a report
   4    the program failed, and the run did not show why
-  130  interrupted (128 and the number of the signal)
+  130  interrupted (128 plus the signal number)
 """
 
 
@@ -111,9 +111,9 @@ def watch(
 ) -> None:
     """Run a program for a few steps, and report the lines that harm training.
 
-    It needs no finding to start with. If the linter reports the same line, the report shows that too. The program runs
-    with your rights and without a sandbox. torchlint changes none of its files. The program's output goes to standard
-    error. The program stops when the run has shown enough. Reports do not cover notebooks.
+    You do not need a finding from the linter first. If the linter reports the same line, the report shows that too.
+    The program runs with your permissions and without a sandbox. torchlint changes none of its files. The program's
+    output goes to standard error. The program stops when the run has shown enough. Reports do not cover notebooks.
 
     \b
     Examples:

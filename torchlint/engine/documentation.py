@@ -18,7 +18,7 @@ TOPICS: Mapping[str, str] = {
     "TL5": "Losses",
     "TL6": "Reproducible runs",
     "TL7": "Shapes and types",
-    "TL8": "Versions of PyTorch",
+    "TL8": "PyTorch versions",
     "TL0": "Files and comments",
 }
 """Topics of the built-in rules by the hundred of their codes, in the order in which they are shown."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 FORMATS: Mapping[str, str] = {
-    "text": "for people: the source with the place underlined",
+    "text": "the source with the finding underlined, for people",
     "concise": "one line per finding",
-    "json": "Language Server Protocol: an array of PublishDiagnosticsParams",
+    "json": "an array of PublishDiagnosticsParams, as in the Language Server Protocol",
     "json-flat": "an array with one flat object per finding, for scripts",
     "json-lines": "the same objects, one on each line",
     "sarif": "SARIF 2.1.0, for code scanning",

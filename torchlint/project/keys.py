@@ -38,7 +38,8 @@ def _version() -> str:
 KEYS: dict[str, Key] = {
     "required-version": Key(
         Requirement(_version),
-        "The releases of torchlint that this file works with, such as `>=0.2,<0.4`. Others stop with an error.",
+        "The releases of torchlint that this file works with, such as `>=0.2,<0.4`. "
+        "Any other release stops with an error.",
         of_this_file=True,
     ),
     "extend": Key(
@@ -54,14 +55,18 @@ KEYS: dict[str, Key] = {
     "severity": Key(Severities(), "Report these rules as error, warning, information or hint."),
     "per-file-ignores": Key(PerFileIgnores(), "Rules to ignore in files that match a pattern (as in .gitignore)."),
     "exclude": Key(Strings(), "Files and folders to skip: patterns as in .gitignore, relative to this file."),
-    "preview": Key(Flag(), "Turn on unstable rules and findings of low confidence."),
+    "preview": Key(Flag(), "Turn on unstable rules and low-confidence findings."),
     "force-exclude": Key(Flag(), "Skip excluded files even if the command line names them."),
     "follow": Key(Flag(), "Follow imports to other files of the repository."),
-    "src": Key(Folders(), "Folders that imports start from, if torchlint does not find them. `*` matches any name."),
+    "src": Key(
+        Folders(),
+        "Folders to search for imported modules, if torchlint does not find these folders by itself. "
+        "`*` matches any name.",
+    ),
     "output-format": Key(Choice(list(FORMATS)), "The format of the findings, unless --output-format is given."),
     "baseline": Key(InsidePath(), "Report only findings that this baseline does not contain. --baseline overrides it."),
     "cache-dir": Key(InsidePath(), "The folder of the cache. --cache-dir and TORCHLINT_CACHE_DIR override it."),
-    "rules": Key(RuleOptions(), "Options of rules, in one table per rule."),
+    "rules": Key(RuleOptions(), "Rule options, in one table per rule."),
 }
 
 PER_RUN = ("output-format", "baseline", "cache-dir")

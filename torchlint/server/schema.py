@@ -20,7 +20,7 @@ SETTINGS: Mapping[str, Mapping[str, Any]] = {
     "preview": {
         "type": "boolean",
         "default": False,
-        "description": "Take in rules that are not stable yet, and findings of low confidence.",
+        "description": "Turn on unstable rules and low-confidence findings.",
     },
     "unsafeFixes": {
         "type": "boolean",

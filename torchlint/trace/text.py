@@ -52,7 +52,7 @@ def _about_relations(trace: FileTrace, paint: Paint) -> Iterator[str]:
         yield from columns([_answer(trace, answer) for answer in answers], paint)
     silent = sorted(set(NAMES).difference(answer.relation for answer in trace.answers))
     if trace.answers and silent:
-        yield from ("", *wrapped(f"Relations without an answer here: {', '.join(silent)}."))
+        yield from ("", *wrapped(f"No answers here from the relations {', '.join(silent)}."))
 
 
 def _answer(trace: FileTrace, answer: Answered) -> Line:

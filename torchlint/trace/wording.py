@@ -125,7 +125,9 @@ class Wording:
         clears = self.names(row.facts.get("clears", ()))
         if row.kind is events.Fresh:
             return f"no gradients yet in {clears}" if clears else ""
-        may = ["go backward"] * ("may_go_backward" in row.facts) + [f"clear {clears}"] * bool(clears)
+        may = ["run a backward pass"] * ("may_go_backward" in row.facts) + [f"clear the gradients of {clears}"] * bool(
+            clears
+        )
         return f"may {', or '.join(may)}" if may else ""
 
     def _answered(self, answers: Mapping[str, str], word: str) -> str:

@@ -10,7 +10,7 @@ from torch import multiprocessing, nn
 def save(model, rank):
     if rank == 0:
         torch.save(model.state_dict(), tempfile.TemporaryFile())
-        dist.barrier()  # seen: unmatched-collective (rank 1 makes `all_reduce`)
+        dist.barrier()  # seen: unmatched-collective (rank 1 runs `all_reduce`)
 
 
 def train(rank):

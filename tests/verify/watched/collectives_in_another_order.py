@@ -18,7 +18,7 @@ def train(rank):
         names = {"loss": loss.detach(), "norm": model.weight.detach().norm()}
         for name in sorted(names, reverse=bool(rank)):
             if name == "loss":
-                dist.all_reduce(names[name])  # seen: unmatched-collective (rank 1 makes `broadcast` with rank 0)
+                dist.all_reduce(names[name])  # seen: unmatched-collective (rank 1 runs `broadcast` with rank 0)
             else:
                 dist.broadcast(names[name], 0)
 

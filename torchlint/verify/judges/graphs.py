@@ -42,7 +42,9 @@ def _of_one_thread(kept: Kept, evidence: Evidence) -> Verdict:
         if kept.emptied and held.falls:
             return _emptied(kept, held, numbers)
         if _HUGE > kept.bound > held.peak:
-            reason = f"the deque of {times(kept.bound, 'item')} was not full after {times(kept.visits, 'visit')}"
+            reason = (
+                f"the deque of {times(kept.bound, 'item')} was not full after {times(kept.visits, 'run')} of the line"
+            )
             return inconclusive(reason, numbers, doubtful=True)
         return _piled_up(kept, held, evidence, numbers)
     if held.pattern is Pattern.UNCLEAR and not _is_full(kept, held):
@@ -66,7 +68,9 @@ def _emptied(kept: Kept, held: Pile, numbers: dict[str, float]) -> Verdict:
     reason = f"the loop empties `{kept.shown}` itself: at most {times(held.peak, 'older graph')}"
     if not held.returns:
         return inconclusive(f"{reason}, but that happened only once", numbers, doubtful=True)
-    return refuted(f"{reason}, released {times(held.falls, 'time')} in {times(kept.visits, 'visit')}", numbers)
+    return refuted(
+        f"{reason}, released {times(held.falls, 'time')} in {times(kept.visits, 'run')} of the line", numbers
+    )
 
 
 def _is_full(kept: Kept, held: Pile) -> bool:
@@ -78,9 +82,8 @@ def _piled_up(kept: Kept, held: Pile, evidence: Evidence, numbers: dict[str, flo
     name = kept.holder.removeprefix("=") or (_shown(kept) if kept.shown else "")
     holder = f"`{name}`" if name else f"a {kept.container}"
     each = ", released only all together" if held.returns else ""
-    reason = (
-        f"{holder} keeps the graphs of {times(held.peak, 'earlier iteration')}{each}, in {times(kept.visits, 'visit')}"
-    )
+    runs = f"{times(kept.visits, 'run')} of the line"
+    reason = f"{holder} keeps the graphs of {times(held.peak, 'earlier iteration')}{each}, in {runs}"
     memory = _growth(evidence)
     if memory is None:
         memory = _weight(kept.weights)
@@ -125,12 +128,12 @@ def _not_held(kept: Kept, held: Pile, others: Pile, numbers: dict[str, float]) -
     if kept.visits < _ENOUGH:
         return inconclusive(f"the line ran only {times(kept.visits, 'time')}", numbers)
     if is_clean:
-        reason = f"in {times(kept.clean, 'visit')} the {kept.container} held nothing with a graph{elsewhere}"
+        reason = f"in {times(kept.clean, 'run')} of the line, the {kept.container} held no graph{elsewhere}"
         return refuted(reason, numbers)
     if not kept.tensors and not kept.clean and not kept.graphs:
         return inconclusive("the value that the line keeps could not be followed by its name", numbers, READ)
     limit = f"there were never more than {held.peak:,} older ones" if held.peak else "there were no older ones"
-    reason = f"graphs do not outlive their iteration: in {times(kept.visits, 'visit')} {limit}"
+    reason = f"graphs do not outlive their iteration: in {times(kept.visits, 'run')} of the line, {limit}"
     return refuted(f"{reason}, and {_what_is_held(kept)}", numbers)
 
 

@@ -38,7 +38,7 @@ def inplace_on_saved_tensor(claim: Claim, evidence: Evidence) -> Verdict:
     if not change.bumps and change.share:
         return inconclusive("autograd does not notice this change: check the gradients", numbers, READ)
     if not change.bumps:
-        return inconclusive(f"in {times(change.hits, 'visit')} no named tensor changed", numbers, READ)
+        return inconclusive(f"in {times(change.hits, 'run')} of the line, no named tensor changed", numbers, READ)
     return inconclusive(f"{times(change.bumps, 'change')} with {times(passed, 'backward')}: too few", numbers)
 
 

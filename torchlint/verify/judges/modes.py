@@ -54,10 +54,12 @@ def dropout_ignores_mode(claim: Claim, evidence: Evidence) -> Verdict:
     if not seen["visits"]:
         return not_reached()
     if seen["drew"]:
-        reason = f"`{seen.shown}` was in eval mode at {times(seen['eval'], 'visit')}, and the line drew random numbers "
-        return confirmed(f"{reason}at {seen['drew']:,.0f} of them", numbers)
+        reason = (
+            f"`{seen.shown}` was in eval mode in {times(seen['eval'], 'run')} of the line, and it drew random numbers "
+        )
+        return confirmed(f"{reason}in {seen['drew']:,.0f} of them", numbers)
     if seen["eval"] >= _ENOUGH:
-        return refuted(f"in {times(seen['eval'], 'visit')} in eval mode the line drew no random numbers", numbers)
+        return refuted(f"in {times(seen['eval'], 'run')} in eval mode, the line drew no random numbers", numbers)
     if seen["training"] and not seen["eval"]:
         return inconclusive("the line only ran in training mode", numbers, "also run an evaluation")
     return inconclusive(f"the line ran in eval mode only {times(seen['eval'], 'time')}", numbers, MORE_STEPS)

@@ -30,8 +30,8 @@ def module_created_in_forward(claim: Claim, evidence: Evidence) -> Verdict:
         return inconclusive("the line ran, but created no part in a forward pass", numbers, READ)
     if seen["gone"] >= _GONE and not seen["owned"]:
         return confirmed(
-            f"{times(seen['made'], 'part')} created in {times(seen['visits'], 'visit')}, no optimizer ever held one of "
-            f"them, and {seen['gone']:,.0f} are freed",
+            f"{times(seen['made'], 'part')} created in {times(seen['visits'], 'run')} of the line, no optimizer "
+            f"ever held one of them, and {seen['gone']:,.0f} are freed",
             numbers,
             0,
         )
@@ -71,13 +71,13 @@ def parameter_lost_by_move(claim: Claim, evidence: Evidence) -> Verdict:
     if not seen["visits"] and claim.index not in evidence.reached:
         return not_reached()
     if seen["lost"]:
-        reason = f"the bound tensor was not a leaf in {times(seen['lost'], 'visit')}: no optimizer accepts it"
+        reason = f"the bound tensor was not a leaf in {times(seen['lost'], 'run')} of the line: no optimizer accepts it"
         return confirmed(reason, numbers, 0)
     if seen["leaves"] and seen.shown.startswith("cpu"):
         reason = "the move made no copy here, on a CPU: the bound tensor is a leaf"
         return inconclusive(reason, numbers, CUDA, doubtful=True)
     if seen["leaves"]:
-        reason = f"the bound tensor is a leaf on {seen.shown} in all of {times(seen['leaves'], 'visit')}"
+        reason = f"the bound tensor is a leaf on {seen.shown} in all {times(seen['leaves'], 'run')} of the line"
         return refuted(reason, numbers)
     return inconclusive("the bound tensor could not be followed by its name", numbers, READ)
 

@@ -127,7 +127,7 @@ def _is_complete(by_rank: Mapping[int, tuple[Evidence, Batch]]) -> bool:
 
 
 def unmatched(processes: Sequence[Evidence], is_in_branch: InBranch) -> Iterator[tuple[Evidence, Sighting]]:
-    """The first collective call that differs between ranks, or else one that ranks wait in for ever.
+    """The first collective call that differs between ranks, or else one that ranks wait in forever.
 
     `is_in_branch` tells whether a line of an evidence's file is in an `if` statement.
     """
@@ -216,7 +216,7 @@ class _Ranks:
         calls = self._calls(group, number)
         rank = self._odd_one(group, number)
         shown = ", ".join(f"{self._call(one, call)}" for one, call in sorted(calls.items())[:_RANKS])
-        end = ": they wait for each other for ever" if waits else ""
+        end = ": they wait for each other forever" if waits else ""
         more = self._first_difference(group, number, rank)
         message = f"collective call {number:,} is not the same in all ranks: {shown}{end}{more}. {_SAME_CALLS}"
         return self._sighting(rank, self._parting(group, number, rank).site, message, number)
@@ -235,7 +235,7 @@ class _Ranks:
                 f"rank {failed[0]} fails here: {error[:150]}. Rank {rank} waits for it in {_kind(call.kind)} ({place})"
             )
             return self._sighting(failed[0], site, message, call.number)
-        message = f"rank {rank} waits in {_kind(call.kind)} for ever: {shown}. {_SAME_CALLS}"
+        message = f"rank {rank} waits in {_kind(call.kind)} forever: {shown}. {_SAME_CALLS}"
         return self._sighting(rank, call.site, message, call.number)
 
     def _is_in_group(self, rank: int) -> tuple[bool, int]:
@@ -250,9 +250,7 @@ class _Ranks:
     def _call(self, rank: int, call: Collective) -> str:
         root = f" with rank {call.root}" if call.root >= 0 else ""
         place = self.evidence[rank].place(call.site)
-        return (
-            f"rank {rank} makes {_kind(call.kind)}{root} ({place}, its call {self._count(rank, call):,} of this line)"
-        )
+        return f"rank {rank} runs {_kind(call.kind)}{root} ({place}, its call {self._count(rank, call):,} of this line)"
 
     def _count(self, rank: int, call: Collective) -> int:
         """How often a rank has made a call of this line, up to this one."""

@@ -75,9 +75,11 @@ def tap(hooks: Hooks, probe: Probe, check: type[UnmatchedCollective]) -> None:
         hooks.listen(owner, "destroy_process_group", _End(probe, check))
     hooks.replace(distributed.Work, "wait", _Wait(probe, check))
     wrapper = torch.nn.parallel.DistributedDataParallel
-    hooks.replace(wrapper, "__init__", _Wrap(probe, check, "making `DistributedDataParallel`"))
+    hooks.replace(wrapper, "__init__", _Wrap(probe, check, "the construction of `DistributedDataParallel`"))
     if hasattr(wrapper, "_sync_buffers"):
-        hooks.replace(wrapper, "_sync_buffers", _Wrap(probe, check, "the buffers of `DistributedDataParallel`"))
+        hooks.replace(
+            wrapper, "_sync_buffers", _Wrap(probe, check, "the buffer synchronization of `DistributedDataParallel`")
+        )
     hooks.listen(wrapper, "forward", _Forward(probe, check))
     hooks.replace(torch.autograd, "backward", _Backward(probe, check))
     hooks.replace(import_module("torch.distributed.algorithms.join").Join, "__enter__", _Join(probe, check))

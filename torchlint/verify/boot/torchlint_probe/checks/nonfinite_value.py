@@ -226,7 +226,7 @@ class NonfiniteValue(Loads):
         count = f"the gradients of {len(bad):,} of {len(leaves):,} parameters are not finite, although the loss is"
         if made is not None and not weights:
             operator, where = made
-            count += f": `{operator}` made the first one{self._inside(where)}"
+            count += f": `{operator}` produced the first such gradient{self._inside(where)}"
             self._seen = Sighting(where.site or self._site, count, {"parameters": len(bad)}, self.probe.steps)
         else:
             self._seen = Sighting(self._site, count, {"parameters": len(bad)}, self.probe.steps)

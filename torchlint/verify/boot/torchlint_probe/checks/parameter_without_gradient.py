@@ -64,7 +64,7 @@ class ParameterWithoutGradient(Check):
         unfed = [leaf for item in held.unfed if (leaf := item()) is not None and leaf.requires_grad]
         if held.steps >= _STEPS and held.fed and unfed:
             named = self.models.named(unfed)
-            message = f"the optimizer holds {named}, which got no gradient in {held.steps:,} steps"
+            message = f"in {held.steps:,} steps, the optimizer got no gradient for {named}"
             numbers = {"parameters": len(unfed), "steps": held.steps}
             slots = self.probe.ledgers.slots_of(optimizer, unfed)
             self._seen[held.site] = Sighting(held.site, message, numbers, 0), slots
@@ -77,5 +77,5 @@ class ParameterWithoutGradient(Check):
     @staticmethod
     def _undecided(seen: Sighting) -> Sighting:
         """The program was stopped: it may train these parts later."""
-        message = f"{seen.message} until the program was stopped: later steps may give one"
+        message = f"{seen.message}; the program was stopped, and later steps may give one"
         return replace(seen, message=message, advice=_TO_ITS_END)

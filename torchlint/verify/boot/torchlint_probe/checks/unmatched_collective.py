@@ -1,4 +1,4 @@
-"""Ranks make different collective calls, so some wait for ever, or exchange values that do not belong together.
+"""Ranks make different collective calls, so some wait forever, or exchange values that do not belong together.
 
 Asks each rank for its calls of `torch.distributed`: collectives, calls that make groups, and what
 `DistributedDataParallel` exchanges when it is made, in its forward pass (buffers) and in the backward pass. Calls of a
@@ -174,7 +174,7 @@ class UnmatchedCollective(Check):
     def _exchange(self, key: int) -> None:
         group = self._pending.pop(key, None)
         if group is not None and self._backward_site:
-            self.enter(*group, "the gradients of `DistributedDataParallel`", -1, self._backward_site)
+            self.enter(*group, "the gradient reduction of `DistributedDataParallel`", -1, self._backward_site)
 
     def before_any_backward(self) -> None:
         """A backward begins, observed or not."""
