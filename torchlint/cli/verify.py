@@ -33,7 +33,7 @@ Exit codes:
 @click.command(
     context_settings={**HELP, "ignore_unknown_options": False},
     epilog=_EXIT_CODES,
-    short_help="Run a program, and check whether torchlint's findings in it are real.",
+    short_help="Run a program, and check which findings are real.",
 )
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="-- COMMAND...")
 @budget_options
