@@ -14,7 +14,7 @@ def train(rank):
     for x in torch.randn(6 - rank, 8, 4):
         optimizer.zero_grad()
         loss = model(x).pow(2).mean()
-        loss.backward()  # seen: unmatched-collective (the gradients of)
+        loss.backward()  # seen: unmatched-collective (the reduction of gradients in)
         optimizer.step()
     total = loss.detach()
     dist.all_reduce(total)

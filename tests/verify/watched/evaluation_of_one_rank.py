@@ -11,7 +11,7 @@ from torch.nn.parallel import DistributedDataParallel
 def evaluate(model):
     model.eval()
     with torch.no_grad():
-        print(model(torch.randn(8, 4)).mean())  # seen: unmatched-collective (the buffers of)
+        print(model(torch.randn(8, 4)).mean())  # seen: unmatched-collective (the synchronization of buffers in)
     model.train()
 
 

@@ -78,7 +78,7 @@ def tap(hooks: Hooks, probe: Probe, check: type[UnmatchedCollective]) -> None:
     hooks.replace(wrapper, "__init__", _Wrap(probe, check, "the construction of `DistributedDataParallel`"))
     if hasattr(wrapper, "_sync_buffers"):
         hooks.replace(
-            wrapper, "_sync_buffers", _Wrap(probe, check, "the buffer synchronization of `DistributedDataParallel`")
+            wrapper, "_sync_buffers", _Wrap(probe, check, "the synchronization of buffers in `DistributedDataParallel`")
         )
     hooks.listen(wrapper, "forward", _Forward(probe, check))
     hooks.replace(torch.autograd, "backward", _Backward(probe, check))

@@ -35,6 +35,7 @@ _FIRST, _LAST, _SHOWN = 400, 100, 20
 _LONG = 3.0
 """Seconds of waiting after which the evidence is written."""
 _WORLD = "world"
+_GRADIENTS = "the reduction of gradients in `DistributedDataParallel`"
 
 
 class UnmatchedCollective(Check):
@@ -174,7 +175,7 @@ class UnmatchedCollective(Check):
     def _exchange(self, key: int) -> None:
         group = self._pending.pop(key, None)
         if group is not None and self._backward_site:
-            self.enter(*group, "the gradient reduction of `DistributedDataParallel`", -1, self._backward_site)
+            self.enter(*group, _GRADIENTS, -1, self._backward_site)
 
     def before_any_backward(self) -> None:
         """A backward begins, observed or not."""
@@ -186,7 +187,7 @@ class UnmatchedCollective(Check):
         """A backward ends."""
         site, self._backward_site = self._backward_site, 0
         if site:
-            for call in [item for item in self._running if item.site == site and "gradients" in item.kind]:
+            for call in [item for item in self._running if item.site == site and item.kind == _GRADIENTS]:
                 self.leave(call, error)
 
     @contained
