@@ -113,7 +113,9 @@ class EvaluationWithGrad(Rule):
         for graphs in self._all_unused():
             loop = graphs.loop.site.inner or graphs.loop.site
             if loop not in loops:
-                if not loops and gradient_users.decides_what_requires_grad(self.model):
+                if not loops and gradient_users.decides_what_requires_grad(
+                    self.model, self.model.tree.node(graphs.loop.site)
+                ):
                     return
                 loops.add(loop)
                 yield graphs

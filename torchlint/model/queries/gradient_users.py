@@ -80,15 +80,19 @@ def _last_name(context: ast.expr) -> str:
     return python_ast.dotted(called).rpartition(".")[2]
 
 
-def decides_what_requires_grad(model: Model) -> bool:
-    """Whether a file decides which parameters or inputs require gradients.
+def decides_what_requires_grad(model: Model, evaluation: ast.AST) -> bool:
+    """Whether a file decides which parameters or inputs of an evaluation require gradients.
 
     It sets `requires_grad`, has models that compute gradients themselves, or imports networks that freeze themselves
-    or code that switches gradients off.
+    or code that switches gradients off. An input of another function that gets gradients, as in an attack, decides
+    nothing here.
     """
     own = model.program.definitions
+    function = model.tree.function_around(evaluation)
+    others = (item for item in sayings(model.tree) if model.tree.function_around(item) is not function)
+    inputs = {item for item in others if _gives_gradients(item, model.tree)}
     return (
-        says_what_requires_grad(model.tree)
+        any(item not in inputs for item in sayings(model.tree))
         or not api.DIFFERENTIATING_PACKAGES.isdisjoint(map(api.package, own.imports.values()))
         or any(map(naming.FORCES.search, _names(model.tree.module)))
         or any(map(_takes_gradients, own.functions.values()))
@@ -100,6 +104,20 @@ def decides_what_requires_grad(model: Model) -> bool:
 def says_what_requires_grad(tree: python_tree.PythonTree) -> bool:
     """Whether a file sets `requires_grad` of parameters or inputs."""
     return any(True for _ in sayings(tree))
+
+
+def _gives_gradients(saying: ast.AST, tree: python_tree.PythonTree) -> bool:
+    """Whether a place switches gradients on for a variable that no loop draws from parameters: `x.requires_grad_()`."""
+    parent = tree.parent(saying)
+    if isinstance(saying, ast.Attribute) and isinstance(parent, ast.Assign):
+        owner, value = saying.value, parent.value
+    elif isinstance(saying, ast.Call) and isinstance(saying.func, ast.Attribute):
+        owner, value = saying.func.value, next(iter(python_ast.arguments(saying)), ast.Constant(True))
+    else:
+        return False
+    loops = (item for item in tree.ancestors(saying) if isinstance(item, (ast.For, ast.AsyncFor)))
+    is_drawn = any(python_ast.dotted(owner) in map(python_ast.dotted, python_ast.walk(loop.target)) for loop in loops)
+    return python_ast.is_literal(value, True) and not is_drawn
 
 
 def mentions_flag(tree: python_tree.PythonTree) -> bool:

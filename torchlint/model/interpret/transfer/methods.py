@@ -31,6 +31,7 @@ from torchlint.model.values import (
     Module,
     NewTensor,
     Optimizer,
+    Parameter,
     Phi,
     Plain,
     Super,
@@ -98,6 +99,8 @@ class Methods(Part):
             self.observations.direct_forwards.append((site_of(node), receiver))
             if isinstance(receiver, Module) and not self._is_own(receiver):
                 return self.modules.call(receiver, arguments, node)
+            if isinstance(receiver, (Attribute, Parameter)) and not self._is_own(receiver):
+                return self.machine.call(receiver, arguments, node)
         if isinstance(receiver, (Instance, Module, Optimizer)):
             local = self._local_method(receiver, name, arguments, node)
             if local is not None:
