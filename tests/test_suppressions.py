@@ -154,6 +154,24 @@ def test_unusual_bytes(bad_call: type[Rule], data: bytes) -> None:
             "the list of rules lacks its closing `]`; did you mean `# torchlint: ignore[bad-call]`?",
         ),
         (
+            "f()  # torchlint: ignore bad-call\n",
+            "unknown",
+            "# torchlint: ignore",
+            "the list of rules has no brackets; did you mean `# torchlint: ignore[bad-call]`?",
+        ),
+        (
+            "f()  # torchlint: ignore=TL101\n",
+            "unknown",
+            "# torchlint: ignore",
+            "the list of rules has no brackets; did you mean `# torchlint: ignore`?",
+        ),
+        (
+            "f()  # noqa: bad-call\n",
+            "unknown",
+            "# noqa",
+            "`noqa` takes codes; did you mean `# torchlint: ignore[bad-call]`?",
+        ),
+        (
             "f()  # torchlint: ignore[correctnes]\n",
             "unknown",
             "correctnes",

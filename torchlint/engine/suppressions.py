@@ -39,6 +39,10 @@ _VERBS_OF_OTHERS = {
 """How comments of other linters say `ignore` and `ignore-file`."""
 _OURS = LazyPattern(r"#\s*torchlint\s*:\s*(?P<verb>[\w-]+)(?P<list>\s*\[(?P<names>[^\]#]*)(?P<closed>\])?)?")
 _NOQA = LazyPattern(r"#\s*noqa(?![\w-])(?:\s*:\s*(?P<codes>[A-Z]+\d+(?:[,\s]+[A-Z]+\d+)*))?", re.IGNORECASE)
+_WITHOUT_BRACKETS = LazyPattern(
+    r"\s*(?:[=(]|:?\s*(?:TL\d+\b|[a-z]+(?:-[a-z]+)+(?=\s*(?:,|$))))", re.IGNORECASE | re.MULTILINE
+)
+"""Text behind `ignore` or `noqa` that names a rule as `ignore[TL101]` would: `TL101`, `=missing-zero-grad`."""
 _NEWLINE = LazyPattern(r"\r\n?|\n")
 _NAME = LazyPattern(r"[^\s,]+")
 _CODE_OF_OURS = LazyPattern(r"TL\d+", re.IGNORECASE)
@@ -199,6 +203,9 @@ class Suppressions:
             whole_file = match["verb"] == "ignore-file"
             if match["verb"] not in _VERBS:
                 yield from self._other_verb(match, text[match.end("verb") : comment[1]])
+            elif match["list"] is None and _WITHOUT_BRACKETS.match(text, match.end(), comment[1]):
+                rest = text[match.end() : comment[1]]
+                yield _Malformed(self._span(match), "the list of rules has no brackets", match["verb"], rest)
             elif match["list"] is None:
                 yield _Mark(_ANY_RULE, self._span(match), _Part(comment, match.span()), whole_file)
             elif not match["closed"]:
@@ -219,9 +226,13 @@ class Suppressions:
         if meant := next(others, "") or nearest(verb, _VERBS, 0.7):
             yield _Malformed(self._span(match), f"`{match['verb']}` suppresses nothing", meant, rest)
 
-    def _noqa(self, text: str, comment: tuple[int, int]) -> Iterator[_Mark]:
+    def _noqa(self, text: str, comment: tuple[int, int]) -> Iterator[_Mark | _Malformed]:
         for match in _NOQA.finditer(text, *comment):
-            if match["codes"] is None:
+            rest = text[match.end() : comment[1]]
+            if match["codes"] is None and rest.lstrip().startswith(":"):
+                if _WITHOUT_BRACKETS.match(text, match.end(), comment[1]):
+                    yield _Malformed(self._span(match), "`noqa` takes codes", "ignore", rest)
+            elif match["codes"] is None:
                 yield _Mark(_ANY_RULE, self._span(match), _Part(comment, match.span()), noqa=True)
                 continue
             for code in _NAME.finditer(text, *match.span("codes")):
