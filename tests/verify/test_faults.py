@@ -95,6 +95,16 @@ def test_an_endless_training_is_stopped_at_its_budget(verify: Verify, training: 
     assert done.report["processes"][0]["stopped"] == "25 steps"
 
 
+def test_code_behind_the_last_step_is_not_reached_and_more_steps_are_advised(verify: Verify, training: str) -> None:
+    later = "other = torch.optim.SGD(model.parameters(), 0.1)\nfor _ in range(9):\n    loss().backward()\n    other.step()\n"
+    program = training + "train(20)\n" + later.replace("loss()", "model(torch.ones(2, 4)).sum()")
+    done = verify(program, "--max-steps", "10")
+    assert sorted(done.verdicts) == ["confirmed", "not-reached"]
+    missed = next(item for item in done.report["findings"] if item["verdict"] == "not-reached")
+    assert missed["reason"] == "the run was stopped before the flagged code ran"
+    assert missed["advice"] == "run more steps, for example with --max-steps 200"
+
+
 @pytest.mark.parametrize("caught", ["Exception", "BaseException"])
 def test_swallowed_exceptions_do_not_keep_it_running(verify: Verify, caught: str, training: str) -> None:
     loop = f"while True:\n    try:\n        train(1)\n    except {caught}:\n        continue\n"
@@ -261,7 +271,7 @@ def test_nothing_outlives_a_launcher_that_is_killed(tmp_path: Path, training: st
     run.kill()
     _, errors = run.communicate()
     wait_until(lambda: not alive(marker), 15)
-    folder = re.search(r"evidence stays in (\S+)", errors)
+    folder = re.search(r"writing what the run shows to (\S+);", errors)
     assert folder is not None
     done = subprocess.run(
         [sys.executable, "-m", "torchlint", "verify", "--format", "json", "--evidence", folder[1]],

@@ -104,7 +104,9 @@ def ask(command: tuple[str, ...], limits: Limits, purpose: str, yes: bool, often
         return
     if not sys.stdin.isatty():
         raise UserError("add --yes, because there is no terminal to ask on: the program runs with your permissions")
-    click.confirm("torchlint: run it?", abort=True, err=True)
+    if not click.confirm("torchlint: run it?", err=True):
+        announce("not run")
+        raise click.exceptions.Exit(0)
 
 
 def write_page(verification: Verification, path: Path) -> None:

@@ -16,7 +16,17 @@ from torchlint.verify.folder import Conditions, Folder, FolderError, Limits, Wat
 from torchlint.verify.launch import Ended, Launcher, launch
 from torchlint.verify.proof import Proof
 from torchlint.verify.stuck import is_lost
-from torchlint.verify.verdict import CHECKS, MORE_STEPS, VERIFIABLE, Answer, Verdict, inconclusive, sighted, verdict
+from torchlint.verify.verdict import (
+    CHECKS,
+    MORE_STEPS,
+    VERIFIABLE,
+    Answer,
+    Verdict,
+    inconclusive,
+    not_reached,
+    sighted,
+    verdict,
+)
 from torchlint.verify.watch import ranks
 from torchlint.verify.watch.branches import branches_of
 from torchlint.verify.watch.catalogue import checks
@@ -158,7 +168,7 @@ def run(
     folder = Folder()
     try:
         folder.write_plan(list(case.claims.values()), root, limits, conditions, case.watched)
-        announce(f"evidence stays in {folder.path} until the report")
+        announce(f"writing what the run shows to {folder.path}; the report deletes it")
         variables = {} if conditions is None else conditions.variables(os.environ)
         ended = launcher(command, folder, limits, variables)
         verification = _judged(case, folder, tuple(command), ended, limits)
@@ -232,6 +242,8 @@ class _Case:
         found = verdict(claim, evidence)
         if found.answer is not Answer.CONFIRMED:
             found = next((seen for item in evidence for seen in _sighted(claim, item)), found)
+        if found.answer is Answer.NOT_REACHED and any(item.stopped for item in evidence):
+            return not_reached("the run was stopped before the flagged code ran", MORE_STEPS)
         if found.advice == MORE_STEPS and not any(item.stopped for item in evidence):
             return replace(found, advice="the program ended by itself: let it train for longer")
         return found

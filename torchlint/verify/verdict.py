@@ -157,9 +157,9 @@ def sighted(seen: Sighting, evidence: Evidence) -> Verdict:
     return replace(said, device=evidence.process.device)
 
 
-def not_reached(reason: str = "the flagged code did not run") -> Verdict:
+def not_reached(reason: str = "the flagged code did not run", advice: str = "") -> Verdict:
     """The code did not run."""
-    return Verdict(Answer.NOT_REACHED, reason)
+    return Verdict(Answer.NOT_REACHED, reason, advice=advice)
 
 
 def verdict(claim: Claim, processes: Sequence[Evidence]) -> Verdict:

@@ -9,7 +9,7 @@ from torchlint.outputs.escaping import printable
 from torchlint.verify.comparison import Comparison
 from torchlint.verify.proof import Outcome
 from torchlint.verify.session import CONFIRMED, FAILED, NEVER_LOADED, Judged, Verification
-from torchlint.verify.verdict import NO_JUDGE, Answer
+from torchlint.verify.verdict import MORE_STEPS, NO_JUDGE, Answer
 from torchlint.verify.watch.catalogue import consequence
 
 ROLES = {
@@ -63,6 +63,8 @@ def _findings(verification: Verification, paint: Paint) -> Iterator[str]:
         yield _in_one_line(unjudged, NO_JUDGE, paint)
     if missed:
         yield _in_one_line(missed, "the code did not run", paint)
+        if any(item.verdict.advice for item in missed):
+            yield f"{'':{_WIDTH}}    next: {MORE_STEPS}, because the run was stopped"
 
 
 def _in_one_line(items: list[Judged], reason: str, paint: Paint) -> str:

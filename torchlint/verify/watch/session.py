@@ -100,7 +100,7 @@ def _once(
     folder = Folder()
     try:
         folder.write_plan(run.claims, root, limits, conditions, watched)
-        announce(f"evidence stays in {folder.path} until the report")
+        announce(f"writing what the run shows to {folder.path}; the report deletes it")
         ended = launcher(command, folder, limits, {} if conditions is None else conditions.variables(os.environ))
         evidence, refused = folder.evidence()
         return _Once(ended, evidence, refused, bool(folder.booted()))
