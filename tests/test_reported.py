@@ -48,6 +48,7 @@ We repeat the first run with new bugs, which this table does not list:
 - On 29 November 2026, default rules found 12 of 40: 9 of 20 about gradients, weights and modes, and 3 of 20 about
   numbers, sizes and data.
 - On 30 November 2026, after more rules, they found 13 of another 40: 8 of 20 and 5 of 20.
+- Later that day, they found 9 of another 40: 5 of 20 and 4 of 20. One repaired copy had a finding.
 
 Each cell lists the codes that a tool reports for the bug but not for the repaired copy. ruff and TorchFix ran with all
 their rules, and ty without PyTorch installed. The table also includes bugs that no tool finds.
