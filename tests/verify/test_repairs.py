@@ -255,7 +255,7 @@ def _loaded(file: str, text: str) -> dict[str, FunctionType]:
     found: dict[str, Any] = {}
     with _modules(_absent(text)):
         for node in ast.parse(text).body:
-            if isinstance(node, (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef, ast.Assign)):
+            if isinstance(node, (ast.Import, ast.ImportFrom, ast.Try, ast.FunctionDef, ast.ClassDef, ast.Assign)):
                 with contextlib.suppress(Exception, SystemExit):  # what a fixture does when it is imported may raise
                     exec(compile(ast.Module([node], []), file, "exec"), found)
     return {name: item for name, item in found.items() if isinstance(item, FunctionType) and f"def {name}(" in text}
