@@ -57,8 +57,8 @@ class AbsentClassWeights(Rule):
     ```
 
     ## What verify shows
-    Confirmed by a loss that refuses the weights, as they are too few. Refuted if the line counted once and
-    three backward passes raised no error.
+    Confirmed if the loss raises because it gets too few weights. Refuted if the line ran at least once and three
+    backward passes raised no error.
 
     ## References
     - [torch.bincount](https://docs.pytorch.org/docs/stable/generated/torch.bincount.html): `minlength`

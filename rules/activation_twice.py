@@ -28,7 +28,7 @@ class ActivationTwice(Rule):
     """A sigmoid receives a sigmoid, or a softmax receives a softmax.
 
     ## What it does
-    Finds `torch.sigmoid`, `softmax` and `log_softmax` whose input is surely the result of the same activation. This
+    Finds `torch.sigmoid`, `softmax` and `log_softmax` whose input is certainly the result of the same activation. This
     includes results of modules, such as `torch.sigmoid(model(x))` where the model ends in `nn.Sigmoid`.
 
     ## Why is this bad?

@@ -39,9 +39,9 @@ class AnomalyDetectionLeftOn(Rule):
     Not reported: scripts whose name says that they look for a bug, such as `debug_nan.py`.
 
     ## Why is this bad?
-    Every training step is slower. Anomaly detection records a stack trace for every operator and checks every
-    gradient for NaN, which helps to find one bug. Steps took 1.6 to 2.2 times as long on a CPU. On an H200 they
-    took 2.4 times (a small network), 3.1 times (a ResNet-18) and 3.7 times (a Transformer with six layers) as long.
+    Every training step is slower. Anomaly detection records a stack trace for every operator and checks every gradient
+    for NaN, which helps to find its cause. Steps took 1.6 to 2.2 times as long on a CPU. On an H200, they took 2.4
+    times as long for a small network, 3.1 times for a ResNet-18 and 3.7 times for a Transformer with six layers.
 
     ## Example
     ```python

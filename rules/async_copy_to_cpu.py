@@ -48,10 +48,10 @@ class AsyncCopyToCpu(Rule):
     - moves of modules.
 
     ## Why is this bad?
-    The values can be wrong, without an error. The copy goes into pinned memory, and Python continues immediately.
-    It reads whatever that memory held before: zeros, or the values of another batch. On an H200 with queued work,
-    all 40 copies that were read immediately were wrong. With an idle GPU none of 200 was, so tests do not show the
-    bug. A copy to the GPU is safe, because later work on the GPU waits for it.
+    The values can be wrong, without an error. The copy goes into pinned memory, and Python continues immediately. It
+    reads whatever that memory held before: zeros, or the values of another batch. On an H200 with queued work, all 40
+    copies that were read immediately were wrong. With an idle GPU, none of 200 copies was wrong, so tests do not show
+    the bug. A copy to the GPU is safe, because later work on the GPU waits for it.
 
     ## Example
     ```python

@@ -53,14 +53,15 @@ class AugmentedValidation(Rule):
 
     - `random_split` or `Subset` of a dataset whose transform or `__getitem__` is random, where the name of the part
       says validation or test, and nothing gives that part a separate dataset. For `Subset`, and for loaders with a
-      `sampler`, another part of the same dataset is for training.
-    - A dataset of torchvision for validation, by its name and by its folder, `split` or `train=False`, that gets the
-      transform of the training set.
-    - Preview: random crops, flips and rotations under a key such as `"val"`, beside the key `"train"`.
+      `sampler`, the program must also train on another part of the same dataset.
+    - A torchvision dataset that gets the transform of the training set, although its name, and its folder, `split` or
+      `train=False`, say that it is for validation.
+    - Reported only with `--preview`: random crops, flips and rotations under a key such as `"val"`, beside the key
+      `"train"`.
 
     ## Why is this bad?
-    Each validation run sees other crops and flips. The score is too low
-    and differs from run to run, and the best epoch is random.
+    Each validation run sees different crops and flips. The score is too low and differs from run to run, and the best
+    epoch is random.
 
     ## Example
     ```python

@@ -27,15 +27,15 @@ class OtherWindow(NamedTuple):
 
 
 class AverageOfOtherWindow(Rule):
-    """A running loss is divided by another number of batches than it contains.
+    """A running loss is divided by the wrong number of batches.
 
     ## What it does
-    Finds losses that a training loop sums, divides by a literal number and sets back to 0 in each `N`th iteration,
-    where the literal is not `N`.
+    Finds losses that a training loop sums, divides by a literal number and resets to 0 every `N` iterations, where the
+    literal is not `N`.
 
     ## Why is this bad?
-    The printed loss is wrong by a constant factor. It usually remains after someone changed the interval but not the
-    divisor. The number is not comparable with the validation loss.
+    The printed loss is wrong by a constant factor. The error usually appears when someone changes the interval but not
+    the divisor. The number is not comparable with the validation loss.
 
     ## Example
     ```python

@@ -31,11 +31,11 @@ class AverageWithoutBuffers(Rule):
     """A weight average leaves out the statistics of BatchNorm.
 
     ## What it does
-    Finds loops that average the parameters of two networks and ignore their buffers. The average must be evaluated,
-    the repository must use BatchNorm, and nothing in the class or file may touch buffers.
+    Finds loops that average the parameters of two networks and ignore their buffers. Reported only if the program
+    evaluates the average, the repository uses BatchNorm, and nothing in the class or file touches buffers.
 
-    Preview: common correct code looks the same, such as the teachers of MoCo and BYOL. They run in training mode
-    and use the statistics of their batch.
+    This rule is in preview because common correct code looks the same, such as the teachers of MoCo and BYOL. They run
+    in training mode and use the statistics of their batch.
 
     ## Why is this bad?
     The averaged model evaluates with wrong statistics. Running means and variances are buffers, not parameters. The

@@ -70,12 +70,12 @@ class BackwardArity(Rule):
 
     Reported only where both numbers are explicit, with no `*args` and no tuple built elsewhere.
 
-    Preview: findings are often wrong, or in code that nothing runs.
+    This rule is in preview because its findings are often wrong, or in code that nothing runs.
 
     ## Why is this bad?
-    The forward pass works, and the backward pass raises "returned an incorrect number of gradients". Inputs that
-    are not tensors count as well: their gradient is None. PyTorch no longer calls instances of old functions at
-    all.
+    The forward pass works, and the backward pass raises "returned an incorrect number of gradients". Inputs that are
+    not tensors count as well: their gradient is None. PyTorch no longer supports old-style functions, whose instances
+    the code calls.
 
     ## Example
     ```python

@@ -42,8 +42,8 @@ class BenchmarkWithDeterministic(Rule):
 
     ## What it does
     Finds `cudnn.benchmark = True` next to statements that also set `cudnn.deterministic = True` or call
-    `torch.use_deterministic_algorithms(True)`, directly or in a function of the file. Not reported where the same
-    function sets one of the flags to another value.
+    `torch.use_deterministic_algorithms(True)`, directly or in a function in the same file. Not reported where the same
+    function sets one of the flags to a different value.
 
     ## Why is this bad?
     The benchmark times the algorithms of cuDNN and selects the fastest, which may differ in each run. Each algorithm is
@@ -74,7 +74,7 @@ class BenchmarkWithDeterministic(Rule):
     Turning off the benchmark is safe, because every algorithm computes the same result.
 
     ## What verify shows
-    Confirmed by optimizer steps with both settings on. Refuted by three steps without.
+    Confirmed by optimizer steps with both settings on. Refuted if three steps ran without both settings.
 
     ## References
     - [Reproducibility](https://docs.pytorch.org/docs/stable/notes/randomness.html#cuda-convolution-benchmarking)
@@ -169,7 +169,7 @@ class BenchmarkWithDeterministic(Rule):
     def report_BothOn(self, both: BothOn) -> None:
         self.report(
             both.benchmark,
-            "the benchmark may select another algorithm in each run, despite the request for deterministic ones",
+            "the benchmark may select a different algorithm in each run, despite the request for deterministic ones",
             related=[(both.deterministic, "this requests deterministic algorithms")],
             help="set `benchmark` to False",
             fix=self._fix(both.benchmark),

@@ -36,14 +36,15 @@ class BlendedLabels(Rule):
     Finds masks that become integers with `long()` after a call that changes their class numbers:
 
     - `cv2.resize` without `interpolation`;
-    - preview: `ToTensor` or `to_tensor`, which divide images by 255. This is right for masks of the numbers 0 and 255.
+    - reported only with `--preview`: `ToTensor` or `to_tensor`, which divide images by 255. This is right for masks
+      that hold only 0 and 255.
 
-    The result or the argument of the call says that it is a mask. Masks that the function compares, rounds or
-    multiplies afterwards are left out.
+    Reported only if the name of the call's result or argument says that it is a mask. Not reported: masks that the
+    function compares, rounds or multiplies afterwards.
 
     ## Why is this bad?
     Between the classes 0 and 4, interpolation creates a border of the classes 1, 2 and 3. `ToTensor` turns class 4 into
-    0.016, which `long()` cuts to 0, so all pixels are background. No error shows either.
+    0.016, which `long()` cuts to 0, so all pixels are background. Neither raises an error.
 
     ## Example
     ```python

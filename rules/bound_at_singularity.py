@@ -31,12 +31,12 @@ class AtSingularity(NamedTuple):
 
 
 class BoundAtSingularity(Rule):
-    """A clamp keeps a value at which the next operation or its gradient is infinite.
+    """A clamp allows a value at which the next operation or its gradient is infinite.
 
     ## What it does
     Finds `acos(x.clamp(-1, 1))`, `sqrt(x.clamp(min=0))`, `log(x.clamp(min=0))`, and `log(1 - p)` of a `p` clamped to 1,
-    in the graph of a loss. A bound of `1 - 1e-8` counts as 1, because single precision rounds it to 1. Preview: code
-    where torchlint cannot tell whether gradients are computed.
+    in the graph of a loss. A bound of `1 - 1e-8` counts as 1, because single precision rounds it to 1. Reported only
+    with `--preview`: code where torchlint cannot tell whether gradients are computed.
 
     ## Why is this bad?
     The clamp is there because some values exceed the bound, and it sets them to the bound itself. At that bound, the
@@ -66,7 +66,7 @@ class BoundAtSingularity(Rule):
     ```
 
     ## What verify shows
-    Confirmed if the line makes the first value of the run that is not finite.
+    `torchlint verify` confirms the finding if this line computes the first NaN or infinity of the run.
 
     ## References
     - [pytorch#8069: `acos` gives NaN gradients at 1](https://github.com/pytorch/pytorch/issues/8069)

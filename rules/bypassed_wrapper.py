@@ -40,7 +40,8 @@ class BypassedWrapper(Rule):
     ## What it does
     Finds `ddp.module(x)`, a method of `ddp.module`, or the model itself after `ddp = DistributedDataParallel(model)`,
     in a loss whose `backward` is in the same function. Not reported where the loss also contains a call of the wrapper,
-    and in files that may average gradients themselves. Preview: a method of a compiled module, which runs uncompiled.
+    and in files that may average gradients themselves. Reported only with `--preview`: a method of a compiled module,
+    which runs uncompiled.
 
     ## Why is this bad?
     DistributedDataParallel prepares the averaging of gradients in its own `forward`. If a pass skips it, each process

@@ -147,7 +147,7 @@ class ChangedDataset(Rule):
     def report_Changed(self, found: Changed) -> None:
         self.report(
             found.site,
-            f"this modifies `{found.name}` itself, again each time the sample is loaded",
+            f"this modifies `{found.name}` itself every time the sample is loaded",
             related=[(found.taken, "the row is a view of the dataset")],
             help="compute a new array, or copy the row first",
         )

@@ -62,7 +62,7 @@ class CheckpointUsedWithoutEval(Rule):
     ```
 
     ## Known limits
-    torchlint does not follow weights that `__init__` loads into other methods.
+    If `__init__` loads the weights, torchlint does not follow them into other methods.
 
     ## References
     - [Saving and loading models](https://docs.pytorch.org/tutorials/beginner/saving_loading_models.html)

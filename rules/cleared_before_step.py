@@ -42,9 +42,10 @@ class ClearedBeforeStep(Rule):
     Finds a `zero_grad` that lies, on every path, between a `backward` and the `step` of the same optimizer. This
     includes callbacks, hooks that run before the step, and a `step` method defined in the program.
 
-    Also finds a `zero_grad` for each micro-batch where the step comes once in several: under `if (i + 1) % k == 0:`,
-    after the loop over micro-batches, or, with accelerate, at the end of `accumulate`. A prepared optimizer's
-    `zero_grad` before the `backward` of `accumulate` clears the gradients of earlier micro-batches, too.
+    Also finds a `zero_grad` for each micro-batch where the step comes only once every several micro-batches: under
+    `if (i + 1) % k == 0:`, after the loop over micro-batches, or, with accelerate, at the end of `accumulate`. A
+    prepared optimizer's `zero_grad` before the `backward` of `accumulate` clears the gradients of earlier
+    micro-batches, too.
 
     Not reported in an exception handler, which discards a failed step.
 
@@ -79,15 +80,15 @@ class ClearedBeforeStep(Rule):
     ```
 
     ## What verify shows
-    `torchlint verify` confirms the finding if two or more steps find no gradients although a backward computed
-    some. It also confirms if they miss the gradients that the flagged line cleared for part of the parameters. The
-    report gives the number of steps and parameters. The finding is refuted if all steps find their gradients and
-    the parameters move. A single such step, or gradients lost elsewhere, is inconclusive.
+    `torchlint verify` confirms the finding if two or more steps find no gradients although a backward computed some. It
+    also confirms the finding if the steps lack the gradients that the reported line cleared for some of the parameters.
+    The report gives the number of steps and parameters. The finding is refuted if all steps find their gradients and
+    the parameters move. A single step without gradients, or gradients lost elsewhere, is inconclusive.
 
     ## Known limits
-    The finding is a preview where another `backward` between the two gives gradients to other parameters only.
-    Clearing by hand (`p.grad = None` for each parameter) is not reported, because it is seldom clear which
-    optimizer it belongs to.
+    Reported only with `--preview`: code where another `backward` between the clearing and the step gives gradients to
+    other parameters only. Clearing by hand (`p.grad = None` for each parameter) is not reported, because it is seldom
+    clear which optimizer it belongs to.
 
     ## References
     - [torch.optim: taking an optimization step](https://docs.pytorch.org/docs/stable/optim.html#taking-an-optimization-step)
@@ -167,7 +168,7 @@ class ClearedBeforeStep(Rule):
     def report_ClearingStep(self, step: ClearingStep) -> None:
         self.report(
             step.clear.site,
-            "gradients are cleared at the start of each step: it sees none",
+            "gradients are cleared at the start of each step, so the step sees no gradients",
             related=[(step.at, "the step that would use them")],
             help="clear them after the step",
         )
@@ -176,7 +177,8 @@ class ClearedBeforeStep(Rule):
         name = lost.step.name
         self.report(
             lost.clear.site,
-            f"gradients are cleared for each micro-batch, but `{name}` steps once in several: it uses only the last",
+            f"gradients are cleared for each micro-batch, but `{name}` steps only once every few micro-batches: "
+            "the step uses only the last one's gradients",
             related=[
                 (lost.backward.site, "the gradients of each micro-batch are computed here"),
                 (lost.step.site, "only those of the last one are used here"),
@@ -188,7 +190,7 @@ class ClearedBeforeStep(Rule):
         name = cleared.step.name
         self.report(
             cleared.clear.site,
-            f"gradients are cleared before `{name}` steps: the step sees none",
+            f"gradients are cleared before `{name}` steps: the step sees no gradients",
             related=[
                 (cleared.backward.site, "the gradients are computed here"),
                 (cleared.step.site, "they would be used here"),

@@ -30,10 +30,11 @@ class ClipBeforeUnscale(Rule):
     `scaler.scale(loss).backward()`, no `scaler.unscale_(optimizer)` has run yet, and `scaler.step(optimizer)` follows.
 
     ## Why is this bad?
-    With SGD, training makes no progress. A gradient scaler multiplies the loss, and so the gradients, initially by
-    65536. `scaler.step` divides them again. Clipping in between compares scaled gradients with the bound. They
-    almost always exceed it, and the later division shrinks them once more: the step sees a norm of 0.000015 instead
-    of 1.0. Adam compensates for the size, but every gradient is clipped and logged norms contain the scale.
+    With SGD, training makes no progress. A gradient scaler multiplies the loss, and so the gradients, by 65536 at
+    first. `scaler.step` divides the gradients by the same number. Clipping in between compares scaled gradients with
+    the bound. They almost always exceed it, and the later division shrinks them once more: the step sees a norm of
+    0.000015 instead of 1.0. Adam compensates for the size, but every gradient is clipped, and logged norms include the
+    scale.
 
     ## Example
     ```python
@@ -72,8 +73,8 @@ class ClipBeforeUnscale(Rule):
     an update.
 
     ## What verify shows
-    `torchlint verify` compares the clipped gradients with those that the step uses. Confirmed if the step uses many
-    times smaller ones. Refuted if the clipping made gradients smaller and steps used them unchanged.
+    `torchlint verify` compares the clipped gradients with those that the step uses. Confirmed if the step uses
+    gradients that are many times smaller. Refuted if the clipping made gradients smaller and steps used them unchanged.
 
     ## References
     - [Automatic mixed precision: gradient clipping](https://docs.pytorch.org/docs/stable/notes/amp_examples.html#gradient-clipping)
@@ -142,7 +143,7 @@ class ClipBeforeUnscale(Rule):
         self.report(
             found.clip.site,
             f"gradients are clipped while still scaled by `{name}`: "
-            f"for `{found.step.name}` the bound is thousands of times too low",
+            f"the bound for `{found.step.name}` is thousands of times too low",
             related=[
                 (found.backward.site, "the scaled gradients are computed here"),
                 (found.step.site, "they are unscaled here, after the clipping"),

@@ -60,8 +60,8 @@ class ClipOutsideStep(Rule):
 
     - no `backward` has computed gradients since the optimizer's last step or `zero_grad`, on any path;
     - the call is right before the step of another optimizer, and clips the wrong parameters;
-    - a Lightning hook that runs before `backward`, such as `training_step`, clips, or `on_after_backward` while the
-      gradients still have the scale of mixed precision;
+    - a Lightning hook that runs before `backward`, such as `training_step`, clips the gradients, or `on_after_backward`
+      clips them while mixed precision still scales them;
     - the call runs after each micro-batch, but the optimizer steps once per several (accelerate's `accumulate` too);
     - the call receives an iterator that its first use exhausts: `params = model.parameters()` before the loop.
 

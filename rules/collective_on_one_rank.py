@@ -34,9 +34,9 @@ class CollectiveOnOneRank(Rule):
 
     ## What it does
     Finds collective calls of `torch.distributed`, and checkpoints of DeepSpeed engines, in a branch that compares the
-    rank of the process with a number, or after a branch on the rank that returns. The call may be in a function of the
-    file. No other branch makes the same call, and the call gets no group. Preview: a call
-    elsewhere may be its counterpart.
+    rank of the process with a number, or after a branch on the rank that returns. The call may be in a function in the
+    same file. Reported only if no other branch makes the same call, and the call gets no group. This rule is in preview
+    because a call elsewhere may be the counterpart.
 
     ## Why is this bad?
     A collective call waits until all processes of the group make it. The program hangs until the timeout of the process
@@ -63,8 +63,8 @@ class CollectiveOnOneRank(Rule):
     ```
 
     ## What verify shows
-    Confirmed if the ranks make different calls, or wait for each other forever. Refuted if all ranks made each
-    call of the line.
+    Confirmed if the ranks make different calls, or wait for each other forever. Refuted if all ranks made every call on
+    the line.
 
     ## References
     - [torch.distributed: collective functions](https://docs.pytorch.org/docs/stable/distributed.html#collective-functions)

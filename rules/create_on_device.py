@@ -44,15 +44,15 @@ class CreateOnDevice(Rule):
     Not reported:
 
     - random numbers, since each device has its own generator;
-    - setup functions, tests, and moves to a type;
-    - a device that is the constant CPU;
+    - setup functions, tests, and conversions to a type;
+    - a device that is always the CPU;
     - a cached tensor, created once under `if self.mask is None:`.
 
     ## Why is this bad?
     Each step allocates and fills the tensor on the CPU, then copies it while the CPU waits. With `device=` PyTorch
     creates it where it is needed. One such line costs little, but it shows in a small model that runs often. On an
     H200, `arange(4096)` took 18 microseconds with the copy and 7 without. A tensor of a million numbers took 930
-    and 12.
+    microseconds with the copy and 12 without.
 
     ## Example
     ```python

@@ -14,8 +14,9 @@ class CycledLoader(Rule):
     """`itertools.cycle` repeats the batches of the first epoch in the same order.
 
     ## What it does
-    Finds `itertools.cycle` of a shuffling loader, where training draws from it without end. Preview: a loader that may
-    not shuffle, a name that only looks like a loader, and a loop that another loader ends.
+    Finds `itertools.cycle` of a shuffling loader, where training draws from it without end. Reported only with
+    `--preview`: a loader that may not shuffle, a name that only looks like a loader, and a loop that ends with another
+    loader.
 
     ## Why is this bad?
     `cycle` iterates over the loader once and stores each batch. From the second epoch on, it repeats the stored

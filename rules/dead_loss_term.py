@@ -38,11 +38,11 @@ class DeadLossTerm(Rule):
     - `round`, `ceil`, `floor` and `sign`, whose gradient is zero;
     - a detached output, or the data of a parameter.
 
-    torchlint follows sums, `torch.stack`, weights and the `forward` of loss modules, and of networks that return their
+    torchlint follows sums, `torch.stack`, weights, and the `forward` of loss modules and of networks that return their
     loss.
 
-    Not reported: a whole term that is detached, data and constants, a factor multiplied with a term that has a
-    graph, and a difference to a reference.
+    Not reported: a whole term that is detached, data and constants, a factor of a term that has a graph, and a
+    difference from a reference.
 
     ## Why is this bad?
     The term changes the logged loss but no gradient. The model trains without it, and nothing raises.
@@ -80,9 +80,9 @@ class DeadLossTerm(Rule):
     ```
 
     ## What verify shows
-    `torchlint verify` tracks the terms at the line. Confirmed if, at three or more steps, a term without a graph
-    was added and the sum went backward. Refuted if both terms had a graph each time. Python numbers (`item()`) are
-    not tracked.
+    `torchlint verify` tracks the terms at the line. Confirmed if, in three or more steps, a term without a graph was
+    added and `backward` ran on the sum. Refuted if both terms had a graph each time. Python numbers (`item()`) are not
+    tracked.
 
     ## References
     - [torch.Tensor.item](https://docs.pytorch.org/docs/stable/generated/torch.Tensor.item.html): "This operation is not

@@ -64,7 +64,7 @@ class DeprecatedApi(Rule):
 
     Not reported when:
 
-    - The code checks for a version.
+    - The code checks the version of PyTorch.
     - No release that the project supports warns.
     - Only the documentation deprecates the name (`torch.norm`, `torch.svd`).
     - The name is in `torch.jit`, which has no simple replacement.
@@ -194,7 +194,7 @@ class DeprecatedApi(Rule):
     def report_Use(self, use: changed_api.Use) -> None:
         self.report(
             changed_api.place(use),
-            f"{changed_api.subject(use)} is deprecated since {use.change.release}, and warns",
+            f"{changed_api.subject(use)} has been deprecated since {use.change.release}, and warns",
             help=changed_api.advice(use),
             fix=repairs.changed_call(self.model, self.nodes, use),
         )
@@ -203,7 +203,7 @@ class DeprecatedApi(Rule):
         keyword = _SCALED[answer.name][1]
         self.report(
             answer.site,
-            f"`{answer.name}` with the number as first argument is deprecated since PyTorch 1.5, and warns",
+            f"`{answer.name}` with the number as first argument has been deprecated since PyTorch 1.5, and warns",
             help=f"pass the number after the tensors, as `{keyword}`",
             fix=self._turned_around(answer, keyword),
         )
@@ -220,17 +220,17 @@ class DeprecatedApi(Rule):
         return edits.Change(f"pass the number as `{keyword}`", changed)
 
     def report_OldScheduler(self, answer: OldScheduler) -> None:
-        what = "an epoch for `step`" if answer.name == "step" else "`get_lr` outside of the scheduler"
+        what = "passing an epoch to `step`" if answer.name == "step" else "`get_lr` outside of the scheduler"
         self.report(
             answer.site,
-            f"{what} is deprecated since PyTorch 1.4, and warns: the learning rate may be wrong",
+            f"{what} has been deprecated since PyTorch 1.4, and warns: the learning rate may be wrong",
             help=f"call `{answer.instead}`",
         )
 
     def report_ReadByBytes(self, answer: ReadByBytes) -> None:
         self.report(
             answer.site,
-            "indexing by a byte mask is deprecated since PyTorch 1.2, and warns",
+            "indexing by a byte mask has been deprecated since PyTorch 1.2, and warns",
             related=[(answer.mask, "the mask is made here")],
             help="create it with `.bool()`, or use the result of the comparison directly",
         )

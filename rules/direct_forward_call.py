@@ -41,12 +41,12 @@ class DirectForwardCall(Rule):
     Finds `model.forward(x)` where `model` is certainly a module.
 
     Not reported: `super().forward(x)`, `self.forward(x)`, modules that call the `forward` of a submodule, and
-    flows, which have an `inverse`.
+    normalizing flows, which have an `inverse`.
 
     ## Why is this bad?
-    `model(x)` runs the module's hooks and then `forward`, but `model.forward(x)` runs no hook. Features built on
-    hooks are silently skipped: the older weight and spectral norm, profilers, feature extractors, and the sharding of
-    `fully_shard`.
+    `model(x)` runs the module's hooks and then `forward`, but `model.forward(x)` runs no hook. Features built on hooks
+    are silently skipped: the older versions of weight norm and spectral norm, profilers, feature extractors, and the
+    sharding of `fully_shard`.
 
     ## Example
     ```python

@@ -29,7 +29,7 @@ class Discarded(NamedTuple):
 
 
 class DiscardedPretrainedModel(Rule):
-    """A model calls `from_pretrained` and discards the result: it keeps its weights.
+    """The result of `model.from_pretrained` is lost: `model` keeps its old weights.
 
     ## What it does
     Finds statements such as `model.from_pretrained(path)` and `model.load_from_checkpoint(path)`, where `model` is an

@@ -50,14 +50,15 @@ class DropoutIgnoresMode(Rule):
 
     ## What it does
     Finds calls of `F.dropout`, `F.dropout1d`, `F.dropout2d` and `F.dropout3d` in methods of modules without the
-    argument `training`. Also finds `nn.Dropout` layers that `forward` creates and calls itself, with a constant rate,
+    argument `training`. Also finds `nn.Dropout` layers that `forward` itself creates and calls, with a constant rate,
     and calls of `F.scaled_dot_product_attention` whose `dropout_p` is the same in both modes.
 
-    Preview: such layers in other methods, because the dropout is often deliberate there.
+    Reported only with `--preview`: such layers in other methods, because the dropout is often deliberate there.
 
     ## Why is this bad?
-    Validation and inference are random, and worse than the model really is. The argument `training` is True by
-    default, and a new layer is in training mode, so both still drop elements after `model.eval()`.
+    Validation scores and predictions are random, and worse than those of the model without dropout. The argument
+    `training` is True by default, and a new layer is in training mode, so both still drop elements after
+    `model.eval()`.
 
     ## Example
     ```python
@@ -370,7 +371,7 @@ class DropoutIgnoresMode(Rule):
         if drops.made is not None:
             self.report(
                 drops.call,
-                "this new dropout layer is always in training mode: it also drops after `eval()`",
+                "this new dropout layer is always in training mode: it still drops elements after `eval()`",
                 related=[(drops.made, "the layer is created here")],
                 help="create it in `__init__`, as an attribute of the module",
                 confidence=Confidence.HIGH if drops.is_sure else Confidence.LOW,
@@ -383,14 +384,14 @@ class DropoutIgnoresMode(Rule):
         if rate is not None:
             self.report(
                 python_ast.site_of(rate),
-                f"`{name}` also drops attention weights after `eval()`: it does not know the mode of the module",
+                f"`{name}` still drops attention weights after `eval()`: it does not know the mode of the module",
                 help="pass 0 in evaluation: `dropout_p=rate if self.training else 0.0`",
                 fix=self._attention_fix(rate),
             )
             return
         self.report(
             drops.call,
-            f"`{name}` without `training` also drops after `eval()`",
+            f"`{name}` without `training` still drops elements after `eval()`",
             help="pass `training=self.training`",
             fix=self._fix(drops.call),
         )

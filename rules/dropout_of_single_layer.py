@@ -30,7 +30,7 @@ class DropoutOfSingleLayer(Rule):
     Finds `nn.LSTM`, `nn.GRU` and `nn.RNN` with one layer and a `dropout` above zero, given as a number or as the
     default of a parameter. PyTorch drops after each layer except the last.
 
-    With low confidence where one layer is only the default.
+    The confidence is low if one layer is only the default.
 
     ## Why is this bad?
     The network trains without the requested regularization. PyTorch warns at construction, but the warning is

@@ -29,8 +29,8 @@ class EmptyMask(Rule):
 
     ## What it does
     Finds `(loss * mask).sum() / mask.sum()` and `loss[x > 0].mean()` in the graph of a loss, where nothing keeps the
-    divisor from 0 and no condition checks it. Preview: many masks, such as masks of padded sequences, always select an
-    element.
+    divisor from 0 and no condition checks it. This rule is in preview because many masks, such as masks of padded
+    sequences, always select an element.
 
     ## Why is this bad?
     In a batch without a selected element, the code divides 0 by 0. The loss is NaN, and so are all weights after the
@@ -63,7 +63,7 @@ class EmptyMask(Rule):
     ```
 
     ## What verify shows
-    Confirmed if the line makes the first value of the run that is not finite.
+    `torchlint verify` confirms the finding if this line computes the first NaN or infinity of the run.
     """
 
     code = "TL527"

@@ -55,7 +55,7 @@ class EntropyOfMasked(Rule):
     ```
 
     ## What verify shows
-    Confirmed if the line makes the first value of the run that is not finite.
+    `torchlint verify` confirms the finding if this line computes the first NaN or infinity of the run.
 
     ## References
     - [torch.special.entr](https://docs.pytorch.org/docs/stable/special.html#torch.special.entr), which is 0 at 0

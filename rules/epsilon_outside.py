@@ -33,8 +33,8 @@ class EpsilonOutside(Rule):
     """A small number is added to a quotient instead of its denominator.
 
     ## What it does
-    Finds `(x - x.mean()) / x.std() + 1e-8` and `log(x) + eps`. The code adds the small number to the result, and does
-    not divide by the sum or take its logarithm or root.
+    Finds `(x - x.mean()) / x.std() + 1e-8` and `log(x) + eps`. The code adds the small number to the result. Not
+    reported where the code then divides by this sum, or takes its logarithm or root.
 
     ## Why is this bad?
     Division comes before addition, so a denominator of 0 stays 0. The quotient is infinite or NaN with or without the
@@ -117,7 +117,7 @@ class EpsilonOutside(Rule):
             found.site,
             f"the small number is added to the {what}: the {where} can still be 0",
             related=[(found.operation, f"the {what} is computed first")],
-            help=f"add it to the {where}, inside the brackets",
+            help=f"add it to the {where}, inside the parentheses",
         )
 
 

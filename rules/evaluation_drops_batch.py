@@ -42,8 +42,8 @@ class EvaluationDropsBatch(Rule):
     for many processes.
 
     ## Why is this bad?
-    The evaluation misses the samples of the last, incomplete batch. The accuracy then describes another test set. It
-    changes with the batch size and is not comparable.
+    The evaluation misses the samples of the last, incomplete batch. The accuracy then describes a different test set.
+    It changes with the batch size and is not comparable.
 
     ## Example
     ```python

@@ -34,19 +34,21 @@ class EvaluationInTrainingMode(Rule):
     """A model is evaluated in training mode: with dropout, or batch statistics.
 
     ## What it does
-    Finds loops over validation or test data, recognized by the names of the data or the function. They run a model
-    that was trained before, train nothing, and no `model.eval()` precedes them. torchlint follows function calls.
+    Finds loops over validation or test data, recognized by the names of the data or the function. These loops run a
+    model that was trained earlier, and train nothing. No `model.eval()` precedes them. torchlint follows function
+    calls.
 
     Reported only for models that certainly depend on the mode (dropout, batch normalization, `if self.training:`).
     An `eval()` that `train()` undoes before the model runs is always reported.
 
     Not reported where the evaluation itself asks for training mode.
 
-    Preview: evaluations with gradients on, and models with unknown layers after a call of `train()`.
+    Reported only with `--preview`: evaluations with gradients on, and models with unknown layers after a call of
+    `train()`.
 
     ## Why is this bad?
-    Dropout still drops, so the result is noisy and worse than the model really is. Batch normalization uses the
-    statistics of each validation batch, and even learns from them: `no_grad` does not stop running averages.
+    Dropout still drops, so the result is noisy, and worse than without dropout. Batch normalization uses the statistics
+    of each validation batch, and even learns from them: `no_grad` does not stop running averages.
 
     ## Example
     ```python
@@ -244,17 +246,17 @@ class EvaluationInTrainingMode(Rule):
     def report_EvaluatedInTraining(self, found: EvaluatedInTraining) -> None:
         name = f"`{found.name}`" if found.name else "the model"
         is_sure = found.kept is not None and self._is_without_gradients(found.forward)
-        related, effect = [], f"with {found.kept}" if found.kept else "its layers are unknown"
+        related, effect = [], f", with {found.kept}" if found.kept else "; torchlint does not know its layers"
         if found.switch is not None:
             related = [(found.switch.site, "training mode begins here, and nothing ends it")]
             if found.undone is not None:
-                related.append((found.undone.site, "this `eval()` is undone before the model runs"))
+                related.append((found.undone.site, "a later `train()` undoes this `eval()` before the model runs"))
         elif found.made is not None:
             related = [(found.made, "it is created here, in training mode")]
         self.report(
             found.forward.site,
-            f"{name} is evaluated in training mode: "
-            + (effect if found.kept or not found.undone else "`eval()` is undone"),
+            f"{name} is evaluated in training mode"
+            + (effect if found.kept or not found.undone else ", because a later `train()` undoes `eval()`"),
             related=related,
             help="call `eval()` before the evaluation, and `train()` before training resumes",
             confidence=Confidence.HIGH if is_sure or found.undone is not None else Confidence.LOW,

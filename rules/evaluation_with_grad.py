@@ -36,13 +36,14 @@ class EvaluationWithGrad(Rule):
 
     ## What it does
     Finds loops after `model.eval()` that call the model with gradients on, where no `backward` runs and no output
-    leaves the loop with its graph. Callers in the file that switch gradients off count.
+    leaves the loop with its graph. torchlint takes into account callers in the file that switch gradients off.
 
     Where code stores outputs with their graphs, `undetached-accumulation` reports them instead.
 
     Not reported:
 
-    - code that sets whether parameters or the input require gradients, also in the networks of an imported module;
+    - code that sets whether parameters or the input require gradients, including code in the networks of an imported
+      module;
     - tests, and files that try out their own network before any training;
     - outputs passed directly to NumPy, which fails unless the caller has switched gradients off.
 
@@ -77,8 +78,8 @@ class EvaluationWithGrad(Rule):
     ```
 
     ## Fix safety
-    The fix decorates the function with `torch.no_grad()`. Where other code in the function may train, it wraps the
-    loop in a block instead. It is unsafe: the results then have no graph. `torch.inference_mode()` saves a little
+    The fix decorates the function with `torch.no_grad()`. Where other code in the function may train, it wraps the loop
+    in a `with` block instead. It is unsafe: the results then have no graph. `torch.inference_mode()` saves a little
     more, but its tensors can never be used in training.
 
     ## What verify shows

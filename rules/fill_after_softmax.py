@@ -31,7 +31,8 @@ class FillAfterSoftmax(Rule):
 
     ## What it does
     Finds `masked_fill` with `-inf`, `-1e9` or another large negative number on the probabilities of a softmax, where
-    they are then factors, as attention weights are. Ranking them with `topk` or `argmax` is fine.
+    the code then multiplies something by these probabilities, as with attention weights. Ranking them with `topk` or
+    `argmax` is fine.
 
     ## Why is this bad?
     The fill belongs before the softmax, where it gives padding a weight of 0. After the softmax it is the weight
@@ -59,7 +60,7 @@ class FillAfterSoftmax(Rule):
     ```
 
     ## What verify shows
-    Confirmed if the values before were probabilities. Refuted if some of them were negative at three calls.
+    Confirmed if the values before the fill were probabilities. Refuted if some of them were negative in three calls.
 
     ## References
     - [torch.nn.functional.scaled_dot_product_attention](https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.scaled_dot_product_attention.html):
@@ -108,7 +109,7 @@ class FillAfterSoftmax(Rule):
     def report_LateFill(self, found: LateFill) -> None:
         self.report(
             found.fill,
-            "the softmax has already run: here the mask makes a large negative number the weight of padding",
+            "the softmax has already run: here the mask gives padding a large negative number as its weight",
             related=[(found.softmax, "the probabilities come from here")] if found.softmax is not None else (),
             help="fill the scores before the softmax",
         )

@@ -40,7 +40,7 @@ class FirstRowAsOutput(Rule):
 
     ## What it does
     Finds `output[0]` of a module that returns one tensor, in a loss or metric with the targets of the same batch.
-    Preview: the file shows no `DataLoader` with a `batch_size` above 1.
+    Reported only with `--preview`: files without a `DataLoader` whose `batch_size` is above 1.
 
     ## Why is this bad?
     `output[0]` is the first output of a module that returns a tuple. For a single tensor, it is the first row. The loss

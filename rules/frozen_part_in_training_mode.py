@@ -32,8 +32,8 @@ class FrozenPartInTrainingMode(Rule):
     Not reported where the class overrides `train`, where its `forward` calls `eval()`, and where the part contains
     nothing that depends on the mode.
 
-    With low confidence: frozen parts with batch normalization that nothing puts into evaluation mode. Some methods
-    let its statistics adapt.
+    The confidence is low if a frozen part has batch normalization and nothing puts the part into evaluation mode. Some
+    methods let the statistics of frozen layers adapt.
 
     ## Why is this bad?
     `train()` switches all parts of a model, frozen or not. The batch normalization of a frozen backbone uses batch
@@ -81,8 +81,8 @@ class FrozenPartInTrainingMode(Rule):
     ```
 
     ## What verify shows
-    `torchlint verify` tracks the part. Confirmed if it is in training mode at later steps and its statistics move
-    or its dropout draws. Refuted if it returns to evaluation mode and stays there.
+    `torchlint verify` tracks the part. Confirmed if it is in training mode at later steps and its statistics move or
+    its dropout drops elements. Refuted if it returns to evaluation mode and stays there.
 
     ## Known limits
     torchlint does not follow `model.apply(function)`.

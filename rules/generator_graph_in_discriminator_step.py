@@ -36,7 +36,7 @@ class UnusedPass(NamedTuple):
 
 
 class GeneratorGraphInDiscriminatorStep(Rule):
-    """The discriminator's backward runs through the generator without need.
+    """The discriminator's backward runs needlessly through the generator.
 
     ## What it does
     Finds `D(fake)` in a loss after which only the optimizer of `D` steps. `fake` is a new output of `G` that is not
@@ -44,10 +44,10 @@ class GeneratorGraphInDiscriminatorStep(Rule):
     `D` apart by the optimizers that hold their parameters, so the rule applies to any two networks.
 
     ## Why is this bad?
-    The backward pass runs through the whole generator and keeps its activations until then. The gradients computed
-    there are discarded. With networks of equal size that is a third of the work of the step. If nothing clears
-    the gradients before the generator's own backward, they are added to it, and the generator learns to help the
-    discriminator.
+    The backward pass runs through the whole generator, whose activations stay in memory until then. The gradients
+    computed there are discarded. With networks of equal size that is a third of the work of the step. If nothing clears
+    the gradients before the generator's own backward, they are added to its gradients, and the generator learns to help
+    the discriminator.
 
     ## Example
     ```python
@@ -84,7 +84,8 @@ class GeneratorGraphInDiscriminatorStep(Rule):
     ```
 
     ## Severity
-    An error where the generator steps with these gradients added to its own. An information where they are cleared.
+    The severity is error where the generator steps with these gradients added to its own, and information where they
+    are cleared.
 
     ## Fix safety
     `.detach()` does not change the discriminator's gradients. It is unsafe because code that torchlint does not see

@@ -55,9 +55,9 @@ class GradOutsideGraph(Rule):
     ## What it does
     Finds calls of `torch.autograd.grad` without `allow_unused` where:
 
-    - an input requires no grad;
+    - an input does not require grad;
     - an input was created after the outputs, such as a slice or a copy of the tensor used in the forward pass;
-    - the outputs use an input only detached, or before `requires_grad_()`;
+    - the outputs use an input only after `detach()`, or before its `requires_grad_()`;
     - the outputs have no graph.
 
     ## Why is this bad?
@@ -174,7 +174,7 @@ class GradOutsideGraph(Rule):
     def report_WithoutGradient(self, without: WithoutGradient) -> None:
         self.report(
             without.grad.site,
-            f"{self._name(without.value)} requires no grad: this `autograd.grad` raises",
+            f"{self._name(without.value)} does not require grad: this `autograd.grad` raises",
             help="call `requires_grad_()` on it before the forward pass",
         )
 
@@ -188,7 +188,10 @@ class GradOutsideGraph(Rule):
         )
 
     def report_CutOff(self, cut: CutOff) -> None:
-        places = ((cut.value.site, "it requires grad from here"), (cut.outputs.site, "the outputs are computed here"))
+        places = (
+            (cut.value.site, "it requires grad from here on"),
+            (cut.outputs.site, "the outputs are computed here"),
+        )
         self.report(
             cut.grad.site,
             f"the outputs are computed without the graph of {self._name(cut.value)}: this `autograd.grad` raises",

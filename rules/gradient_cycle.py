@@ -64,7 +64,7 @@ class GradientCycle(Rule):
     ```
 
     ## What verify shows
-    Confirmed if the graphs of ten gradients from the line all exist. Refuted if all but the last were freed.
+    Confirmed if the graphs of ten gradients from the line all still exist. Refuted if all but the last were freed.
 
     ## References
     - [torch.Tensor.backward](https://docs.pytorch.org/docs/stable/generated/torch.Tensor.backward.html)

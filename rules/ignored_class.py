@@ -91,7 +91,8 @@ class IgnoredClass(Rule):
     def report_Ignored(self, found: Ignored) -> None:
         self.report(
             found.loss,
-            f"the loss ignores class {found.number} of two: the model learns to always predict the other one",
+            f"the loss ignores class {found.number}, and there are only two classes: "
+            "the model learns to always predict the other one",
             related=[(found.written, "this ignores the class")] if found.written != found.loss else (),
             help="remove `ignore_index`, or use another index for padding, such as -100",
         )

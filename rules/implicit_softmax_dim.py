@@ -37,7 +37,7 @@ class ImplicitSoftmaxDim(Rule):
     ## Why is this bad?
     PyTorch then picks a dimension and warns. It picks dimension 0 for tensors with one or three dimensions, and
     dimension 1 for others. For sequences and attention, `(batch, length, classes)`, dimension 0 is the batch. The
-    result for one example then depends on the other examples in its batch, and another batch size gives other
+    result for one example then depends on the other examples in its batch, and a different batch size gives different
     evaluation results.
 
     ## Example
@@ -84,7 +84,8 @@ class ImplicitSoftmaxDim(Rule):
         short = answer.name.rpartition(".")[2]
         self.report(
             answer.site,
-            f"`{short}` without `dim` uses dimension 0 for one or three dimensions, else 1: this may be the batch",
+            f"`{short}` without `dim` uses dimension 0 for inputs with one or three dimensions, and dimension 1 "
+            "otherwise: it may normalize over the batch",
             help="pass the dimension of the classes, often `dim=-1`",
             fix=self._fix(answer.site),
         )

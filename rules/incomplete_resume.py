@@ -40,8 +40,8 @@ class IncompleteResume(Rule):
     """A resume restores the model or optimizer but not the rest of its checkpoint.
 
     ## What it does
-    Finds files that load the state of an optimizer and save the state of a scheduler or a `GradScaler`, but never
-    load it or read its entry. Also finds functions that restore optimizer and epoch and then step a new PyTorch
+    Finds files that load the state of an optimizer and save the state of a scheduler or a `GradScaler`, but never load
+    it or read its entry. Also finds functions that restore the optimizer and the epoch and then step a new PyTorch
     scheduler, created there or passed to `__init__`.
 
     Also finds files that load a model and continue at the checkpoint's epoch, where nothing reads the saved state of
@@ -50,9 +50,9 @@ class IncompleteResume(Rule):
     Not reported where `last_epoch` is set, or where the keys of the loaded states are computed.
 
     ## Why is this bad?
-    After a resume the schedule starts from its beginning. The warm-up runs again, or the learning rate jumps up and
-    decays late. Without its state, Adam's moments start from zero. The loss curve has a kink at each restart, and the
-    checkpoint stores a state that nothing reads.
+    After a resume, the schedule starts over. The warm-up runs again, or the learning rate jumps up and decays late.
+    Without its state, Adam's moments start from zero. The loss curve has a kink at each restart, and the checkpoint
+    stores a state that nothing reads.
 
     ## Example
     ```python
@@ -191,7 +191,7 @@ class IncompleteResume(Rule):
         )
 
     def report_LeftOut(self, found: LeftOut) -> None:
-        what = "its state is saved but never loaded" if found.is_saved else "it starts from its beginning"
+        what = "its state is saved but never loaded" if found.is_saved else "the schedule starts over"
         self.report(
             found.site,
             f"the optimizer is restored but `{found.name}` is not: {what}",

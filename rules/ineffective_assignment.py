@@ -47,19 +47,20 @@ class IneffectiveAssignment(Rule):
     """An assignment meant for an optimizer or a parameter has no effect.
 
     ## What it does
-    Finds five assignments without effect:
+    Finds five kinds of assignments that have no effect:
 
     - `optimizer.lr = x` on a PyTorch optimizer, where nothing reads it;
-    - a store into `optimizer.state_dict()` or `model.state_dict()`, also through a variable that nothing loads;
+    - a store into `optimizer.state_dict()` or `model.state_dict()`, including one through a variable that nothing
+      loads;
     - a loop over `parameters()` that reassigns its variable, `p = p - lr * p.grad`, and never reads it again;
     - a weighted sum of the parameters of two networks, in a variable that nothing reads;
     - `model.encoder.requires_grad = False` on a module.
 
     ## Why is this bad?
     Training does not do what the line says, and nothing raises. An optimizer reads its learning rate from
-    `param_groups`, so the schedule has no effect. `state_dict()` builds a new dictionary at each call. A new value
-    for the loop variable updates, clips or moves no parameter. A module has no flag `requires_grad`, so its layers
-    are still trained.
+    `param_groups`, so the schedule has no effect. `state_dict()` builds a new dictionary on each call. A new value for
+    the loop variable updates, clips or moves no parameter. A module has no `requires_grad` flag, so its layers are
+    still trained.
 
     ## Example
     ```python
@@ -184,7 +185,7 @@ class IneffectiveAssignment(Rule):
         where = "`param_groups`" if lost.is_option else "the module, or load the dictionary again"
         self.report(
             lost.site,
-            f"`{lost.target}` is a new dictionary at each call: this value is lost",
+            f"`{lost.target}` returns a new dictionary on each call: this value is lost",
             help=f"change {where}",
         )
 
@@ -206,7 +207,7 @@ class IneffectiveAssignment(Rule):
     def report_FlagOfModule(self, flag: provenance.FlagOfModule) -> None:
         self.report(
             flag.site,
-            f"`{flag.module}` is a module, which has no flag `requires_grad`: its parameters are still trained",
+            f"`{flag.module}` is a module, which has no `requires_grad` flag: its parameters are still trained",
             help=f"freeze them: `{flag.module}.requires_grad_(False)`",
         )
 

@@ -30,7 +30,7 @@ class InitializedAfterLoading(Rule):
     `load_state_dict` on the same network or after a pretrained network became part of it. torchlint analyzes the
     called functions, methods and constructors.
 
-    Preview: common correct code looks the same, such as functions that skip loaded layers.
+    This rule is in preview because common correct code looks the same, such as functions that skip loaded layers.
 
     ## Why is this bad?
     Random weights overwrite the pretrained ones. Training starts from scratch, and nothing raises.

@@ -28,11 +28,11 @@ class InnerStepWithoutGraph(Rule):
     """An inner step of meta-learning leaves no graph for the outer loss.
 
     ## What it does
-    Finds gradients of `torch.autograd.grad` that only change weights without recording a graph, before a
-    `backward`. Either of these applies:
+    Finds gradients from `torch.autograd.grad` that the code uses only to change weights, without recording a graph,
+    before a `backward`. Either of these applies:
 
     - `create_graph=True`, but each update goes through `.data` or runs under `no_grad`;
-    - the new weights go by `load_state_dict` into a copy that no optimizer holds, and the copy computes the loss.
+    - `load_state_dict` puts the new weights into a copy that no optimizer holds, and the copy computes the loss.
 
     ## Why is this bad?
     The outer loss does not depend on the inner step. `.data`, `no_grad` and `load_state_dict` copy values only. The
@@ -112,7 +112,7 @@ class InnerStepWithoutGraph(Rule):
         return set(module_values.modules_of(self.model.tracking.pass_through(backward.loss)))
 
     def report_CutUpdate(self, cut: CutUpdate) -> None:
-        how = "`load_state_dict` copies them" if cut.is_loaded else "the update keeps no graph"
+        how = "`load_state_dict` copies them" if cut.is_loaded else "the update records no graph"
         self.report(
             cut.update,
             f"the new weights have no graph because {how}: the outer loss does not reach the initial weights",

@@ -64,16 +64,17 @@ class InplaceOnLeaf(Rule):
     ```
 
     ## Fix safety
-    The fix wraps the change, and changes next to it, in `with torch.no_grad():`. It is unsafe: if the change should
-    be part of the graph, the code needs another formula.
+    The fix wraps the change, and changes next to it, in `with torch.no_grad():`. It is unsafe: if the change should be
+    part of the graph, the code needs a different formula.
 
     ## What verify shows
     `torchlint verify` confirms the finding if PyTorch raises at the line, and refutes it if the line runs without
     an error.
 
     ## Known limits
-    Not reported: parameters of a module that a function receives, or whose uncalled method it is, where nothing
-    shows that gradients are on. Callers may have switched them off.
+    Not reported where nothing shows that gradients are on: a function that changes parameters of a module that it
+    receives, and a method that changes parameters of its own module and is never called in the file. Callers may have
+    switched gradients off.
 
     ## References
     - [Locally disabling gradient computation](https://docs.pytorch.org/docs/stable/notes/autograd.html#locally-disabling-gradient-computation)
@@ -170,7 +171,7 @@ class InplaceOnLeaf(Rule):
         what = "a parameter" if changed.parameter else "a leaf that requires grad"
         self.report(
             changed.mutate.site,
-            f"this changes {what} in place while gradients are on: PyTorch raises",
+            f"this in-place operation changes {what}, while gradients are on: PyTorch raises",
             help="wrap the change in `with torch.no_grad():`",
             fix=self._fix(self.nodes, changed.mutate.site) if self.nodes is not None else None,
         )

@@ -77,7 +77,7 @@ class InplaceOnSavedTensor(Rule):
 
     ## Severity
     An error where `backward` raises or the gradient is silently wrong. A warning where code reads an in-place
-    activation's argument under its old name: it computes something else than it seems to.
+    activation's argument under its old name: the code computes something other than it seems to.
 
     ## Fix safety
     The fix writes the out-of-place form, or clones a tensor before one of its elements changes. It is unsafe
@@ -87,8 +87,8 @@ class InplaceOnSavedTensor(Rule):
     - a layer with `inplace=True` is also called only for its change, which a new tensor would not reach.
 
     ## What verify shows
-    `torchlint verify` confirms the finding by PyTorch's own error in a backward, if the error concerns the storage
-    that this line changed. Changes after which several backward passes succeed refute it.
+    `torchlint verify` confirms the finding by PyTorch's own error in a backward, if the error concerns the storage that
+    this line changed. It refutes the finding if several backward passes succeed after the change.
 
     ## Known limits
     torchlint does not know which tensors an unknown module saves, nor which parameters an optimizer argument holds.
@@ -149,11 +149,11 @@ class InplaceOnSavedTensor(Rule):
 
     def report_SavedTensorChanged(self, changed: saved_tensors.SavedTensorChanged) -> None:
         what = "result" if changed.result else "input"
-        raises = "a `backward` through it raises" if changed.certain else "a `backward` through both raises"
-        outcome = "gradients are silently wrong" if changed.silent else raises
+        through = f"`{changed.operator}`" if changed.certain else "both operations"
+        outcome = "gradients are silently wrong" if changed.silent else f"a `backward` through {through} raises"
         self.report(
             changed.mutate.site,
-            f"this changes the {what} of `{changed.operator}` in place, which autograd saved: {outcome}",
+            f"this in-place operation changes the {what} of `{changed.operator}`, which autograd saved: {outcome}",
             related=[(changed.saver.site, "it is saved here")],
             help="use the out-of-place form, or change a `clone()`",
             fix=None if changed.silent else repairs.out_of_place(self.model, self.nodes, changed.mutate),

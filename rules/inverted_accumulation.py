@@ -36,9 +36,9 @@ class InvertedAccumulation(Rule):
     `backward`.
 
     ## Why is this bad?
-    The optimizer steps `k - 1` times per window instead of once, because the test is true for all micro-batches
-    except each `k`-th. Each step uses the gradients of one micro-batch, which are `k` times too small where the
-    loss is divided by `k`.
+    The optimizer steps `k - 1` times per window instead of once, because the test is true for all micro-batches except
+    every `k`-th one. Each step uses the gradients of one micro-batch, which are `k` times too small where the loss is
+    divided by `k`.
 
     ## Example
     ```python
@@ -125,7 +125,7 @@ class InvertedAccumulation(Rule):
     def report_Inverted(self, found: Inverted) -> None:
         self.report(
             found.test,
-            f"`{found.step.name}` steps on every micro-batch except each `{found.window}`-th",
+            f"`{found.step.name}` steps on every micro-batch except every `{found.window}`-th one",
             related=[(found.backward.site, "gradients are computed here"), (found.step.site, "they are used here")],
             help=f"step where the remainder modulo `{found.window}` is zero",
         )

@@ -105,14 +105,14 @@ class KlDivInput(Rule):
         if not wrong.is_target:
             self.report(
                 wrong.loss,
-                "`kl_div` expects log-probabilities as input, but gets probabilities: the result is no divergence",
+                "`kl_div` expects log-probabilities as input, but gets probabilities: the result is not a divergence",
                 related=[(wrong.source, "the probabilities are made here")],
                 help="compute the input with `log_softmax`",
             )
             return
         self.report(
             wrong.loss,
-            "`kl_div` expects probabilities as target, but gets log-probabilities: the result is no divergence",
+            "`kl_div` expects probabilities as target, but gets log-probabilities: the result is not a divergence",
             related=[(wrong.source, "the logarithms are made here")],
             help="pass `log_target=True`",
             fix=self._fix(wrong.loss),

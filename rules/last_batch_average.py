@@ -39,7 +39,7 @@ class LastBatchAverage(Rule):
     ## What it does
     Finds a loss, or a number of correct predictions, that each batch overwrites with `=` and that is divided by the
     number of batches or samples after the loop. Also finds a mean over a list that gets its only value after the loop.
-    Preview: the loss of the last batch is appended for each epoch.
+    Reported only with `--preview`: code that appends the loss of the last batch in each epoch.
 
     ## Why is this bad?
     The number is not an average. It is the value of one batch, divided by the number of all batches or samples. It
@@ -212,7 +212,10 @@ class LastBatchAverage(Rule):
         if last.is_single:
             message = "this runs once after the loop over batches: the mean is of one value, the last batch's"
         elif last.is_average:
-            message = f"`{last.name}` is the value of the last batch divided by the number of all: it is not an average"
+            message = (
+                f"`{last.name}` is the value of the last batch divided by the number of all batches or samples: "
+                "it is not an average"
+            )
         else:
             message = f"`{last.name}` is the loss of the last batch, but is stored as the loss of the epoch"
         self.report(

@@ -42,12 +42,13 @@ class LastBatchScore(Rule):
     """The score of an evaluation covers only its last batch.
 
     ## What it does
-    Finds loops over a loader after which the code uses a number of the last batch:
+    Finds loops over a loader after which the code uses a value from the last batch:
 
     - a loss or accuracy that each batch of an evaluation overwrites, and that the code returns or compares with a best
       score after the loop;
     - a sum that each batch sets to 0 and that is divided after the loop;
-    - preview: a training loss that each batch overwrites, and that the code returns or compares after the loop.
+    - reported only with `--preview`: a training loss that each batch overwrites, and that the code returns or compares
+      after the loop.
 
     ## Why is this bad?
     The last batch is small and random. It decides which weights are the best and when training stops, and the reported

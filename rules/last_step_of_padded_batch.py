@@ -23,7 +23,8 @@ class LastStepOfPaddedBatch(Rule):
 
     ## What it does
     Finds `output[:, -1]` of recurrent layers and transformers whose input comes from `pad_sequence`, in the loop or in
-    the `collate_fn` of its loader. Preview: if all sequences of a batch have one length, there is no padding.
+    the `collate_fn` of its loader. This rule is in preview because a batch whose sequences all have one length has no
+    padding.
 
     ## Why is this bad?
     `pad_sequence` pads at the end. For all but the longest sequence, the last step is padding. The model predicts from

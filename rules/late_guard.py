@@ -49,12 +49,13 @@ class LateGuard(Rule):
 
     ## What it does
     Finds `torch.where`, `masked_fill`, `y[mask] = 0` and products with a mask, where the condition excludes exactly the
-    values for which an operation is infinite or NaN. Preview: code where torchlint cannot tell whether
-    gradients are computed. Examples:
+    values for which an operation is infinite or NaN. Examples:
 
     - `torch.where(n > 0, x / n, 0)`
     - `torch.log(p) * (p > 0)`
     - `torch.where(x > 20, x, torch.log1p(torch.exp(x)))`
+
+    Reported only with `--preview`: code where torchlint cannot tell whether gradients are computed.
 
     ## Why is this bad?
     The operation runs for all values. `torch.where` drops the bad results and gives them a gradient of 0. Multiplied by
@@ -223,7 +224,8 @@ class LateGuard(Rule):
         then = "the product is NaN" if late.is_product else "the gradient is NaN"
         self.report(
             late.guard,
-            f"the condition comes too late: the operation runs on all values, and {then} where it excludes them",
+            f"the condition comes too late: the operation runs on all values, and {then} for those that the condition "
+            "excludes",
             related=[(late.operation, "the operation is here")],
             help="replace the bad values of the operand before the operation, as in `torch.where(mask, x, 1.0)`",
             confidence=Confidence.HIGH if late.is_sure else Confidence.LOW,

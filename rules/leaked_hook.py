@@ -18,9 +18,10 @@ class LeakedHook(Rule):
     """Every iteration registers another hook, and nothing removes it.
 
     ## What it does
-    Finds `register_forward_hook` and similar calls on the same module in every iteration of a loop that runs a
-    model, or in every `forward`, where no code stores the handle that could remove the hook. torchlint follows
-    functions and constructors that the loop calls, also in other files, and loops over all layers of the module.
+    Finds `register_forward_hook` and similar calls on the same module in every iteration of a loop that runs a model,
+    or in every `forward`, where no code stores the handle that could remove the hook. torchlint follows functions and
+    constructors that the loop calls, including those in other files. It also follows loops over all layers of the
+    module.
 
     ## Why is this bad?
     Every iteration is slower than the one before. A module keeps its hooks until they are removed, so after a

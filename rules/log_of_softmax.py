@@ -60,10 +60,11 @@ class LogOfSoftmax(Rule):
     """The logarithm of a softmax or sigmoid may be the logarithm of 0.
 
     ## What it does
-    Finds `log` of a softmax or sigmoid, or of 1 minus a sigmoid, where nothing between keeps the operand away from 0.
-    The activation is in the same function or in a module of the file. Indexing or `gather` may come between. Preview:
-    code where torchlint cannot tell whether gradients are computed, or where a temperature divides unknown scores,
-    which may be products of normalized vectors. A softmax of such products is not 0.
+    Finds `log` of a softmax or sigmoid, or of 1 minus a sigmoid, where nothing in between keeps the operand away from
+    0. The activation is in the same function or in a module in the same file. Indexing or `gather` may come between.
+       Reported only with `--preview`: code where torchlint cannot tell whether gradients are computed, and code that
+       divides unknown scores by a temperature. These scores may be products of normalized vectors, whose softmax is
+       never 0.
 
     ## Why is this bad?
     In float32, a probability becomes 0 or 1 long before its logarithm is out of range. The loss is then infinite, and

@@ -30,16 +30,16 @@ class LopsidedAccumulation(Rule):
     """Gradient accumulation makes its first step after a single micro-batch.
 
     ## What it does
-    Finds loops that accumulate gradients and step under `if i % k == 0` with a counter from zero: the test is
-    already true after micro-batch 0. Also finds windows that an epoch may leave open where:
+    Finds loops that accumulate gradients and step under `if i % k == 0` with a counter from zero: the test is already
+    true after micro-batch 0. Also finds accumulation windows that may be unfinished at the end of an epoch, where:
 
     - their gradients carry over into the next epoch although the counter restarts;
     - `zero_grad` drops them although the counter continues.
 
     ## Why is this bad?
-    The first update uses one micro-batch instead of `k`, and is `k` times too small where the loss is divided by
-    `k`. Each later window ends one micro-batch into the next. At the end of the epoch one to `k` micro-batches
-    remain. They are dropped, or mixed into the first update of the next epoch.
+    The first update uses one micro-batch instead of `k`, and is `k` times too small where the loss is divided by `k`.
+    Each later update comes one micro-batch too late: it includes the first micro-batch of the next window. At the end
+    of the epoch one to `k` micro-batches remain. They are dropped, or mixed into the first update of the next epoch.
 
     ## Example
     ```python
@@ -166,7 +166,8 @@ class LopsidedAccumulation(Rule):
         if found.clear is None:
             self.report(
                 site_of(found.test),
-                f"an epoch may end within a window: its last gradients leak into the next epoch's first `{name}` step",
+                "an epoch may end in the middle of an accumulation window: its last gradients leak into the next "
+                f"epoch's first `{name}` step",
                 related=[(found.backward.site, "gradients are accumulated here")],
                 help="step or clear once more at the end of each epoch",
                 confidence=Confidence.LOW,
@@ -174,7 +175,8 @@ class LopsidedAccumulation(Rule):
         else:
             self.report(
                 found.clear.site,
-                f"each epoch clears a window that may be open: that `{name}` step uses fewer micro-batches",
+                "each epoch clears the gradients of an accumulation window that may be unfinished: "
+                f"the next `{name}` step uses fewer micro-batches",
                 related=[(found.step.site, "the window continues, and ends here")],
                 help="clear only after the step, or restart the counter with each epoch",
                 confidence=Confidence.MEDIUM,

@@ -43,7 +43,7 @@ class LossTargetDtype(Rule):
     """A loss gets targets of an element type that it does not support.
 
     ## What it does
-    Finds these losses where the target surely has an unsupported type (`.long()`, `.int()`, a comparison, `randint`,
+    Finds these losses where the target certainly has an unsupported type (`.long()`, `.int()`, a comparison, `randint`,
     `argmax`):
 
     - `binary_cross_entropy`, `binary_cross_entropy_with_logits`, `BCELoss` and `BCEWithLogitsLoss` with integers or

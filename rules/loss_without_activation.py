@@ -33,10 +33,10 @@ class LossWithoutActivation(Rule):
 
     ## What it does
     Finds calls of `F.nll_loss` and `nn.NLLLoss` whose input comes from a softmax, a sigmoid, a linear layer or a
-    convolution. Also finds calls of `F.binary_cross_entropy` and `nn.BCELoss` whose input comes from such a layer. The
-    source is in the same function, or every `return` of the `forward` of a module in the file has it.
+    convolution. Also finds calls of `F.binary_cross_entropy` and `nn.BCELoss` whose input comes from such a layer. That
+    softmax, sigmoid or layer is in the same function, or in every `return` of the `forward` of a module in the file.
 
-    Preview: all forms except a softmax as input of `nll_loss`.
+    Reported only with `--preview`: all forms except a softmax as input of `nll_loss`.
 
     ## Why is this bad?
     `nll_loss` expects log-probabilities, and returns their negative. For any other input, the result is not a loss. It

@@ -32,13 +32,13 @@ class MaskAfterReduction(Rule):
 
     ## What it does
     Finds losses and sums over all elements that are multiplied by a mask, or by one weight per sample, and then summed
-    or averaged. Example: `(F.mse_loss(q, target) * weights).mean()`. Preview: only the name of the factor suggests one
-    number per sample.
+    or averaged. Example: `(F.mse_loss(q, target) * weights).mean()`. Reported only with `--preview`: code where only
+    the name of the factor suggests one number per sample.
 
     ## Why is this bad?
     The loss is already averaged, so each sample gets the same value. `(loss * mask).sum() / mask.sum()` equals `loss`,
-    including the padding. Importance weights scale the whole batch by their mean. A sum over the batch times a mask
-    counts once for each position, so it grows with the batch.
+    including the padding. Importance weights scale the whole batch by their mean. If a sum over the batch is multiplied
+    by a mask and summed again, it is added once for each position, so the loss grows with the batch.
 
     ## Example
     ```python

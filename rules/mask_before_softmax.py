@@ -45,9 +45,10 @@ class MaskBeforeSoftmax(Rule):
     """A score that is multiplied by 0 before a softmax keeps its weight.
 
     ## What it does
-    Finds `softmax(scores * mask)` where the mask holds 0 and 1 and compares positions with lengths, or elements with a
-    number by `!=`. Not reported where the code applies the mask again to the weights. Preview: other comparisons.
-    Also finds `scores.masked_fill(mask, 1e-9)` and other numbers near 0.
+    Finds `softmax(scores * mask)` where the mask holds 0 and 1. The mask comes from a comparison of positions with
+    lengths, or of elements with a number by `!=`. Not reported where the code applies the mask again to the weights.
+    Reported only with `--preview`: other comparisons. Also finds `scores.masked_fill(mask, 1e-9)` and other numbers
+    near 0.
 
     ## Why is this bad?
     The softmax computes `exp(0)`, which is 1, for each position that the mask sets to 0. Padding gets weight, often
@@ -179,7 +180,7 @@ class MaskBeforeSoftmax(Rule):
     def report_FilledMask(self, found: FilledMask) -> None:
         self.report(
             found.softmax,
-            f"a score that the mask sets to {found.number:g} keeps weight: its exponential is about 1",
+            f"a score that the mask sets to {found.number:g} still gets weight: its exponential is about 1",
             related=[(found.fill, "the mask is applied here")],
             help='fill with minus infinity: `scores.masked_fill(mask, float("-inf"))`',
             confidence=Confidence.HIGH if found.is_sure else Confidence.LOW,
@@ -188,7 +189,7 @@ class MaskBeforeSoftmax(Rule):
     def report_MultipliedMask(self, found: MultipliedMask) -> None:
         self.report(
             found.softmax,
-            "a score that the mask sets to 0 keeps weight: the softmax computes `exp(0)`, which is 1, for padding",
+            "a score that the mask sets to 0 still gets weight: the softmax computes `exp(0)`, which is 1, for padding",
             related=[(found.product, "the mask is applied here")],
             help='set masked scores to minus infinity: `scores.masked_fill(~mask, float("-inf"))`',
             confidence=Confidence.HIGH if found.is_padding else Confidence.LOW,

@@ -33,8 +33,8 @@ class MaskSumOverBatch(Rule):
 
     ## Why is this bad?
     The numerator is a sum over the positions of one sequence, but the denominator counts the positions of all
-    sequences. Each vector is too short by about the batch size. It also depends on the other sequences of the batch, so
-    a sentence has another embedding when it is encoded alone.
+    sequences. Each vector is too short by a factor of about the batch size. It also depends on the other sequences of
+    the batch, so a sentence gets a different embedding when it is encoded alone.
 
     ## Example
     ```python

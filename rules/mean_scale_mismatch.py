@@ -67,8 +67,9 @@ class MeanScaleMismatch(Rule):
     - sums over a loader whose sampler draws a part of the dataset, divided by the length of the whole dataset
 
     The losses are PyTorch losses with a known reduction. Sums of correct predictions and of accuracies count too. A sum
-    or a count is a variable, an attribute or a slot. By default, torchlint reports loops over a loader whose batch size
-    the file shows, and lengths of other data. Preview: all other loops, and losses with `reduction="sum"`.
+    or a count may be in a variable, an attribute, or an entry of a list or dictionary. By default, torchlint reports
+    loops over a loader whose batch size the file shows, and divisions by the length of other data. Reported only with
+    `--preview`: all other loops, and losses with `reduction="sum"`.
 
     ## Why is this bad?
     The reported loss is wrong by a factor of the batch size. It changes with the batch size even when the model does
@@ -345,7 +346,8 @@ class MeanScaleMismatch(Rule):
         right = f"len({wrong.loader}.dataset)" if wrong.by_samples else f"len({wrong.loader})"
         self.report(
             self._place(wrong.division),
-            f"`{wrong.total}` sums {summed}, but is divided by {count}: too {size} by a factor of the batch size",
+            f"`{wrong.total}` sums {summed}, but is divided by {count}: "
+            f"the result is too {size} by a factor of the batch size",
             related=[(wrong.addition, "they are added here")],
             help=f"divide by `{right}`",
             confidence=Confidence.HIGH if is_sure else Confidence.LOW,

@@ -37,7 +37,7 @@ class MetricNeverReset(Rule):
 
     ## Why is this bad?
     A metric accumulates all updates until `reset()`. From the second epoch on, its value covers all epochs, including
-    predictions of old weights. It follows the model slowly, and the best epoch appears to be another one.
+    predictions of old weights. It lags behind the model, and the wrong epoch looks like the best one.
 
     ## Example
     ```python

@@ -32,12 +32,12 @@ class MisplacedSetting(Rule):
     """An optimizer or schedule receives a setting that belongs elsewhere.
 
     ## What it does
-    Compares the parameters of PyTorch's optimizers and schedules, and of transformers schedules, with the names of
-    the arguments: `StepLR(optimizer, step_size=args.lr)`, or `SGD(params, lr, weight_decay)`, whose third parameter
-    is the momentum. torchlint knows names of learning rates, weight decays, momenta, factors, milestones, warm-ups
-    and lengths. Also finds a warm-up and a length in each other's place, in a call of any function.
+    Compares the parameters of PyTorch's optimizers and schedules, and of transformers schedules, with the names of the
+    arguments: `StepLR(optimizer, step_size=args.lr)`, or `SGD(params, lr, weight_decay)`, whose third parameter is the
+    momentum. torchlint knows names of learning rates, weight decays, momenta, factors, milestones, warm-ups and
+    lengths. Also finds a warm-up and a length that are swapped, in a call of any function.
 
-    With low confidence: a cosine schedule as long as the warm-up.
+    The confidence is low if a cosine schedule is as long as the warm-up.
 
     ## Why is this bad?
     The model trains, but not as the configuration says. Most of these settings are plain numbers, so nothing

@@ -14,7 +14,7 @@ class MissingScalerUpdate(Rule):
 
     ## What it does
     Finds `scaler.step(optimizer)` and `scaler.unscale_(optimizer)` in a loop where an iteration can end without
-    `scaler.update()`. The call is in a branch that also steps, after a `continue`, or missing.
+    `scaler.update()`. The call of `update()` is missing, comes after a `continue`, or is in a branch that also steps.
 
     ## Why is this bad?
     A scaler may unscale and step only once between two updates. The iteration after one without an update raises
@@ -69,7 +69,7 @@ class MissingScalerUpdate(Rule):
         name = scaler.label if scaler is not None and scaler.label else "the scaler"
         self.report(
             found.event.site,
-            f"`{name}` is not updated on every path to the end of the iteration: the next `{call}` raises",
+            f"some paths to the end of the iteration do not update `{name}`: the next `{call}` raises",
             related=[(found.update.site, "only some iterations reach this `update`")]
             if found.update is not None
             else [],

@@ -50,13 +50,13 @@ class SameOrderElsewhere(NamedTuple):
 
 
 class MissingSetEpoch(Rule):
-    """A distributed sampler never gets the epoch and shuffles every epoch alike.
+    """A distributed sampler never gets the epoch: all epochs have the same order.
 
     ## What it does
     Finds a shuffling `DistributedSampler` whose loader is used in more than one epoch. The file never calls
     `set_epoch`, and it passes neither the sampler nor the loader to code that could call it. Also finds a loader that a
-    function returns to another file, if a generator in either file restarts it without end and no file of the
-    repository sets the epoch.
+    function returns to another file. A generator in either file must restart it endlessly, and no file in the
+    repository may set the epoch.
 
     ## Why is this bad?
     The sampler computes its order from the seed and the epoch. Without `set_epoch`, the epoch stays 0. Each epoch then
@@ -89,12 +89,12 @@ class MissingSetEpoch(Rule):
     ```
 
     ## Fix safety
-    Calling `set_epoch` is unsafe, because it changes the order of the batches. torchlint offers the fix where the
-    epochs are numbers.
+    Calling `set_epoch` is unsafe, because it changes the order of the batches. torchlint offers the fix where the loop
+    numbers its epochs.
 
     ## What verify shows
     `torchlint verify` compares the first samples of the epochs. It confirms the finding if two epochs in a row start
-    with the same samples in the same order. It refutes the finding if each epoch has another order.
+    with the same samples in the same order. It refutes the finding if each epoch has a different order.
 
     ## References
     - [torch.utils.data.distributed.DistributedSampler](https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.distributed.DistributedSampler):

@@ -45,14 +45,14 @@ class MisusedCollective(Rule):
 
     ## What it does
     Finds results of `all_reduce`, `reduce`, `broadcast` and `all_gather` of `torch.distributed` that the code assigns
-    or computes with. Also finds lists for `all_gather` that hold one tensor several times:
-    `[torch.zeros(n)] * world_size`, and statements that call a function of the program which reduces a copy of its
-    argument and returns the copy.
+    or computes with. Also finds lists for `all_gather` that hold one tensor several times, such as
+    `[torch.zeros(n)] * world_size`. Also finds statements that call a function of the program and discard its result,
+    where the function reduces a copy of its argument and returns the copy.
 
     ## Why is this bad?
     These calls write into their tensor arguments and return None. A list that repeats one tensor has one buffer for the
-    data of all processes, so every element holds the data that arrived last. Without the returned copy, each process
-    keeps its own share.
+    data of all processes, so every element holds the data that arrived last. If the program discards the returned copy,
+    each process keeps only its own share.
 
     ## Example
     ```python
@@ -127,6 +127,7 @@ class MisusedCollective(Rule):
     def report_Dropped(self, found: Dropped) -> None:
         self.report(
             found.site,
-            f"`{found.name}` returns a reduced copy: its argument keeps this process's share",
+            f"`{found.name}` returns a reduced copy, which is discarded: its argument still holds only this process's "
+            "share",
             help=f"use the result: `x = {found.name}(x)`",
         )

@@ -13,8 +13,8 @@ class MixedGradients(Rule):
     """A step also uses gradients from a pass that trains another network.
 
     ## What it does
-    Finds a step with two backward passes since its last `zero_grad`, one of them meant for another network. That
-    loss runs through both networks, and the code clears only the other network's optimizer right before it.
+    Finds a step with two backward passes since its last `zero_grad`, one of them meant for another network. That pass
+    runs through both networks, and right before it the code clears only the gradients of the other network's optimizer.
 
     ## Why is this bad?
     The gradients of both losses add up. In an actor-critic method the critic then learns to rate every action
@@ -72,7 +72,7 @@ class MixedGradients(Rule):
             related=[
                 (mixed.own.site, "its own gradients are computed here"),
                 (mixed.foreign.site, f"those for `{other}` are added here"),
-                (mixed.clear.site, f"only the gradients of `{other}` are cleared before it"),
+                (mixed.clear.site, f"only the gradients of `{other}` are cleared before its `backward`"),
             ],
             help=f"step `{name}` before the `backward` for `{other}`, or clear its gradients in between",
         )

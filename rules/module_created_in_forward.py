@@ -40,7 +40,7 @@ class MadeInForward(NamedTuple):
 
 
 class ModuleCreatedInForward(Rule):
-    """A layer or parameter is created in `forward`: it is new at every call.
+    """A layer or parameter is created in `forward`: it is new in every call.
 
     ## What it does
     Finds layers of `torch.nn` with weights or running statistics, and `nn.Parameter`s, that the `forward` of a
@@ -50,8 +50,8 @@ class ModuleCreatedInForward(Rule):
     `affine`.
 
     ## Why is this bad?
-    Every call computes with other random weights. The optimizer was created from `model.parameters()` before and
-    does not hold them, so they are never trained. `state_dict` does not save them, and `model.to(device)` does not
+    Every call computes with different random weights. The optimizer was created from `model.parameters()` beforehand
+    and does not hold them, so they are never trained. `state_dict` does not save them, and `model.to(device)` does not
     move them.
 
     ## Example
@@ -234,11 +234,10 @@ class ModuleCreatedInForward(Rule):
         return isinstance(parent, (ast.BinOp, ast.UnaryOp)) and not isinstance(node, (ast.List, ast.Tuple))
 
     def report_MadeInForward(self, made: MadeInForward) -> None:
-        kind = "parameter is" if made.owned == "parameter" else f"{made.owned} are"
+        never = "it is" if made.owned == "parameter" else f"its {made.owned} are"
         self.report(
             made.site,
-            f"`{made.name}` is created in each call of `{made.method}`: "
-            f"its {kind} new each time, never trained or saved",
+            f"each call of `{made.method}` creates a new `{made.name}`: {never} never trained or saved",
             help="create it in `__init__`, and store it on `self`",
         )
 

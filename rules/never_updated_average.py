@@ -33,7 +33,7 @@ class NeverUpdatedAverage(Rule):
 
     ## What it does
     Finds an `AveragedModel`, an object of a class that averages weights, a deep copy named `ema`, and the target
-    network of code with rewards. The function or class around it trains, and reads the copy, but never updates it.
+    network in code that uses rewards. The function or class around it trains, and reads the copy, but never updates it.
 
     Not reported where an unknown function receives the object.
 

@@ -203,7 +203,7 @@ class NonscalarBackward(Rule):
     def report_UnreducedLoss(self, loss: UnreducedLoss) -> None:
         self.report(
             loss.backward.site,
-            "the loss has one value per sample: `backward` needs a scalar, and raises",
+            "the loss has one value per sample, but `backward` needs a scalar: it raises",
             related=[(loss.criterion, '`reduction="none"` here')],
             help="reduce it first with `.mean()` or `.sum()`",
             fix=self._fix(loss.backward),

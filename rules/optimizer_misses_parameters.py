@@ -37,8 +37,8 @@ class OptimizerMissesParameters(Rule):
     ## What it does
     Finds a module or layer that is recreated after its optimizer, under the name from which the optimizer got its
     parameters. A `backward` through the new module and a step of that optimizer follow. Also finds
-    `requires_grad = True` on a frozen module between its forward pass and the backward of the loss, or after an
-    optimizer took only the parameters that required gradients, and a loss with its own parameters that no optimizer
+    `requires_grad = True` on a frozen module, either between its forward pass and the backward of the loss, or after an
+    optimizer took only the parameters that required gradients. Also finds a loss whose own parameters no optimizer
     holds.
 
     ## Why is this bad?

@@ -19,8 +19,8 @@ class OptimizerOfOldTensor(Rule):
 
     ## What it does
     Finds `z = z.to(device)`, `z = z.clamp(0, 1)` and similar copies of a tensor that an optimizer already holds. Also
-    finds a network that is sharded by FSDP, or gets adapters by `get_peft_model`, after its optimizer was created, and
-    an object that creates its network anew but keeps its optimizer.
+    finds a network that FSDP shards, or to which `get_peft_model` adds adapters, after its optimizer was created. Also
+    finds an object that recreates its network but keeps its optimizer.
 
     ## Why is this bad?
     The optimizer updates the old tensor. The loss uses the new one, which does not change, and nothing raises.
@@ -53,7 +53,7 @@ class OptimizerOfOldTensor(Rule):
     ```
 
     ## What verify shows
-    Confirmed if no optimizer holds the new tensor, but an optimizer of the old one steps on.
+    Confirmed if no optimizer holds the new tensor, but an optimizer of the old one keeps stepping.
 
     ## References
     - [torch.optim](https://docs.pytorch.org/docs/stable/optim.html): "constructing it"

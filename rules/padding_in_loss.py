@@ -33,8 +33,8 @@ class PaddingInLoss(Rule):
 
     ## What it does
     Finds `cross_entropy` without an `ignore_index` for targets that come from `pad_sequence`. Also finds `labels` that
-    are a copy of the `input_ids` of a tokenizer with `padding`. Preview: some programs learn to predict padding on
-    purpose.
+    are a copy of the `input_ids` of a tokenizer with `padding`. This rule is in preview because some programs learn to
+    predict padding on purpose.
 
     ## Why is this bad?
     `cross_entropy` and the models of Hugging Face Transformers ignore only labels of -100. In a batch with one long

@@ -76,7 +76,8 @@ class ParameterLostByMove(Rule):
     `torchlint verify` checks the tensor that the line assigns. Confirmed if it is not a leaf, refuted if it is one.
 
     ## Known limits
-    Not reported: parameters built from the method's arguments, or from variables that are built from themselves.
+    Not reported: parameters built from the method's arguments, or from variables that the code reassigns from their own
+    value.
 
     ## References
     - [torch.Tensor.is_leaf](https://docs.pytorch.org/docs/stable/generated/torch.Tensor.is_leaf.html): "b was created
@@ -224,7 +225,7 @@ class ParameterLostByMove(Rule):
         )
         self.report(
             lost.move,
-            f"`{lost.name}` is a copy, not a leaf, where the move copies: {then}",
+            f"if the move makes a copy, `{lost.name}` is not a leaf: {then}",
             related=[(lost.made, "the leaf is created here")],
             help="move the data first, or create it on the device",
             fix=self._fix(lost),

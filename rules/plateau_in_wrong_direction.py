@@ -36,7 +36,7 @@ class PlateauInWrongDirection(Rule):
 
     ## Why is this bad?
     The schedule waits for the score to move in the other direction. Each improvement counts as a bad epoch, so the
-    learning rate falls while training goes well. Soon the model learns nothing any more.
+    learning rate falls while training goes well. Soon the model stops learning.
 
     ## Example
     ```python
@@ -108,12 +108,12 @@ class PlateauInWrongDirection(Rule):
         return mode if isinstance(mode, str) and mode in _OTHER else None
 
     def report_WrongDirection(self, found: WrongDirection) -> None:
-        score = (
-            "a loss, for which lower is better" if found.mode == "max" else "an accuracy, for which higher is better"
-        )
+        gets, name = "a loss, for which lower is better", "loss"
+        if found.mode == "min":
+            gets, name = "an accuracy, for which higher is better", "accuracy"
         self.report(
             found.site,
-            f"mode `{found.mode}` receives {score}: the rate falls while the score improves",
+            f"with mode `{found.mode}`, the schedule gets {gets}: the learning rate falls while the {name} improves",
             related=[(found.made, "the schedule is created here")] if found.made.here != found.site.here else [],
             help=f'create it with `mode="{_OTHER[found.mode]}"`',
         )

@@ -30,7 +30,8 @@ class RateInFactor(Rule):
     Finds functions for `LambdaLR` whose result is a product with the learning rate of the optimizer: the same
     variable, attribute or entry that the optimizer received as `lr`.
 
-    Not reported where the optimizer gets groups, which may have rates of their own, and where a result is no product.
+    Not reported where the optimizer gets groups, which may have rates of their own, and where a result is not a
+    product.
 
     ## Why is this bad?
     `LambdaLR` multiplies the optimizer's initial rate by the result. The rate is then squared: 0.0001 instead of 0.01.

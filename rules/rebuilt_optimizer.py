@@ -43,14 +43,14 @@ class RebuiltOptimizer(Rule):
     ## What it does
     Finds optimizers with state (Adam, SGD with momentum) that a loop over epochs creates in each iteration for a
     network that exists before the loop. The iteration trains for one pass over its data, or makes a single step.
-    torchlint follows function calls, also into other files.
+    torchlint follows function calls, even into other files.
 
     Not reported when:
 
-    - The number of the epoch selects the data, as in `loaders[i]`.
+    - The epoch number selects the data, as in `loaders[i]`.
     - An argument of the optimizer depends on the iteration, such as a learning rate.
     - The iteration changes the network itself: it loads, resets, prunes or freezes.
-    - The name of the loop's variable says that each iteration is a training of its own: `fold`, `task`, `round`.
+    - The name of the loop's variable says that each iteration is a separate training run: `fold`, `task`, `round`.
 
     ## Why is this bad?
     Adam's moments and the momentum start from zero again. Adam's first steps are then large, so the loss may jump at
@@ -85,8 +85,8 @@ class RebuiltOptimizer(Rule):
     ```
 
     ## What verify shows
-    Confirmed by a second optimizer from the line that steps on the same parameters. Refuted if there is none
-    until the program ends.
+    Confirmed by a second optimizer from the line that steps on the same parameters. Refuted if none appears before the
+    program ends.
 
     ## References
     - [torch.optim](https://docs.pytorch.org/docs/stable/optim.html#how-to-use-an-optimizer): "To use torch.optim you

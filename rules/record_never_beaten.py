@@ -128,7 +128,7 @@ class RecordNeverBeaten(Rule):
         self.report(
             found.site,
             f"no score can beat `{found.name}`, which starts at `{found.start_code}`: this condition is never true",
-            related=[(found.start, "the record starts here")],
+            related=[(found.start, "the best score starts here")],
             help="reverse the comparison, or start at the opposite infinity",
         )
 

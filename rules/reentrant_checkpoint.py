@@ -50,17 +50,18 @@ class ReentrantCheckpoint(Rule):
     """Checkpointing without `use_reentrant` uses the reentrant variant.
 
     ## What it does
-    Finds calls of `torch.utils.checkpoint.checkpoint` and `checkpoint_sequential` that omit `use_reentrant`, unless
-    the project requires a PyTorch before 2.1, which does not warn. Also finds the reentrant variant, written or by
-    default, where:
+    Finds calls of `torch.utils.checkpoint.checkpoint` and `checkpoint_sequential` that omit `use_reentrant`, unless the
+    project requires a PyTorch version older than 2.1, which does not warn. Also finds the reentrant variant, explicit
+    or by default, where:
 
-    - no input of the block can require grad, also in files that this one imports;
+    - no input of the block can require grad (torchlint also checks calls with `use_reentrant=True` in files that this
+      one imports);
     - the block receives a keyword argument, which raises.
 
-    Nothing is reported for PyTorch before 1.11, which has no such argument.
+    Not reported for PyTorch versions older than 1.11, which have no such argument.
 
-    The confidence is low unless all of these hold: `use_reentrant=True` is written, no input has a graph in any
-    case, and the block has weights that nothing freezes.
+    The confidence is low unless all of these hold: `use_reentrant=True` is explicit, no input ever has a graph, and the
+    block has weights that nothing freezes.
 
     ## Why is this bad?
     Without the argument PyTorch warns, uses the reentrant variant, and has announced a new default. The reentrant
@@ -211,9 +212,11 @@ class ReentrantCheckpoint(Rule):
     def report_Reentrant(self, reentrant: Reentrant) -> None:
         name, given = reentrant.name, reentrant.inputs
         if reentrant.keyword:
-            message = f"a reentrant `{name}` accepts no `{reentrant.keyword}`: the call raises"
+            message = (
+                f"a reentrant `{name}` does not accept the keyword argument `{reentrant.keyword}`: the call raises"
+            )
         elif given:
-            message = f"`{given}` requires no grad: a reentrant `{name}` gives the block's weights no gradient"
+            message = f"`{given}` does not require grad: a reentrant `{name}` gives the block's weights no gradient"
         else:
             message = f"`{name}` without `{_OPTION}` is reentrant: the block learns only if an input requires grad"
         self.report(

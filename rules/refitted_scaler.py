@@ -35,7 +35,7 @@ class RefittedScaler(Rule):
 
     ## Why is this bad?
     The test data are scaled by their own mean and deviation instead of those of the training data. The same input then
-    gets another value. A shift between the two sets disappears, and the score does not describe the deployed model.
+    gets a different value. A shift between the two sets disappears, and the score does not describe the deployed model.
 
     ## Example
     ```python

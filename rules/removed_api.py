@@ -50,8 +50,8 @@ class RemovedApi(Rule):
     - byte masks for `masked_fill` and for `x[mask] = 0`
     - `Variable(x, volatile=True)`
 
-    If a project requires older releases, in its pyproject.toml, setup.cfg, setup.py, requirements.txt or
-    environment.yml, torchlint reports only what these releases lack. Code that checks for a version, or catches
+    If the pyproject.toml, setup.cfg, setup.py, requirements.txt or environment.yml of a project requires older
+    releases, torchlint reports only what these releases lack. Code that checks the version of PyTorch, or catches
     `AttributeError` or `ImportError`, is not reported.
 
     ## Why is this bad?
@@ -85,8 +85,8 @@ class RemovedApi(Rule):
     ```
 
     ## Fix safety
-    Removing `verbose` is safe, and so is replacing `torch._six.inf` with `math.inf`. `item()` and functions under
-    another name are unsafe, because a line that raised now runs, and so does the code after it. torchlint offers no fix
+    Removing `verbose` is safe, and so is replacing `torch._six.inf` with `math.inf`. Adding `item()` and renaming a
+    function are unsafe, because a line that raised now runs, and so does the code after it. torchlint offers no fix
     where the order of arguments has changed.
 
     ## What verify shows
@@ -186,7 +186,7 @@ class RemovedApi(Rule):
         change = use.change
         self.report(
             changed_api.place(use),
-            f"{changed_api.subject(use)} {_EFFECT[change.status]} since {change.release}",
+            f"{changed_api.subject(use)} {_EFFECT[change.status]} {change.release}",
             help=changed_api.advice(use),
             fix=self._fix(use),
         )
@@ -247,9 +247,9 @@ def _may_mask(data: bytes) -> bool:
 
 _MAY = (_may_use_removed, _may_ask_number, _may_mask, may_store_number)
 _EFFECT = {
-    changes.Status.MISSING: "does not exist",
-    changes.Status.RAISES: "raises an error",
-    changes.Status.IGNORED: "does nothing",
+    changes.Status.MISSING: "no longer exists as of",
+    changes.Status.RAISES: "has raised an error since",
+    changes.Status.IGNORED: "has done nothing since",
 }
 
 

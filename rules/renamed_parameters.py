@@ -40,9 +40,9 @@ class RenamedParameters(Rule):
     """Parameters are looked up by names that a wrapper has changed.
 
     ## What it does
-    Finds weights that are saved with the names of a wrapper, `module.` of `DataParallel` or `_orig_mod.` of
-    `torch.compile`, and loaded from the same path into a network without the wrapper. Also finds a weight average
-    that is built from the plain network's `named_parameters()` and updated with the wrapped one.
+    Finds weights that are saved with a wrapper's prefix, `module.` from `DataParallel` or `_orig_mod.` from
+    `torch.compile`, and loaded from the same path into a network without the wrapper. Also finds a weight average that
+    is built from the plain network's `named_parameters()` and updated with the wrapped one.
 
     ## Why is this bad?
     No name matches. `load_state_dict` raises an error for every key. An average that skips unknown names never
@@ -150,7 +150,7 @@ class RenamedParameters(Rule):
     def report_OtherNames(self, other: OtherNames) -> None:
         self.report(
             other.site,
-            f"`{other.name}` has no parameters with the prefix `{other.prefix}` of the checkpoint",
+            f"the names in the checkpoint start with `{other.prefix}`, but no parameter name of `{other.name}` does",
             related=[(other.saved, "a wrapper is saved here")],
             help="save the state of the module inside the wrapper: `model.module.state_dict()`",
         )
@@ -158,7 +158,7 @@ class RenamedParameters(Rule):
     def report_UnknownNames(self, unknown: UnknownNames) -> None:
         self.report(
             unknown.site,
-            f"`{unknown.keeper}` knows no parameter with the prefix `{unknown.prefix}` of this wrapper",
+            f"this wrapper's parameter names start with `{unknown.prefix}`, but `{unknown.keeper}` has no such names",
             related=[(unknown.made, "it is built from the plain network")],
             help="pass it the plain network, or build it from the wrapped one",
         )

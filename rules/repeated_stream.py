@@ -33,13 +33,14 @@ class RepeatedStream(Rule):
     """Each worker of a loader iterates over the whole `IterableDataset`.
 
     ## What it does
-    Finds loaders with at least two workers, also by the default of an option, whose dataset is an `IterableDataset` of
-    the program. Its `__iter__` iterates over its data to the end and draws no random numbers, also not in the methods
-    that it calls. No code in its file or in that of the loader uses the worker's number or mentions sharding.
+    Finds loaders with at least two workers, even if this number is only the default of an option. Their dataset is an
+    `IterableDataset` that the program defines. Its `__iter__` iterates over its data to the end and draws no random
+    numbers, not even in the methods that it calls. No code in its file or in that of the loader uses the worker's ID or
+    mentions sharding.
 
     ## Why is this bad?
-    Each worker has its own copy of the dataset, and runs `__iter__` from the start. With two workers each sample comes
-    twice in an epoch, with eight workers eight times. An evaluation counts samples several times.
+    Each worker has its own copy of the dataset, and runs `__iter__` from the start. With two workers, each sample comes
+    up twice in an epoch, with eight workers eight times. An evaluation counts samples several times.
 
     ## Example
     ```python
@@ -114,7 +115,8 @@ class RepeatedStream(Rule):
     def report_Repeated(self, found: Repeated) -> None:
         self.report(
             found.loader,
-            f"each of the {found.workers} workers reads all of `{found.name}`: a sample comes {found.workers} times",
+            f"each of the {found.workers} workers reads all of `{found.name}`: "
+            f"each sample comes up {found.workers} times",
             related=[(found.start, "each worker starts here")] if found.start is not None else (),
             help="let `__iter__` ask `get_worker_info()` which part of the data is the worker's",
         )

@@ -35,8 +35,8 @@ class ReseededInLoop(Rule):
 
     ## What it does
     Finds a call with a fixed seed, such as `torch.manual_seed(0)`, that each step of a training loop makes. The call
-    may be in the loop or in a function that the loop calls, and code after it draws random numbers. Preview: a seed
-    that is set in each epoch.
+    may be in the loop or in a function that the loop calls, and code after it draws random numbers. Reported only with
+    `--preview`: a seed that is set in each epoch.
 
     Not reported when:
 

@@ -28,7 +28,7 @@ class ReshapedImage(Rule):
     """A `reshape` of an image to channels first mixes its pixels.
 
     ## What it does
-    Finds images that a function reads with OpenCV or PIL in color, and that `reshape` or `view` turns to the shape
+    Finds images that a function reads with OpenCV or PIL in color, and that `reshape` or `view` turns into the shape
     `(3, height, width)`.
 
     ## Why is this bad?

@@ -31,8 +31,8 @@ class RestartedLoader(Rule):
     """`next(iter(loader))` in a training loop restarts the loader in each step.
 
     ## What it does
-    Finds `next(iter(loader))` in a loop with a backward pass, directly or in a function that the loop calls. Preview:
-    the dataset may be an endless stream, or the loader may have a single batch.
+    Finds `next(iter(loader))` in a loop with a backward pass, directly or in a function that the loop calls. This rule
+    is in preview because the dataset may be an endless stream, or the loader may have a single batch.
 
     ## Why is this bad?
     A new iterator starts with the first batch. Without `shuffle=True`, each step trains on the same batch. With it,

@@ -33,10 +33,10 @@ class RetainGraphInLoop(Rule):
       statement.
 
     ## Why is this bad?
-    The activations stay in memory until the loss is reassigned, so the peak contains two iterations. Often the
-    argument was added to silence "Trying to backward through the graph a second time", and hides a hidden state
-    that is never detached. Then each backward runs through all earlier iterations, and time and memory grow without
-    end.
+    The activations stay in memory until the loss is reassigned, so two iterations' activations are in memory at the
+    peak. Often the argument was added to silence "Trying to backward through the graph a second time", and hides a
+    hidden state that is never detached. Then each backward runs through all earlier iterations, and time and memory
+    grow without end.
 
     ## Example
     ```python
@@ -104,11 +104,11 @@ class RetainGraphInLoop(Rule):
     def _report_hidden_state(self, backward: Backward, name: str, related: list[tuple[Site, str]]) -> None:
         outcome = "each backward runs through all earlier iterations"
         if (step := self.model.parameter_updates.step_across(backward)) is not None:
-            outcome = "the next backward needs the old weights, and raises"
+            outcome = "the next backward raises, because it needs the old weights"
             related = [*related, (step.site, f"`{step.name}` changes them here")]
         self.report(
             backward.site,
-            f"`retain_graph=True` because `{name}` is never detached: {outcome}",
+            f"this needs `retain_graph=True` only because `{name}` is never detached: {outcome}",
             related=related,
             help=f"detach `{name}` between iterations and drop `retain_graph=True`",
         )

@@ -37,7 +37,8 @@ class RootOfZero(Rule):
     - The operand is a sum of squares, an absolute value or a variance, and the code adds a small number to the root or
       clamps the root.
     - The operand holds the distances between all rows of one tensor, so its diagonal is 0.
-    - Preview: a hinge subtracts the root of a sum of squares from a margin, `relu(margin - distance)`.
+    - Reported only with `--preview`: a hinge that subtracts the root of a sum of squares from a margin,
+      `relu(margin - distance)`.
 
     ## Why is this bad?
     The gradient of `sqrt` at 0 is infinite, and the gradient of its operand is 0. Their product is NaN. A single zero
@@ -70,7 +71,7 @@ class RootOfZero(Rule):
     ```
 
     ## What verify shows
-    Confirmed if the line makes the first value of the run that is not finite.
+    `torchlint verify` confirms the finding if this line computes the first NaN or infinity of the run.
 
     ## References
     - [torch.autograd: gradients for functions that are not differentiable](https://docs.pytorch.org/docs/stable/notes/autograd.html#gradients-for-non-differentiable-functions)

@@ -33,7 +33,7 @@ class SamplerOfClasses(Rule):
 
     ## What it does
     Finds a `WeightedRandomSampler` whose weights are computed element by element from `bincount`, without indexing by
-    the labels. A function of the file may compute them.
+    the labels. A function in the same file may compute them.
 
     ## Why is this bad?
     The sampler draws the index of a weight, and the loader loads the sample at that index. With ten weights, it draws

@@ -117,8 +117,8 @@ class ScaleAfterUpdate(Rule):
     def report_NewScale(self, found: NewScale) -> None:
         self.report(
             found.site,
-            f"`{found.value}` is divided by a scale that `update()` may have changed since it was scaled",
-            related=[(found.scaled, "it is scaled here"), (found.update, "this changes the scale now and then")],
+            f"`{found.value}` is divided by a scale that `update()` may have changed since the loss was scaled",
+            related=[(found.scaled, "the loss is scaled here"), (found.update, "this changes the scale now and then")],
             help="take the loss before it is scaled, or call `get_scale()` before `update()`",
         )
 

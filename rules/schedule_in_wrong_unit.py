@@ -21,7 +21,7 @@ class ScheduleInWrongUnit(Rule):
 
     Not reported where the unit of the length is unknown.
 
-    Preview:
+    Reported only with `--preview`:
 
     - a schedule of unknown length that steps with each micro-batch;
     - a schedule in batches that steps with the optimizer, where the number of micro-batches is unknown.
@@ -80,7 +80,9 @@ class ScheduleInWrongUnit(Rule):
         call = self.model.tree.node(found.site)
         name = python_ast.dotted(call.func).rpartition(".")[0] if isinstance(call, ast.Call) else ""
         name = "the schedule" if found.is_configured or not name else f"`{name}`"
-        counts = f"its length `{found.written}` is in {found.unit.value}" if found.unit else "its optimizer less often"
+        counts = (
+            f"its length `{found.written}` is in {found.unit.value}" if found.unit else "its optimizer steps less often"
+        )
         self.report(
             found.site,
             f"{name} steps {found.pace.value}, but {counts}",

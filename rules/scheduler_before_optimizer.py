@@ -36,8 +36,8 @@ class SchedulerBeforeOptimizer(Rule):
     Finds `scheduler.step()` in a loop, for a scheduler of `torch.optim.lr_scheduler`, where the first step of its
     optimizer comes later on every path.
 
-    Not reported: `scheduler.step(epoch)`, `ReduceLROnPlateau`, and projects that require a PyTorch before 1.1,
-    where this order was right.
+    Not reported: `scheduler.step(epoch)`, `ReduceLROnPlateau`, and projects that require a PyTorch version older than
+    1.1, where this order was right.
 
     ## Why is this bad?
     Training never uses the first rate, and the whole schedule is early by one step, which may be an epoch. The
@@ -78,8 +78,8 @@ class SchedulerBeforeOptimizer(Rule):
     Moving the call is unsafe: it changes the learning rates.
 
     ## What verify shows
-    `torchlint verify` confirms the finding if the line advances the schedule before the first step of its
-    optimizer, and refutes it if the line does so after one.
+    `torchlint verify` confirms the finding if the line advances the schedule before the first step of its optimizer,
+    and refutes it if the line does so only after a step of the optimizer.
 
     ## References
     - [torch.optim: how to adjust learning rate](https://docs.pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate)

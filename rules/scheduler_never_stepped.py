@@ -61,20 +61,21 @@ class SchedulerNeverStepped(Rule):
     """A learning-rate scheduler is created, but nothing ever steps it.
 
     ## What it does
-    Finds variables with a scheduler of `torch.optim.lr_scheduler` or `transformers` that the code only prints,
-    saves, loads, or passes through `accelerator.prepare`. Also finds a function that returns a new scheduler
-    together with an optimizer that is stepped.
+    Finds variables that hold a scheduler of `torch.optim.lr_scheduler` or `transformers` that the code only prints,
+    saves, loads, or passes through `accelerator.prepare`. Also finds a function that returns a new scheduler together
+    with an optimizer that is stepped.
 
     Not reported where the step is commented out (`# scheduler.step()`), which is deliberate, or where the code only
     displays the optimizer. Other comments about the step do not count.
 
-    Preview: a second scheduler of the same optimizer, which is usually a leftover.
+    Reported only with `--preview`: a second scheduler of the same optimizer, which is usually a leftover.
 
-    Also finds the schedulers of a Lightning module that optimizes by hand and steps none: Lightning leaves them alone.
+    Also finds the schedulers of a Lightning module that uses manual optimization and steps no scheduler: Lightning then
+    steps none either.
 
     ## Why is this bad?
-    Training works, but worse than planned. Only `step` changes the learning rate, so the rate keeps its initial
-    value: no decay, and of a warm-up only the first, smallest rate.
+    Training works, but worse than planned. Only `step` changes the learning rate, so the rate keeps its initial value.
+    It never decays, or it stays at the first, smallest rate of a warm-up.
 
     ## Example
     ```python

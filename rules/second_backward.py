@@ -44,8 +44,9 @@ class SecondBackward(Rule):
     Finds a second `backward` of the same loss, or of another loss from the same call of a module. Also finds a
     `backward` in a loop on a loss computed before the loop. In both cases the first pass does not retain the graph.
 
-    The module must belong to an optimizer of the file, because a frozen one may save nothing. Where an iteration
-    ends in a step, the same loss twice is enough.
+    Reported only if an optimizer in the file holds the module's parameters, because a frozen module may save no
+    tensors. This condition does not apply to two `backward` calls on the same loss in an iteration that ends with a
+    step.
 
     ## Why is this bad?
     A backward pass frees the saved tensors. The second one raises "Trying to backward through the graph a second

@@ -25,7 +25,7 @@ class ShapeMismatch(Rule):
     - layers of a `Sequential` that do not fit each other
     - matrix products of incompatible sizes
     - `cat` and `stack` of tensors with different sizes
-    - `view` to another number of elements
+    - `view` to a different number of elements
     - operands that cannot be broadcast
     - dimensions that do not exist
 
@@ -68,10 +68,10 @@ class ShapeMismatch(Rule):
     ## Known limits
     torchlint analyzes only files that contain one of these:
 
-    - a layer that takes a size that no earlier layer in the file gives or takes
+    - a layer whose input size is neither the input size nor the output size of an earlier layer in the file
     - tensors with literal sizes
 
-    Layers of other files, and sizes that come from data, are unknown.
+    Layers from other files, and sizes that come from data, are unknown.
 
     ## References
     - [torch.nn.Linear](https://docs.pytorch.org/docs/stable/generated/torch.nn.Linear.html)

@@ -117,7 +117,7 @@ class SharedSplitSetting(Rule):
         before = f"that of `{shared.owner}`" if shared.owner else "the earlier one"
         self.report(
             shared.site,
-            f"all parts share the dataset `{shared.target}`: this `{shared.name}` replaces {before}",
+            f"all parts of the split share the dataset `{shared.target}`: this `{shared.name}` replaces {before}",
             related=[(shared.before, f"`{shared.name}` is set here for the same dataset")],
             help="create a dataset for each part, for example with `copy.copy`",
         )

@@ -29,8 +29,8 @@ class SideEffectInCheckpoint(Rule):
     """A function under checkpoint changes a list or a counter, and runs twice.
 
     ## What it does
-    Analyzes the functions of the file that `torch.utils.checkpoint.checkpoint` runs, and the functions that they
-    call. Finds appends to lists that outlive the call, and additions to attributes and outer names.
+    Analyzes the functions in the file that `torch.utils.checkpoint.checkpoint` runs, and the functions that they call.
+    Finds appends to lists that outlive the call, and additions to attributes and to variables of an outer scope.
 
     Not reported: random numbers, because `checkpoint` replays them.
 

@@ -35,7 +35,7 @@ class SingleClass(Rule):
 
     ## What it does
     Finds `cross_entropy` of logits with one class, and softmaxes and argmaxes over a dimension of size 1. The sizes
-    must be literal, as in `nn.Linear(d, 1)` and `nn.Conv2d(d, 1, 1)`, also through modules.
+    must be literal, as in `nn.Linear(d, 1)` and `nn.Conv2d(d, 1, 1)`, even through modules.
 
     ## Why is this bad?
     A softmax over one number is 1. The cross-entropy is 0, and so is its gradient, so the model learns nothing from it.

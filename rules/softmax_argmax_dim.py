@@ -30,15 +30,16 @@ class OtherDimension(NamedTuple):
 
 
 class SoftmaxArgmaxDim(Rule):
-    """The best class is picked along another dimension than the softmax.
+    """The best class is picked along a different dimension than the softmax.
 
     ## What it does
     Finds `argmax`, `max` and `topk` of a softmax result, applied directly or through a name in the same function. Both
-    dimensions must be literal and surely differ. Dimensions 0 and 1 differ, but 0 and -1 may be the same.
+    dimensions must be literal and certainly differ. Dimensions 0 and 1 differ, but 0 and -1 may be the same.
 
     ## Why is this bad?
-    Probabilities sum to one along the dimension of the softmax. Along another dimension, the program compares different
-    examples, or each class is normalized over the batch. The predictions are wrong, and nothing raises an error.
+    Probabilities sum to one along the dimension of the softmax. Along a different dimension, the program compares
+    different examples, or each class is normalized over the batch. The predictions are wrong, and nothing raises an
+    error.
 
     ## Example
     ```python

@@ -43,8 +43,8 @@ class SoftmaxOverBatch(Rule):
     - an `argmax` or `max` of the model's output along dimension 0 that is compared with the labels.
 
     ## Why is this bad?
-    Dimension 0 of a batch counts its samples. The scores of one sample do not sum to one, and its loss depends on the
-    other samples. A prediction along dimension 0 is the number of a sample, so the accuracy is random.
+    Dimension 0 is the batch dimension. The scores of one sample do not sum to one, and its loss depends on the other
+    samples. A prediction along dimension 0 is the number of a sample, so the accuracy is random.
 
     ## Example
     ```python
@@ -137,5 +137,5 @@ class SoftmaxOverBatch(Rule):
         if found.picks:
             message = f"`{found.picks}` along dimension 0 picks a sample of the batch, not a class"
         else:
-            message = "the softmax is along dimension 0, which counts the samples of the batch"
+            message = "the softmax is along dimension 0, which is the batch dimension"
         self.report(found.site, message, related=[(found.use, "this expects classes")], help="use `dim=1`")

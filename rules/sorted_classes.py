@@ -134,7 +134,11 @@ class SortedClasses(Rule):
         return bool(loops) or is_passed
 
     def report_Sorted(self, found: Sorted) -> None:
-        what = "contains only the last classes" if found.is_part else "does not shuffle, so each batch is of one class"
+        what = (
+            "contains only the last classes"
+            if found.is_part
+            else "does not shuffle, so each batch holds a single class"
+        )
         self.report(
             found.site,
             f"`{found.name}` {what}",

@@ -15,7 +15,8 @@ class SplitLeftOut(Rule):
 
     ## What it does
     Finds a dataset that is split, where one loader gets the whole dataset and another loader gets one of its parts. The
-    other part has a name and is never used. Preview: the unused part has no name.
+    other part is assigned to a variable that nothing uses. Reported only with `--preview`: splits whose unused part has
+    no name.
 
     ## Why is this bad?
     The model is validated on samples that it was trained on. The validation loss hides overfitting, so it selects the
@@ -63,11 +64,11 @@ class SplitLeftOut(Rule):
 
     def report_LeftOut(self, found: datasets.LeftOut) -> None:
         whole = f"`{found.whole}`" if found.whole else "the whole dataset"
-        part = f"`{found.used}`" if found.used else "the part"
+        part = f"the part `{found.used}`" if found.used else "the part"
         unused = f", and nothing uses `{found.unused}`" if found.unused else ""
         self.report(
             found.loader,
-            f"this loader gets {whole}, which contains {part} of another loader{unused}",
+            f"this loader gets {whole}, which contains {part} that another loader uses{unused}",
             related=[(found.split, "the split is here"), (found.other, f"{part} is loaded here")],
             help=f"load `{found.unused}`" if found.unused else "load the other part of the split",
             confidence=Confidence.MEDIUM if found.unused else Confidence.LOW,

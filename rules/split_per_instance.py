@@ -39,7 +39,7 @@ class SplitPerInstance(Rule):
     `split` or `train` selects.
 
     ## Why is this bad?
-    The program creates the dataset twice, and each instance shuffles again. The validation part comes from another
+    The program creates the dataset twice, and each instance shuffles again. The validation part comes from a different
     order than the training part. Most validation samples are also in the training part, and some samples are in
     neither. The validation loss hides overfitting.
 

@@ -33,9 +33,9 @@ class StepWithoutBackward(Rule):
     """An optimizer steps without a backward pass before it.
 
     ## What it does
-    Finds a `step` without a `backward` before it although the code computes a loss. Either there is no `backward`
-    at all, or it comes later in the same loop. Also finds a `step` on parameters that no loss depends on, and a step
-    after the scaler's step of the same optimizer, with the same gradients.
+    Finds a `step` without a `backward` before it although the code computes a loss. Either there is no `backward` at
+    all, or it comes later in the same loop. Also finds a `step` on parameters that no loss depends on, and an
+    `optimizer.step()` that follows `scaler.step(optimizer)` and uses the same gradients.
 
     ## Why is this bad?
     A step without gradients updates nothing. Where the `backward` comes later, the first step has no effect, each
@@ -72,8 +72,8 @@ class StepWithoutBackward(Rule):
     gradients and change the parameters refute it.
 
     ## Known limits
-    Where a `backward` before the step computes gradients only for other parameters, the finding is a preview unless
-    the file creates all participating modules.
+    Where a `backward` before the step computes gradients only for other parameters, the finding is reported only with
+    `--preview`, unless the file creates all participating modules.
 
     A step after the loop of an epoch is not reported where gradients accumulate: only a run shows whether batches
     remain for it.

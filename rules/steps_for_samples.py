@@ -109,7 +109,7 @@ class StepsForSamples(Rule):
         return Swapped(site, module.site or layer.site, steps, name)
 
     def report_Swapped(self, found: Swapped) -> None:
-        other = "samples first" if found.steps == 0 else "steps first"
+        other = "samples first" if found.steps == 0 else "time steps first"
         self.report(
             found.site,
             f"this code treats dimension {found.steps} as time, but `{found.name}` expects {other}",

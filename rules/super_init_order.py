@@ -75,8 +75,8 @@ class SuperInitOrder(Rule):
     ```
 
     ## Fix safety
-    The fix is safe, because the class was unusable before. torchlint offers it where `super().__init__()` takes no
-    arguments, including the definition in the parent classes.
+    The fix is safe, because the class was unusable before. torchlint offers it only where `super().__init__()` is
+    called without arguments and the parent class's `__init__` needs none.
 
     ## What verify shows
     Confirmed by PyTorch's error at the line. Refuted if the line ran three times without an error.

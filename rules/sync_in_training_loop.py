@@ -52,8 +52,8 @@ class SyncInTrainingLoop(Rule):
     - files in which nothing moves to a GPU.
 
     ## Why is this bad?
-    The GPU runs idle. Python queues work for the GPU and continues, but a read waits until all of that work is
-    done. With small models and one read per parameter, the wait takes most of an iteration.
+    The GPU sits idle. Python queues work for the GPU and continues, but a read waits until all of that work is done.
+    With small models and one read per parameter, the wait takes most of an iteration.
 
     ## Example
     ```python

@@ -48,7 +48,7 @@ class BroadcastMetric(NamedTuple):
 
 
 class TargetShapeBroadcast(Rule):
-    """A loss or metric between sizes (N, 1) and (N,) compares all with all.
+    """A loss or metric of (N, 1) and (N,) compares each prediction with all targets.
 
     ## What it does
     Finds a comparison between a column of size (N, 1) and a tensor of one dimension, in `mse_loss`, `l1_loss`,
@@ -59,7 +59,7 @@ class TargetShapeBroadcast(Rule):
     and (N, D). It also finds `(prediction == y).sum()` between a column and a tensor of one dimension. Batches of a
     `DataLoader` have known sizes where its dataset is a `TensorDataset` or a subset of one, or where its `__getitem__`
     returns a number or a tensor of known size. The loss of a Q-network is also found: `q.gather(1, a.unsqueeze(1))`
-    against `r + gamma * q.max(1)[0]`. Preview: all other findings.
+    against `r + gamma * q.max(1)[0]`. Reported only with `--preview`: all other findings.
 
     ## Why is this bad?
     PyTorch broadcasts the operands to (N, N). The loss is the mean over all pairs, and it is lowest where every
@@ -178,7 +178,8 @@ class TargetShapeBroadcast(Rule):
     def report_CrossedSamples(self, answer: CrossedSamples) -> None:
         self.report(
             answer.loss,
-            f"the loss is between {answer.ranks[0]} and {answer.ranks[1]} dimensions: each sample is compared with all",
+            f"the loss compares tensors with {answer.ranks[0]} and {answer.ranks[1]} dimensions: "
+            "each sample is compared with all samples",
             help="give both the same shape, for example with `flatten(1)` or `squeeze(1)`",
         )
 
@@ -188,7 +189,7 @@ class TargetShapeBroadcast(Rule):
 
 def _message(subject: str, column_first: bool) -> str:
     first, second = ("(N, 1)", "(N,)") if column_first else ("(N,)", "(N, 1)")
-    return f"the {subject} is between sizes {first} and {second}: each prediction is compared with each target"
+    return f"the {subject} compares sizes {first} and {second}: each prediction is compared with each target"
 
 
 def _is_column(column: TensorType, row: TensorType) -> bool:

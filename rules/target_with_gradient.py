@@ -33,13 +33,13 @@ class TargetWithGradient(Rule):
     """A loss target has a graph through a network that no optimizer trains.
 
     ## What it does
-    Finds regression losses (`mse_loss`, `smooth_l1_loss`, `huber_loss`, `l1_loss` and their modules) between a
-    trained prediction and a target. The target is computed with gradients on, only by networks whose parameters no
-    optimizer of the file holds, such as the target network of a DQN.
+    Finds regression losses (`mse_loss`, `smooth_l1_loss`, `huber_loss`, `l1_loss` and their modules) between a trained
+    prediction and a target. The target is computed with gradients on, only by networks whose parameters no optimizer in
+    the file holds, such as the target network of a DQN.
 
     Not reported in files that freeze parameters.
 
-    Preview: common correct code looks the same, such as a network that another file trains.
+    This rule is in preview because common correct code looks the same, such as a network that another file trains.
 
     ## Why is this bad?
     Every backward pass also runs through the target network and accumulates gradients that nothing uses or clears.

@@ -36,11 +36,11 @@ class TeacherInTrainingMode(Rule):
     """A teacher computes its targets in training mode.
 
     ## What it does
-    Finds networks named as a teacher or an old model that run while another network trains. Their weights are
-    loaded, or copied from a trained network. No optimizer holds them, nothing averages them, and nothing calls
-    `eval()` on them.
+    Finds networks named like a teacher or an old model that run while another network trains. Their weights are loaded,
+    or copied from a trained network. No optimizer holds them, nothing averages them, and nothing calls `eval()` on
+    them.
 
-    With low confidence: teachers with unknown layers.
+    The confidence is low if torchlint does not know the teacher's layers.
 
     ## Why is this bad?
     The student learns from a worse teacher than the trained one. Dropout makes the targets random. Batch

@@ -102,12 +102,14 @@ class TensorOnCtx(Rule):
     def report_TensorOnContext(self, kept: TensorOnContext) -> None:
         place = f"`{self.model.tree.code(kept.site).partition('=')[0].strip()}`"
         if kept.is_output:
-            message = f"`{kept.name}`, an output, is stored as {place}: a cycle that holds memory, and a gradient that"
+            message = (
+                f"`{kept.name}`, an output, is stored as {place}: the reference cycle holds memory, and the gradient"
+            )
         else:
             message = f"`{kept.name}` is stored as {place}: the gradient"
         self.report(
             kept.site,
-            f"{message} is wrong after a change in place",
+            f"{message} is wrong after an in-place change",
             help=f"call `ctx.save_for_backward({kept.name})`, and read it from `ctx.saved_tensors`",
         )
 

@@ -139,7 +139,7 @@ class TotalOverEpochs(Rule):
     def report_NeverReset(self, found: NeverReset) -> None:
         self.report(
             found.division,
-            f"`{found.total}` accumulates over all epochs, and is divided by the count of one",
+            f"`{found.total}` accumulates over all epochs, and is divided by the count of one epoch",
             related=[(found.start, "only this line sets it to 0")],
             help="set it to 0 at the start of each epoch",
         )

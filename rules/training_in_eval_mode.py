@@ -18,7 +18,7 @@ from torchlint.syntax import python_ast
 if TYPE_CHECKING:
     from torchlint.index import FileIndex
 
-_UNSEEN = "the layers that `train()` is called for"
+_UNSEEN = "what `train()` switches on"
 """The effect of `train()` on a module of unknown class."""
 
 
@@ -91,9 +91,9 @@ class TrainingInEvalMode(Rule):
     ```
 
     ## Fix safety
-    The fix calls `train()` at the start of the loop's body. Where an evaluation may come between that and the
-    training, it goes before the statement that trains. There is no fix where some path would still train in
-    evaluation mode or evaluate in training mode. It is unsafe: it changes training.
+    The fix calls `train()` at the start of the loop's body. Where an evaluation may come between the start and the
+    training, the fix puts the call before the statement that trains. There is no fix where some path would still train
+    in evaluation mode or evaluate in training mode. It is unsafe: it changes training.
 
     ## What verify shows
     `torchlint verify` checks the mode whenever the module trains after the line. Confirmed if a layer that depends
@@ -242,7 +242,7 @@ class TrainingInEvalMode(Rule):
         self.report(
             trained.switch.site,
             f"{name} stays in evaluation mode and is trained without {trained.lost}",
-            related=[(trained.forward.site, "this forward pass is trained"), (trained.loop.site, "in this loop")],
+            related=[(trained.forward.site, "training uses this forward pass"), (trained.loop.site, "in this loop")],
             help="call `train()` before training resumes",
             fix=repairs.return_to_training(self.model, self.nodes, (trained, *trained.others)),
         )

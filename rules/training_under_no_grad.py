@@ -82,15 +82,15 @@ class TrainingUnderNoGrad(Rule):
     the optimizer by mistake.
 
     ## What verify shows
-    `torchlint verify` confirms the finding by a backward that fails because there is no graph. It also confirms if
-    parameters of a module that runs there never receive a gradient in the steps of their optimizer. It is refuted
-    if all trained parameters receive gradients and change.
+    `torchlint verify` confirms the finding by a backward that fails because there is no graph. It also confirms the
+    finding if parameters of a module that runs with gradients off never receive a gradient in the steps of their
+    optimizer. The finding is refuted if all trained parameters receive gradients and change.
 
     ## Known limits
     - Not reported: a sample drawn without gradients in a `forward` whose operands also reach the loss another way.
       A score-function estimator looks like this, and only a run tells.
-    - Not reported: a part of a module held together with all others, if the file loads or freezes weights or names
-      the part as fixed.
+    - Not reported: a part of a module that the optimizer holds together with all other parts, if the file loads or
+      freezes weights or names the part as fixed.
     - torchlint assumes that `enable_grad()` inside `inference_mode()` switches gradients on, which it does not.
 
     ## References

@@ -121,13 +121,13 @@ class TransformOrder(Rule):
     def report_WrongOrder(self, found: WrongOrder) -> None:
         messages = {
             "before": (
-                f"`{found.name}` needs a tensor, but is before `ToTensor`",
+                f"`{found.name}` needs a tensor, but comes before `ToTensor`",
                 "the image becomes a tensor here",
             ),
             "scale": ("these means are for values up to 255: `ToTensor` outputs at most 1", "this scales values"),
             "colors": (
-                f"`{found.name}` clips to the range from 0 to 1, but is after `Normalize`",
-                "`Normalize` leaves that range here",
+                f"`{found.name}` clips to the range from 0 to 1, but comes after `Normalize`",
+                "`Normalize` moves values out of that range here",
             ),
         }
         message, related = messages[found.how]

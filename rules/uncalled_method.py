@@ -53,11 +53,11 @@ class UncalledMethod(Rule):
 
     ## What it does
     Finds statements that consist only of `optimizer.step`, `optimizer.zero_grad`, `loss.backward`, `model.eval`,
-    `model.train`, `scheduler.step`, `scaler.update` or `scaler.unscale_`. Also finds `with torch.no_grad:` and
-    similar context managers without brackets.
+    `model.train`, `scheduler.step`, `scaler.update` or `scaler.unscale_`. Also finds `with torch.no_grad:` and similar
+    context managers without parentheses.
 
     ## Why is this bad?
-    Without brackets Python looks the method up and discards it, and nothing complains. The optimizer never steps,
+    Without parentheses, Python looks the method up and discards it, and nothing complains. The optimizer never steps,
     gradients add up over all batches, or dropout stays on during evaluation. `with torch.no_grad:` raises.
 
     ## Example

@@ -30,7 +30,8 @@ class UncheckedPartialLoad(Rule):
     ## What it does
     Finds `load_state_dict` with `strict=False` as a separate statement, in functions that select no keys.
 
-    Preview: common correct code looks the same, such as loads where only a few keys are missing on purpose.
+    This rule is in preview because common correct code looks the same, such as loads where only a few keys are missing
+    on purpose.
 
     ## Why is this bad?
     The model may keep its random weights. Keys with another prefix, such as `module.`, match no parameter. With

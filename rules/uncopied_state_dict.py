@@ -81,17 +81,17 @@ class UncopiedStateDict(Rule):
     ```
 
     ## Fix safety
-    The fix copies the weights at every store into that place, also before the loop. It is unsafe because the code
-    then loads or saves other weights. It needs a file that imports `copy`. An optimizer state stored next to the
-    weights has to be copied by hand.
+    The fix copies the weights wherever the code stores them in that place, even before the loop. It is unsafe because
+    the code then loads or saves other weights. torchlint offers the fix only in a file that imports `copy`. An
+    optimizer state stored next to the weights has to be copied by hand.
 
     ## What verify shows
     `torchlint verify` tracks the stored state. Confirmed if it is loaded after steps and shares the module's
     memory. Refuted if it has memory of its own.
 
     ## Known limits
-    torchlint does not follow weights that get their name before the condition, and a training loop and an early stop
-    in different files.
+    torchlint does not follow weights that a variable holds before the condition that selects the best ones. It also
+    does not connect a training loop and an early stop in different files.
 
     ## References
     - [Saving and loading models](https://docs.pytorch.org/tutorials/beginner/saving_loading_models.html)

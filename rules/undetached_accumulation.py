@@ -23,7 +23,7 @@ class UndetachedAccumulation(Rule):
     Finds tensors with a graph in a list, sum, dictionary, attribute or meter that outlives the iteration, unless a
     later `backward` runs through them.
 
-    Preview:
+    Reported only with `--preview`:
 
     - tensors that the training loop puts into a list or dictionary with no `backward` through it;
     - tensors that an object from another file stores in an attribute, such as a meter.
@@ -70,10 +70,9 @@ class UndetachedAccumulation(Rule):
     `retain_graph=True`. A warning where a `backward` has freed them and only nodes of the graph stay.
 
     ## Fix safety
-    `.detach()` is safe where the tensor already went through a `backward` without `retain_graph=True`, since no
-    other backward can use its graph. Elsewhere it is unsafe, because a `backward` that torchlint does not see may
-    need the graph. `.item()`, for sums that are only printed or logged, is unsafe because Python adds with more
-    digits.
+    `.detach()` is safe where the tensor already went through a `backward` without `retain_graph=True`, since no other
+    backward can use its graph. Elsewhere it is unsafe, because a `backward` that torchlint does not see may need the
+    graph. `.item()`, for sums that are only printed or logged, is unsafe because Python adds in higher precision.
 
     ## What verify shows
     `torchlint verify` counts live autograd graphs of earlier iterations. Confirmed if they pile up; on a GPU it

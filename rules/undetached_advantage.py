@@ -38,10 +38,10 @@ class UndetachedAdvantage(Rule):
     """The advantage in a policy loss keeps the critic's graph.
 
     ## What it does
-    Finds products of a `log_prob(...)` and a difference that contains the output of a network, in a loss that goes
-    backward, where that output is not detached.
+    Finds products of a `log_prob(...)` and a difference that contains the output of a network, in a loss on which
+    `backward` is called, where that output is not detached.
 
-    Preview: some methods need that gradient, such as those that train a control variate.
+    This rule is in preview because some methods need that gradient, such as those that train a control variate.
 
     ## Why is this bad?
     The policy loss also trains the critic. The critic learns values that make the policy loss small, instead of

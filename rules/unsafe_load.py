@@ -27,7 +27,7 @@ class Unpickled(NamedTuple):
 
 
 class UnsafeLoad(Rule):
-    """`torch.load` unpickles any object, so a foreign checkpoint may run code.
+    """`torch.load` unpickles any object, so an untrusted checkpoint may run code.
 
     ## What it does
     Finds `torch.load(..., weights_only=False)`. Also finds `torch.load` without `weights_only` where the project
@@ -37,7 +37,7 @@ class UnsafeLoad(Rule):
     Not reported when:
 
     - The call passes a `pickle_module`, which is a deliberate choice.
-    - The call is `torch.jit.load`, which reads another format.
+    - The call is `torch.jit.load`, which reads a different format.
 
     ## Why is this bad?
     Unpickling calls any function that the file names. A checkpoint from the internet can read keys, delete files or

@@ -23,10 +23,10 @@ class ViewSwapsDimensions(Rule):
     """`view` lists the dimensions of a tensor in the wrong order.
 
     ## What it does
-    Finds `view` and `reshape` that take their sizes from the shape of the tensor and list a dimension at another
+    Finds `view` and `reshape` that take their sizes from the shape of the tensor and list a dimension at a different
     position than in memory: `b, c, h, w = x.shape; x.view(b, h * w, c)`. Also finds states of recurrent layers, of size
-    (layers, batch, hidden), that are reshaped to one row per sample. Also finds attention heads that are joined before
-    their positions.
+    (layers, batch, hidden), that are reshaped to one row per sample. Also finds attention heads that are joined while
+    their dimension still comes before that of the positions.
 
     ## Why is this bad?
     `view` and `reshape` do not move elements. The sizes come out as intended, but each position holds elements from

@@ -26,7 +26,7 @@ class Weighted(NamedTuple):
 
 
 class WeightedTwice(Rule):
-    """A meter multiplies a value by the batch size that contains it already.
+    """A meter multiplies a sum over the batch by the batch size.
 
     ## What it does
     Finds calls `meter.update(value, n)` of a class that adds `value * n`, where `n` is the batch size, and the value is
@@ -104,10 +104,12 @@ class WeightedTwice(Rule):
         return info.method("update") if info is not None else None
 
     def report_Weighted(self, found: Weighted) -> None:
-        what = "a number of correct predictions" if found.is_count else "a loss times the batch size"
+        what = "the loss already includes it"
+        if found.is_count:
+            what = "the number of correct predictions already covers the whole batch"
         self.report(
             found.site,
-            f"`{found.name}` multiplies {what} by the batch size again",
+            f"`{found.name}` multiplies by the batch size again: {what}",
             help="pass the mean over the batch",
         )
 

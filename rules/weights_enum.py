@@ -29,7 +29,8 @@ class WeightsEnum(Rule):
     """A torchvision model gets a weights class instead of one of its members.
 
     ## What it does
-    Finds calls such as `resnet18(weights=ResNet18_Weights)`, also through a variable or one arm of a condition.
+    Finds calls such as `resnet18(weights=ResNet18_Weights)`, even through a variable or one branch of a conditional
+    expression.
 
     ## Why is this bad?
     The argument must be one of the weights, such as `ResNet18_Weights.DEFAULT`. The class itself raises a `TypeError`.
@@ -80,6 +81,6 @@ class WeightsEnum(Rule):
     def report_WholeEnum(self, found: WholeEnum) -> None:
         self.report(
             found.site,
-            f"`{found.name}` is the class of the weights instead of one of them: the call raises a `TypeError`",
+            f"`{found.name}` is the enum class, not one of its weights: the call raises a `TypeError`",
             help=f"pass `{found.name}.DEFAULT`",
         )

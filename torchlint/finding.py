@@ -32,7 +32,7 @@ class Category(str, Enum):
 
     correctness: no known false alarm; on, error.  suspicious: on, warning.
     performance: on, information.  pedantic: off.
-    A finding that costs less may say less; its rule documents when, under "Severity".
+    A finding may have a different severity; its rule documents when, under "Severity".
     """
 
     CORRECTNESS = "correctness"

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from torchlint.colours import Paint, painter
 from torchlint.engine import registry
-from torchlint.finding import Meta
+from torchlint.finding import Meta, Severity
 from torchlint.wrapping import wrapped
 
 TOPICS: Mapping[str, str] = {
@@ -22,8 +22,8 @@ TOPICS: Mapping[str, str] = {
     "TL0": "Files and comments",
 }
 """Topics of the built-in rules by the hundred of their codes, in the order in which they are shown."""
-_SEVERITY = re.compile(r"^## Severity$", re.MULTILINE)
-"""The section of a rule that does not always report with the severity of its category."""
+_SEVERITY = re.compile(r"^## Severity\n((?:.+\n?)+)", re.MULTILINE)
+"""The section of a rule that does not always report with the severity of its category: it names the other one."""
 _FENCE = re.compile(r"\s*```")
 _PLAIN = painter(False)
 _INLINE = re.compile(r"`([^`\n]+)`")
@@ -76,8 +76,16 @@ def standing(meta: Meta) -> str:
         state = "in preview: on with `--preview`, or when selected by name"
     else:
         state = "on by default" if meta.category.on_by_default else "off by default"
-    less = " or less" if _SEVERITY.search(meta.documentation) else ""
-    return f"{meta.category.value}, {meta.category.severity.value}{less}; {state}"
+    return f"{meta.category.value}, {' or '.join(_severities(meta))}; {state}"
+
+
+def _severities(meta: Meta) -> Iterator[str]:
+    """The severity of a rule's category, and the others that its documentation names."""
+    own = meta.category.severity
+    yield own.value
+    section = _SEVERITY.search(meta.documentation)
+    words = re.findall(r"\w+", section[1]) if section is not None else []
+    yield from (other.value for other in Severity if other is not own and other.value in words)
 
 
 def _rendered(lines: Iterable[str], paint: Paint) -> Iterator[str]:

@@ -33,10 +33,10 @@ SYNTAX_ERROR = Meta(
 Reports the first syntax error of a file, or of each cell of a notebook.
 torchlint does not parse a file in which no rule can fire. The language server reports the syntax errors of every file.
 
-A file or notebook of Python 2 gets one finding, however many errors it contains.
+A Python 2 file or notebook gets one finding, however many errors it contains.
 
-torchlint parses files with the Python that runs it. It also parses f-strings of Python 3.12 under older versions. For
-other newer syntax, a notice on standard error names the Python to use. A notice does not change the exit code.""",
+torchlint parses files with the Python that runs it. torchlint also parses Python 3.12 f-strings under older versions.
+For other newer syntax, a notice on standard error names the Python to use. A notice does not change the exit code.""",
 )
 UNREADABLE_FILE = Meta(
     "unreadable-file",

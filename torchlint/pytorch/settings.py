@@ -15,7 +15,7 @@ class Role(Enum):
     MOMENTUM = "a momentum"
     FACTOR = "a decay factor"
     MILESTONES = "milestones"
-    WARM_UP = "a length of warm-up"
+    WARM_UP = "a warm-up length"
     LENGTH = "a number of steps"
 
 

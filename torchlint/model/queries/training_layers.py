@@ -112,7 +112,7 @@ class TrainingLayers:
                 if lost is not None:
                     return lost
             if isinstance(node, ast.If) and _computes_by_mode(node, info):
-                return "what `self.training` decides"
+                return "the code that `self.training` switches on"
         return None
 
     def _is_left_over(self, call: ast.Call, info: ClassInfo) -> bool:

@@ -94,7 +94,7 @@ def _takes(call: Operation, what: str, wanted: Known, given: Known) -> None:
 def _text(size: Known) -> str:
     if size is not None and size.number is not None:
         return str(size.number)
-    return "another number of"
+    return "a different number of"
 
 
 def _takes_floats(call: Operation, type_: TensorType) -> None:
@@ -116,7 +116,7 @@ def _features(wanted: Known, given: Known) -> str:
     wanted_number = wanted.number if wanted is not None else None
     given_number = given.number if given is not None else None
     if wanted_number is None or given_number is None:
-        return "another number of features than it is given"
+        return "a different number of features than it is given"
     return f"{wanted_number} features, but is given {given_number}"
 
 
