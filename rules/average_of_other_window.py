@@ -1,4 +1,4 @@
-"""Running losses that are divided by another number of batches than they contain."""
+"""Running losses that are divided by the wrong number of batches."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ class EvaluatedInTraining(NamedTuple):
 
 
 class EvaluationInTrainingMode(Rule):
-    """A model is evaluated in training mode: with dropout, or batch statistics.
+    """A model is evaluated in training mode, with dropout or batch statistics.
 
     ## What it does
     Finds loops over validation or test data, recognized by the names of the data or the function. These loops run a

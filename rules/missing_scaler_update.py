@@ -10,7 +10,7 @@ from torchlint.model.relations import gradients
 
 
 class MissingScalerUpdate(Rule):
-    """A gradient scaler steps or unscales, but is not updated on every path.
+    """A gradient scaler steps or unscales, but some paths do not update it.
 
     ## What it does
     Finds `scaler.step(optimizer)` and `scaler.unscale_(optimizer)` in a loop where an iteration can end without

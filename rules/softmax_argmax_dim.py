@@ -1,4 +1,4 @@
-"""Predictions that pick the best class along another dimension than the softmax."""
+"""Predictions that pick the best class along a different dimension than the softmax."""
 
 from __future__ import annotations
 
