@@ -99,8 +99,8 @@ class EvaluationDropsBatch(Rule):
 
     def _by_table(self, options: ast.expr) -> Iterator[Dropped]:
         """The options of a split in a dictionary that a loader receives: `**OPTIONS[flag]`."""
-        first = next(iter(python_ast.names_read(options)), "")
-        for target in FileIndex.of(self.model.tree).bindings_of(first) if isinstance(options, ast.Subscript) else ():
+        table = python_ast.dotted(options.value) if isinstance(options, ast.Subscript) else ""
+        for target in FileIndex.of(self.model.tree).bindings_of(table):
             for split, given in _entries(names.bound_value(target, self.model.tree)).items():
                 values = _entries(given)
                 if _EVALUATION.search(split) and _drops(values, "drop_last"):
