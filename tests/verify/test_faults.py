@@ -96,8 +96,8 @@ def test_an_endless_training_is_stopped_at_its_budget(verify: Verify, training: 
 
 
 def test_code_behind_the_last_step_is_not_reached_and_more_steps_are_advised(verify: Verify, training: str) -> None:
-    later = "other = torch.optim.SGD(model.parameters(), 0.1)\nfor _ in range(9):\n    loss().backward()\n    other.step()\n"
-    program = training + "train(20)\n" + later.replace("loss()", "model(torch.ones(2, 4)).sum()")
+    loop = "for _ in range(9):\n    model(torch.ones(2, 4)).sum().backward()\n    other.step()\n"
+    program = training + "train(20)\nother = torch.optim.SGD(model.parameters(), 0.1)\n" + loop
     done = verify(program, "--max-steps", "10")
     assert sorted(done.verdicts) == ["confirmed", "not-reached"]
     missed = next(item for item in done.report["findings"] if item["verdict"] == "not-reached")

@@ -26,11 +26,20 @@ class Contents(Value):
     puts in. The label of `SET` is a literal key, or empty. The label of `UNKNOWN` is the name of the call.
     """
 
-    __slots__ = ("change",)
+    __slots__ = ("change", "old")
 
-    def __init__(self, node: Origin, change: Change, parents: tuple[Value, ...] = (), label: str = "") -> None:
+    def __init__(
+        self,
+        node: Origin,
+        change: Change,
+        parents: tuple[Value, ...] = (),
+        label: str = "",
+        old: Value | None = None,
+    ) -> None:
         super().__init__(node, parents, label)
         self.change = change
+        self.old = old
+        """The value of the entry before `SET`, if it is known."""
 
 
 AS_MADE = Contents(None, Change.EMPTIED)

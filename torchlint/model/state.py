@@ -246,12 +246,20 @@ class State:
             return None
         return slot.parents[1] if slot.parents[0] is index else None
 
-    def change(self, container: Value, change: Change, node: Origin, value: Value | None = None, by: str = "") -> None:
+    def change(
+        self,
+        container: Value,
+        change: Change,
+        node: Origin,
+        value: Value | None = None,
+        by: str = "",
+        old: Value | None = None,
+    ) -> None:
         """Record a change of the contents of a container, or of an object."""
         before = self.contents.get(container, AS_MADE)
         if change is not Change.UNKNOWN or not isinstance(before, Contents) or before.change is not change:
             kept = (before,) if value is None else (before, value)
-            self.contents[container] = self.stamp(Contents(node, change, kept, by))
+            self.contents[container] = self.stamp(Contents(node, change, kept, by, old))
 
     def snapshot(self, arm: tuple[object, int] | None = None) -> Snapshot:
         """The current state, for instance at the end of an arm; later events change it unless a restore comes first."""

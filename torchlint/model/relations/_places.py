@@ -41,8 +41,11 @@ class Places:
             for item in self.at_first(begun) if begun is not None else ():
                 assert begun is not None
                 self.by_value.setdefault(item, []).append((begun, ended))
-        for item in dict.fromkeys((*self.contents, *self.by_value)):
-            for part in item.elements() if isinstance(item, Container) else ():
+        replaced_in = {item: list(replaced(begun, ended)) for item, (begun, ended) in self.contents.items()}
+        olds = (old for items in replaced_in.values() for old in items)
+        for item in dict.fromkeys((*self.contents, *self.by_value, *olds)):
+            parts = item.elements() if isinstance(item, Container) else []
+            for part in (*parts, *replaced_in.get(item, ())):
                 self.around.setdefault(part, []).append(item)
 
     def at_first(self, value: Value) -> Iterator[Value]:
@@ -50,6 +53,19 @@ class Places:
         if isinstance(value, Phi) and value.loop is not None and value.loop is self.loop:
             value = value.parents[0]
         yield from inputs_of(value)
+
+
+def replaced(begun: Value, ended: Value) -> Iterator[Value]:
+    """The values whose entries an iteration sets to other values."""
+    stack, seen = [ended], {begun}
+    while stack:
+        item = stack.pop()
+        if item in seen:
+            continue
+        seen.add(item)
+        stack += item.parents if isinstance(item, Phi) else item.parents[:1]
+        if isinstance(item, Contents) and item.old is not None:
+            yield from inputs_of(item.old)
 
 
 def put_in(begun: Value, ended: Value) -> Iterator[Value]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
-from functools import cached_property
+from collections.abc import Callable, Iterator
+from functools import cached_property, partial
 from typing import NamedTuple
 
 from torchlint.model.events import Keep, Keeping, Loop, Path, apart, repeating
@@ -209,12 +209,16 @@ class Held:
         """For each place that holds a kept value, its possible ends."""
         is_sum = keep.how is Keeping.ADD and not isinstance(container, Container)
         alive = self._holders(keep, container, places, is_sum=is_sum)
+        own = {container, keep.container, *places.at_first(keep.container)}
         for item in alive:
             if item in places.contents:
                 begun, ended = places.contents[item]
+                if item not in own:
+                    yield self._contents(begun, ended, partial(self._lets_go, item, alive, places))
+                    continue
                 key = item, keep.how, self._key(keep)
                 if key not in places.known:
-                    places.known[key] = list(self._contents(begun, ended, keep))
+                    places.known[key] = list(self._contents(begun, ended, partial(self._replaces, keep)))
                 yield iter(places.known[key])
         if is_sum:
             for before, after in places.by_name.get(keep.name.rpartition(".")[2], ()):
@@ -242,7 +246,8 @@ class Held:
 
     # -- the ways in which they end ----------------------------------------------------------------------
 
-    def _contents(self, begun: Value, ended: Value, keep: Keep) -> Iterator[End]:
+    def _contents(self, begun: Value, ended: Value, drops: Callable[[Contents], bool]) -> Iterator[End]:
+        """The possible ends of the contents of a container; `drops` says whether setting an entry drops the value."""
         stack: list[tuple[Value, Path]] = [(ended, ())]
         seen: set[Value] = set()
         while stack:
@@ -254,20 +259,29 @@ class Held:
                 stack += [(part, (*item.arms.get(part, ()), *arms[:MOST_ARMS])) for part in item.parents]
             elif item is begun or item is AS_MADE or not isinstance(item, Contents):
                 yield End(Answer.YES, arms)
-            elif item.change is Change.PUT or (item.change is Change.SET and not self._replaces(item, keep)):
+            elif item.change is Change.PUT or (item.change is Change.SET and not drops(item)):
                 stack.append((item.parents[0], arms))
             elif item.change is Change.UNKNOWN:
                 yield End(Answer.UNKNOWN, arms, f"`{item.label}` may change it")
             else:
                 yield End(Answer.NO, arms, f"something {item.change.value} it")
 
-    def _replaces(self, item: Contents, keep: Keep) -> bool:
+    def _replaces(self, keep: Keep, item: Contents) -> bool:
         """Whether setting an entry drops the kept value: an entry of a list, or the same entry."""
         if keep.how is Keeping.APPEND:
             return True
         tracked = self._tracking.tracked(item.parents[1])
         is_cut = tracked is Answer.NO or (tracked is Answer.UNKNOWN and keep.how is Keeping.SLOT)
         return is_cut and item.label == self._key(keep)
+
+    def _lets_go(self, around: Value, alive: set[Value], places: Places, item: Contents) -> bool:
+        """Whether setting an entry of a container around the kept value's container drops the latter."""
+        new = resolved(item.parents[1])
+        if item.old is None:
+            held = around.elements() if isinstance(around, Container) and item.label else []
+            return alive.isdisjoint(held)
+        old = next((old for old in inputs_of(item.old) if old in alive), None)
+        return old is not None and not self._includes(new, old, alive, places)
 
     def _key(self, keep: Keep) -> str:
         """The literal key of the entry that keeps a sum or value; empty if not known."""

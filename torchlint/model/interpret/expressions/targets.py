@@ -123,11 +123,11 @@ class Targets(Part):
             is_empty = isinstance(value, Container) and not value.elements()
             is_put_once = is_empty and self._is_put_once(target)
             change = Change.PUT if is_put_once else Change.SET
-            self.state.change(owner, change, target, value, "" if key is None else str(key))
+            old = owner.part(key) if key is not None else None
+            self.state.change(owner, change, target, value, "" if key is None else str(key), old)
             if is_put_once:
                 self.containers.put_once(owner, key, value)
             elif key is not None:
-                old = owner.part(key)
                 owner.set_part(key, value)
                 if is_empty and isinstance(old, Container):
                     self.state.change(old, Change.EMPTIED, target)

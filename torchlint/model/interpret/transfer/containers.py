@@ -102,6 +102,7 @@ class Containers(Part):
             for item in inner.parents if isinstance(inner, Container) else [value]:
                 receiver.add(item)
         for key, value in given.items():
+            self.state.change(receiver, Change.SET, node, value, key, receiver.part(key))
             if self._is_sure(receiver):
                 receiver.set_part(key, value)
             else:
