@@ -26,6 +26,7 @@ ROOT = Path(__file__).parent.parent
 GUIDE = ROOT / "docs" / "write-a-rule.md"
 TEMPLATE = ROOT / "docs" / "template-plugin"
 CONSOLE = re.compile(r"^```console\n\$ torchlint (.*)\n((?:.*\n)*?)```$", re.M)
+QUERIES = re.compile(r"(<!-- queries -->)\n(?:.*\n)*?(<!-- /queries -->)")
 BLOCK = re.compile(r"^```python\n((?:.*\n)*?)```$", re.M)
 ROWS = dict(re.findall(r"^\| `([\w.]+)` \| (.*) \|$", GUIDE.read_text("utf-8"), re.M))
 """Modules of the public interface, and classes, each with what the guide says it has."""
@@ -33,8 +34,18 @@ LISTED = {name: has for name, has in ROWS.items() if name.startswith("torchlint"
 RULES = sorted((ROOT / "rules").glob("*.py"))
 
 
+def queries() -> str:
+    """A table of the modules of `torchlint.model.queries`, with the first lines of their docstrings."""
+    rows = ["| Module | Question |", "| --- | --- |"]
+    for path in sorted((ROOT / "torchlint" / "model" / "queries").glob("[a-z]*.py")):
+        summary = ast.get_docstring(ast.parse(path.read_bytes())) or ""
+        rows.append(f"| {path.stem} | {summary.splitlines()[0].replace('|', '&#124;')} |")
+    return "\n".join(rows)
+
+
 def rendered(guide: str) -> str:
-    """The guide with the outputs of its commands as they are now."""
+    """The guide with the outputs of its commands, and the table of queries, as they are now."""
+    guide = QUERIES.sub(lambda match: f"{match[1]}\n{queries()}\n{match[2]}", guide)
 
     def console(match: re.Match[str]) -> str:
         done = CliRunner().invoke(cli, match[1].split())
