@@ -150,5 +150,7 @@ def _confidence(kept: KeptGraph) -> Confidence:
 def _help(kept: KeptGraph) -> str:
     if kept.is_drawn_from:
         return f"empty `{kept.keep.name}` after its `backward`"
+    if kept.backward is None and not kept.framework and kept.is_sure:
+        return "evaluate under `torch.no_grad()`, or use `.item()` for a number"
     is_sum = kept.keep.how is events.Keeping.ADD
-    return "use `.item()` for a number" if is_sum else "use `.detach()`, or `.item()` for a number"
+    return "use `.item()` for a number, or `.detach()`" if is_sum else "use `.detach()`, or `.item()` for a number"
