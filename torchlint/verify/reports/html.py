@@ -54,9 +54,10 @@ def render(verification: Verification) -> str:
     body = "\n".join(
         [
             _head(verification),
-            *_comparison(verification.comparison),
             *_index(verification),
+            _table(verification),
             *_articles(verification),
+            *_comparison(verification.comparison),
             _foot(verification.title),
         ]
     )
@@ -72,7 +73,7 @@ def _head(verification: Verification) -> str:
     notes = "".join(f"<p>{_text(note)}</p>" for note in verification.notes)
     return (
         f"<h1>{escape(verification.title)}</h1>\n<p><code>{escape(shlex.join(verification.command))}</code></p>\n"
-        f"<p>{counts or 'No findings.'}</p>\n{notes}\n{_table(verification)}"
+        f"<p>{counts or 'No findings.'}</p>\n{notes}"
     )
 
 
@@ -114,7 +115,7 @@ def _comparison(comparison: Comparison | None) -> Iterator[str]:
 
 
 def _index(verification: Verification) -> Iterator[str]:
-    """The list of findings, and checkboxes that filter by verdict, without a script."""
+    """The list of findings, a sentence each, and checkboxes that filter by verdict, without a script."""
     answers = [answer for answer in Answer if verification.count(answer)]
     if len(verification.judged) < 2:
         return
@@ -125,7 +126,7 @@ def _index(verification: Verification) -> Iterator[str]:
     links = "".join(
         f'<li class="{item.verdict.answer.value}"><a href="#finding-{number}">{escape(short[item.finding.path])}:'
         f"{item.finding.span.start.line} {escape(item.finding.name)}</a> "
-        f'<span class="verdict">{item.verdict.answer.value}</span></li>'
+        f'<span class="verdict">{item.verdict.answer.value}</span>: {_text(item.verdict.reason)}</li>'
         for number, item in enumerate(verification.ranked)
     )
     yield f"<nav>\n<p>{switches if len(answers) > 1 else ''}</p>\n<ol>{links}</ol>\n</nav>"
@@ -218,12 +219,17 @@ def _code(judged: Judged) -> str:
 
 def _numbers(judged: Judged) -> str:
     items = "".join(
-        f"<div><dt>{escape(name.replace('_', ' '))}</dt><dd>{value:,.4g}</dd></div>"
+        f"<div><dt>{escape(_label(name))}</dt><dd>{value:,.4g}</dd></div>"
         if isinstance(value, float)
-        else f"<div><dt>{escape(name.replace('_', ' '))}</dt><dd>{value:,}</dd></div>"
+        else f"<div><dt>{escape(_label(name))}</dt><dd>{value:,}</dd></div>"
         for name, value in judged.verdict.numbers.items()
     )
     return f"<dl>{items}</dl>" if items else ""
+
+
+def _label(name: str) -> str:
+    """The words for the name of a number."""
+    return "runs of the line" if name == "visits" else name.replace("_", " ")
 
 
 def _plot(judged: Judged, number: int, evidence: Evidence | None) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 from torchlint.verify.comparison import Comparison, busiest, points
 from torchlint.verify.evidence import Evidence
 
+_MAGNITUDES = 1_000
 _SIZE = (8.0, 2.6)
 _COLOURS = ("#b3261e", "#1f6feb", "#2e7d32")
 _STYLE = {
@@ -40,6 +41,12 @@ class Plot:
     unit: str
     curves: tuple[Curve, ...]
     from_zero: bool = True
+
+    @property
+    def spans_magnitudes(self) -> bool:
+        """Whether its values are positive and differ by several orders of magnitude, so that it needs a log scale."""
+        values = [value for curve in self.curves if not curve.right for _, value in curve.points]
+        return bool(values) and min(values) > 0 and max(values) > _MAGNITUDES * min(values)
 
     @property
     def is_empty(self) -> bool:
@@ -145,7 +152,9 @@ def svg(plot: Plot, name: str) -> str:
                 continue
             target = axes.twinx() if curve.right else axes
             lines += _draw(target, curve, number, name)
-        if plot.from_zero:
+        if plot.spans_magnitudes:
+            axes.set_yscale("log")
+        elif plot.from_zero:
             axes.set_ylim(bottom=0)
         axes.legend(handles=lines, loc="lower left", bbox_to_anchor=(0, 1), ncols=len(lines), frameon=False)
         buffer = io.StringIO()
