@@ -18,8 +18,10 @@ from torchlint.cli import cli
 from torchlint.engine import registry
 from torchlint.engine.following import Following
 from torchlint.files.source import SourceFile
+from torchlint.model.definitions import ClassInfo, Definitions
 from torchlint.run import runner
 from torchlint.run.cache import environment
+from torchlint.syntax.reading import read
 
 QUIET = "def back(loss):\n    print(loss)\n"
 
@@ -207,3 +209,23 @@ def test_a_change_beside_what_is_named(folder: Path) -> None:
     (folder / "new.py").write_text(BACKWARD)
     done = CliRunner().invoke(cli, ["scripts", "--since", "HEAD", "--no-cache", "--output-format", "concise"])
     assert "train.py:8:9: TL101" in done.stdout
+
+
+class Others:
+    """The modules that a module imports: each name means a class of one of them."""
+
+    def __init__(self, module: Definitions) -> None:
+        self.module = module
+
+    def defined(self, qualified: str, importer: Definitions) -> ClassInfo | None:
+        return self.module.class_names.get(qualified.rpartition(".")[2])
+
+
+def test_a_class_forgets_the_methods_of_bases_whose_module_is_gone() -> None:
+    """The trees of a long run are shared and dropped one by one."""
+    base = "class Base:\n    def back(self, loss):\n        loss.backward()\n"
+    first, second = (Definitions(read(SourceFile("base.py", base.encode()))) for _ in range(2))
+    middle = Definitions(read(SourceFile("middle.py", b"from base import Base\nclass Middle(Base):\n    pass\n")))
+    for module in (first, second):
+        middle.follow(Others(module))  # type: ignore[arg-type]
+        assert middle.class_names["Middle"].method("back") is module.class_names["Base"].methods["back"]

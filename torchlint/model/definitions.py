@@ -142,6 +142,10 @@ class ClassInfo:
             info._known[name] = found
         return found
 
+    def forget_inherited(self) -> None:
+        """Forget methods of bases, whose modules may be gone."""
+        self._known.clear()
+
     def writers(self, name: str) -> set[str]:
         """The methods that assign an attribute, including overridden methods of bases."""
         return {method for item in self._classes() for method in item.assigned.get(name, ())}
@@ -191,9 +195,11 @@ class Definitions:
         self._collect_attributes()
 
     def follow(self, others: Others | None) -> None:
-        """Use these as the other modules from here on."""
+        """Use these as the other modules from here on; what the earlier ones said about bases is no longer true."""
         self.others = others
         self._bases.clear()
+        for info in self.classes.values():
+            info.forget_inherited()
 
     @property
     def imports(self) -> dict[str, str]:
