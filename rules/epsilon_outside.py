@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule
+from torchlint.index import FileIndex
 from torchlint.lazy_pattern import LazyPattern
+from torchlint.model.queries import names
 from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
@@ -67,11 +69,23 @@ class EpsilonOutside(Rule):
                 continue
             operation = node.left
             is_quotient = isinstance(operation, ast.BinOp) and isinstance(operation.op, ast.Div)
-            if is_quotient and _may_be_zero(operation.right):
+            if is_quotient and _may_be_zero(operation.right) and not self._has_epsilon(operation.right):
                 yield Outside(python_ast.site_of(node.right), python_ast.site_of(operation), True)
             elif isinstance(operation, ast.Call) and python_ast.called_name(operation) in _LOGARITHMS:
                 if not any(_is_epsilon(item) for item in ast.walk(operation)) and _is_of_value(operation):
                     yield Outside(python_ast.site_of(node.right), python_ast.site_of(operation), False)
+
+    def _has_epsilon(self, denominator: ast.expr, depth: int = 3) -> bool:
+        """Whether a small number went into a variable of the denominator: `norm = sqrt(total + 1e-4)`."""
+        index, function = FileIndex.of(self.model.tree), self.model.tree.function_around(denominator)
+        for name in python_ast.names_read(denominator) if depth else ():
+            for target in index.bindings_of(name):
+                value = names.bound_value(target, self.model.tree)
+                is_before = target.lineno < denominator.lineno and self.model.tree.function_around(target) is function
+                if value is not None and is_before:
+                    if any(map(_is_epsilon, ast.walk(value))) or self._has_epsilon(value, depth - 1):
+                        return True
+        return False
 
     def _protects(self, node: ast.BinOp) -> bool:
         """Whether an operation after the sum needs a nonzero value."""

@@ -207,7 +207,7 @@ class IneffectiveAssignment(Rule):
     def report_FlagOfModule(self, flag: provenance.FlagOfModule) -> None:
         self.report(
             flag.site,
-            f"`{flag.module}` is a module, which has no `requires_grad` flag: its parameters are still trained",
+            f"`{flag.module}` is a module, which has no `requires_grad` flag: its parameters still require gradients",
             help=f"freeze them: `{flag.module}.requires_grad_(False)`",
         )
 

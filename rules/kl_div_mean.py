@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
 
 _LOG_SOFTMAX = "log_softmax"
-_COUNT = LazyPattern(r"(?i)size|shape|class|vocab|len\(|num|dim")
+_COUNT = LazyPattern(r"(?i)size|shape|class|vocab|len\(|num|dim|(?:^|[._])nc(?:_|$)")
 
 
 class Divided(NamedTuple):

@@ -19,7 +19,7 @@ class Role(Enum):
     LENGTH = "a number of steps"
 
 
-_LENGTH = r"(max|total|num|n|nb|train|training)_?(train(ing)?_?)?(steps|epochs?|iters|iterations)|epochs|step_size"
+_LENGTH = r"(max|total|num|n|nb|train|training)_?(train(ing)?_?)?(steps|epochs?|iters|iterations)|epochs"
 _NAMES = {
     Role.WARM_UP: LazyPattern(r"(?i)(\w+_)?warm_?up(_?(steps?|epochs?|iters?|iterations|length))?"),
     Role.RATE: LazyPattern(r"(?i)(init|initial|base|max|min|start|end|final|encoder|head)?_?(lr|learning_?rate)"),

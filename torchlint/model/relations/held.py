@@ -133,6 +133,8 @@ class Held:
         if keep.how is Keeping.SLOT and isinstance(node, ast.Subscript):
             if any(isinstance(item, ast.BinOp) and isinstance(item.op, ast.Mod) for item in walk(node.slice)):
                 return True  # `recent[i % size] = loss`
+            if isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, int):
+                return True  # `heap[0] = loss`
             if loop is not None and self.overwrites(keep, container, loop):
                 return True
         opposite = {Keeping.APPEND: Keeping.SLOT, Keeping.SLOT: Keeping.APPEND}.get(keep.how)

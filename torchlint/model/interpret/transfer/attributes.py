@@ -59,6 +59,8 @@ class Attributes(Part):
         if name == "grad":
             self.state.emit(GradRead(site_of(node)))
             return self.state.part_of(owner, "grad", Gradient, node)
+        if name == "data" and _is_packed(owner):
+            return carried
         if name == "data" and not isinstance(owner, (Container, Instance, External)):
             return self.state.stamp(Tensor(node, operators.DATA, (owner,), self.state.mode, base=carried))
         if isinstance(owner, Tensor):
@@ -227,3 +229,8 @@ def _may_be_rewritten(owner: Phi) -> bool:
     kinds = [isinstance(item, Module) and item.info is not None for item in owner.parents]
     others = [item for item, is_known in zip(owner.parents, kinds, strict=True) if not is_known]
     return any(kinds) and all(isinstance(item, Attribute) for item in others)
+
+
+def _is_packed(value: Value) -> bool:
+    """Whether a value is a `PackedSequence`, whose `data` is a tensor with its graph."""
+    return isinstance(value, Tensor) and value.op in ("pack_padded_sequence", "pack_sequence")

@@ -37,6 +37,8 @@ def open_windows(gradients: Gradients, trace: Trace, optimizer: Value) -> Iterat
     pending = gradients.pending(gradients.arrivals(trace, optimizer).get(step, ()))
     if not isinstance(loop, (ast.For, ast.AsyncFor, ast.While)) or not pending:
         return
+    epochs = tree.own_node(step.loops[-2].site)
+    function, home = tree.function_around(loop), tree.function_around(epochs) if epochs is not None else None
     for branch, arm in step.path:
         test = tree.own_node(branch.site) if isinstance(branch, Branch) else None
         counter = window_end(test.test) or _full(test) if isinstance(test, ast.If) and arm == 0 else None
@@ -45,7 +47,7 @@ def open_windows(gradients: Gradients, trace: Trace, optimizer: Value) -> Iterat
         clears = [event for event in _between_epochs(trace, step) if gradients.ownership.may_clear(event, optimizer)]
         if _restarts(counter, loop) and not clears and not _is_window(loop):
             yield OpenWindow(test, pending[-1], step, None)
-        elif _goes_on(counter, loop, tree.own_node(step.loops[-2].site)):
+        elif _goes_on(counter, loop, epochs, function if function is not home else None):
             arrivals = gradients.arrivals(trace, optimizer)
             sure = (item for item in clears if isinstance(item, Clear) and item.explicit and not item.path)
             lossy = (item for item in sure if gradients.pending(arrivals.get(item, ())))
@@ -78,9 +80,13 @@ def _full(test: ast.If) -> str | None:
     return counter or None if ends and is_number(ends[-1].value, 0) else None
 
 
-def _goes_on(counter: str, loop: LoopNode, around: ast.AST | None) -> bool:
-    """Whether a counter increases in the loop over batches, and no epoch resets it but at the end of a window."""
+def _goes_on(counter: str, loop: LoopNode, around: ast.AST | None, function: ast.AST | None) -> bool:
+    """Whether a counter increases in the loop over batches, and no epoch resets it but at the end of a window.
+
+    `around` is the loop over epochs; `function` contains the loop over batches if the loop over epochs calls it.
+    """
     nodes = set(walk(around)) - set(walk(loop)) if around is not None else set()
+    nodes |= set(walk(function)) - set(walk(loop)) if function is not None else set()
     inside = [node for node in walk(loop) if isinstance(node, ast.Assign) and _sets(node, counter)]
     rises = [node for node in walk(loop) if isinstance(node, ast.AugAssign) and dotted(node.target) == counter]
     sets = [node for node in nodes if isinstance(node, ast.Assign) and _sets(node, counter)]

@@ -345,7 +345,8 @@ class Provenance:
         last = called_name(call)
         if last == "Sequential":
             return any(isinstance(item, ast.Call) and self.has_weights(item) for item in call.args)
-        return last in stateful_modules.WEIGHTED or (last in stateful_modules.NORMS and not call.keywords)
+        norm = stateful_modules.NORMS.get(last) if not call.keywords else None
+        return last in stateful_modules.WEIGHTED or (norm is not None and any(norm.flags.values()))
 
 
 def _is_optimizer_class(name: str) -> bool:
