@@ -74,6 +74,33 @@ def wrong_optimizer():
         optimizer.step()  # seen: step-without-backward
 
 
+class LowRank(nn.Module):
+    """`up` starts at zero, as it should; with `both`, so does `down`."""
+
+    def __init__(self, both):
+        super().__init__()
+        self.base = nn.Linear(4, 8).requires_grad_(False)
+        self.down = nn.Parameter(torch.zeros(2, 4) if both else torch.randn(2, 4))
+        self.up = nn.Parameter(torch.zeros(8, 2))
+
+    def forward(self, x):
+        return self.base(x) + x @ self.down.t() @ self.up.t()
+
+
+def both_factors():
+    model = nn.Sequential(LowRank(both=True), nn.Tanh(), nn.Linear(8, 1))
+    optimizer = torch.optim.SGD([p for p in model.parameters() if p.requires_grad], lr=0.1)  # seen: gradient-of-zero
+    fit(model, optimizer, lambda model, x, step: (model(x) - x.sum(1, keepdim=True)).pow(2).mean())
+
+
+def one_factor():
+    model = nn.Sequential(LowRank(both=False), nn.Tanh(), nn.Linear(8, 1))
+    optimizer = torch.optim.SGD([p for p in model.parameters() if p.requires_grad], lr=0.1)
+    fit(model, optimizer, lambda model, x, step: (model(x) - x.sum(1, keepdim=True)).pow(2).mean())
+
+
+both_factors()
+one_factor()
 clamped_away()
 empty_mask()
 mask_that_fills()

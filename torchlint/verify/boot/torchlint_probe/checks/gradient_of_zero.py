@@ -5,6 +5,9 @@ again. Yes if all parameters of a group that have gradients had only zeros at te
 of the group is above zero. If some steps were not measured, the parameters must also be unchanged. Parameters that
 require no gradient, or get none, are left out.
 
+Also yes if two or more weights are entirely zero, and so are their gradients, at each of the first ten measured steps:
+a product of two matrices that both start at zero never moves.
+
 Causes are an operator without a derivative (`argmax`, `round`, `sign`), a softmax over one value, or a mask without
 elements. If the program was stopped, or another group learns, the result is a suspicion: a weight of the loss may be
 zero on purpose.
@@ -55,6 +58,20 @@ class _Group:
         self.zero |= {id(leaf): weakref.ref(leaf) for leaf in given}
 
 
+class _Stuck:
+    """The weights of an optimizer that were entirely zero so far, as were their gradients."""
+
+    def __init__(self, leaves: list[torch.Tensor]) -> None:
+        self.leaves = [weakref.ref(leaf) for leaf in leaves if leaf.dim() > 1]
+        self.steps = 0
+
+    def look(self) -> None:
+        self.steps += 1
+        alive = [leaf for ref in self.leaves if (leaf := ref()) is not None]
+        stuck = (leaf for leaf in alive if leaf.grad is not None and not _has_values(leaf.detach()))
+        self.leaves = [weakref.ref(leaf) for leaf in stuck if leaf.grad is not None and not _has_values(leaf.grad)]
+
+
 class GradientOfZero(Check):
     """Reads the gradients of groups that have had only zeros."""
 
@@ -69,6 +86,9 @@ class GradientOfZero(Check):
         """By site, a few initial values of each parameter,"""
         self._steps: dict[int, tuple[Ledger, int]] = {}
         """and the optimizer's step counter, with the number of measured steps."""
+        self._unmoved: dict[int, Sighting] = {}
+        """By site, the weights that are still zero after some steps."""
+        self._stuck: weakref.WeakKeyDictionary[Any, _Stuck] = weakref.WeakKeyDictionary()
         self._looks: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
 
     def before_step(self, optimizer: Any) -> None:
@@ -82,7 +102,22 @@ class GradientOfZero(Check):
                 if not _rate(given):
                     group.is_done = True
         self._looks[optimizer] = self._looks.get(optimizer, 0) + 1
+        self._look_for_stuck(optimizer)
         self._judge(optimizer, [group for group, _ in pairs])
+
+    def _look_for_stuck(self, optimizer: Any) -> None:
+        stuck = self._stuck.get(optimizer)
+        if stuck is None:
+            leaves = [leaf for group in optimizer.param_groups for leaf in group["params"] if leaf.requires_grad]
+            stuck = self._stuck[optimizer] = _Stuck(leaves)
+        if stuck.leaves and stuck.steps < _STEPS:
+            stuck.look()
+            leaves = [leaf for ref in stuck.leaves if (leaf := ref()) is not None]
+            if stuck.steps == _STEPS and len(leaves) > 1:
+                numbers = {"parameters": len(leaves), "steps": stuck.steps}
+                message = f"{self.models.named(leaves)} and their gradients are zero at all of {stuck.steps} steps"
+                site = self.probe.made_at(optimizer)
+                self._unmoved[site] = Sighting(site, f"{message}: none of them can move", numbers, 0)
 
     def _judge(self, optimizer: Any, groups: list[_Group]) -> None:
         site = self.probe.made_at(optimizer)
@@ -100,6 +135,7 @@ class GradientOfZero(Check):
             self._samples[site] = [(weakref.ref(leaf), _sample(leaf)) for leaf in leaves[:_SAMPLED]]
 
     def sightings(self) -> Iterator[Sighting]:
+        yield from (seen for site, seen in list(self._unmoved.items()) if site not in self._seen)
         for site, seen in list(self._seen.items()):
             made, looks = self._steps[site]
             if made.made > looks and not all(map(_stays, self._samples[site])):

@@ -6,6 +6,9 @@ parameters of such an optimizer, and their values have not changed in between. I
 a suspicion, because the optimizer may step later. Gradient scalers that skip steps, and optimizers that wait for
 several batches, count as stepping. The line is the one that made the optimizer.
 
+If no optimizer ever steps, the check counts backward passes instead: yes if the program ends by itself after ten or
+more of them, while the parameters of an optimizer have gradients and their first values.
+
 Source: "Optimizing Model Parameters" in PyTorch's tutorials: only `step` changes the parameters.
 """
 
@@ -43,10 +46,12 @@ class _Idle:
     def look(self, step: int) -> bool:
         """Whether all looks so far are enough for a problem."""
         self.looks += 1
-        self.has_stayed &= all(
-            (leaf := ref()) is not None and torch.equal(_sample(leaf), old) for ref, old in self._samples
-        )
+        self.has_stayed &= self.stays()
         return self.has_stayed and self.looks >= _LOOKS and step - self.first >= _STEPS
+
+    def stays(self) -> bool:
+        """Whether the parameters still have their first values."""
+        return all((leaf := ref()) is not None and torch.equal(_sample(leaf), old) for ref, old in self._samples)
 
 
 class OptimizerNeverSteps(Check):
@@ -61,9 +66,28 @@ class OptimizerNeverSteps(Check):
         """By the number of the optimizer."""
         self._stepped: weakref.WeakSet[Any] = weakref.WeakSet()
         self._steps = 0
+        self._backwards = 0
+        self._waiting: list[tuple[weakref.ref[Any], _Idle]] = []
+        """The optimizers at the first backward, while none has stepped,"""
+        self._never: list[Sighting] = []
+        """and the problem that they are so far."""
+
+    def after_backward(self, site: int) -> None:
+        self._backwards += 1
+        if self._backwards == 1 and not self._steps:
+            for other in self.probe.made[:_OPTIMIZERS]:
+                leaves = [leaf for leaf in leaves_of(other) if leaf.requires_grad]
+                self._waiting.append((weakref.ref(other), _Idle(leaves, 0)))
+        if self._waiting and self._backwards >= _STEPS and self._backwards % _EVERY == 0:
+            self._never = list(self._without_any_step())
+
+    def before_unseen_backward(self, roots: list[torch.Tensor]) -> None:
+        self._backwards += 1
 
     def before_step(self, optimizer: Any) -> None:
         self._stepped.add(optimizer)
+        self._waiting.clear()
+        self._never.clear()
         self._idle.pop(self.probe.order_of(optimizer), None)
         self._steps += 1
         if self._steps % _EVERY == 0:
@@ -93,6 +117,20 @@ class OptimizerNeverSteps(Check):
         for idle in list(self._idle.values()):
             if idle.seen is not None:
                 yield replace(idle.seen, advice=_TO_ITS_END) if is_open else idle.seen
+        if not is_open:
+            yield from self._never
+
+    def _without_any_step(self) -> Iterator[Sighting]:
+        """The optimizers of a program that went backward often enough, and never stepped."""
+        for made, idle in self._waiting:
+            other = made()
+            leaves = [leaf for leaf in leaves_of(other) if leaf.requires_grad] if other is not None else []
+            if leaves and all(leaf.grad is not None for leaf in leaves) and idle.stays():
+                message = (
+                    f"this `{type(other).__name__}` never steps, although {self._backwards:,} backward passes compute "
+                    f"gradients for its {self.models.named(leaves)}"
+                )
+                yield Sighting(self.probe.made_at(other), message, {"backwards": self._backwards}, 0)
 
 
 def _sample(leaf: torch.Tensor) -> torch.Tensor:
