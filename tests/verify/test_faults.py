@@ -305,3 +305,17 @@ def test_consent_is_needed_without_a_terminal(tmp_path: Path, training: str) -> 
     assert done.returncode == 2
     assert "--yes" in done.stderr
     assert not (tmp_path / "ran").exists()
+
+
+def test_a_check_does_not_choose_between_two_findings_of_a_line(verify: Verify) -> None:
+    """The probability becomes 0, and its complement never does: a check by lines cannot say which logarithm it was."""
+    program = (
+        "import torch\n\nlayer = torch.nn.Linear(4, 1)\noptimizer = torch.optim.SGD(layer.parameters(), lr=0.1)\n"
+        "for _ in range(4):\n    p = torch.sigmoid(layer(torch.full((8, 4), -1e4)).abs().neg() - 200)\n"
+        "    loss = -(torch.log(p) + 0 * torch.log(1 - p)).mean()\n"
+        "    optimizer.zero_grad()\n    loss.backward()\n    optimizer.step()\n"
+    )
+    done = verify(program)
+    logarithms = [item for item in done.report["findings"] if item["name"] == "log-of-softmax"]
+    assert [item["verdict"] for item in logarithms] == ["inconclusive"] * 2
+    assert all("the run cannot tell apart the 2 findings" in item["reason"] for item in logarithms)

@@ -19,6 +19,7 @@ from torchlint.verify.stuck import is_lost
 from torchlint.verify.verdict import (
     CHECKS,
     MORE_STEPS,
+    READ,
     VERIFIABLE,
     Answer,
     Verdict,
@@ -242,11 +243,20 @@ class _Case:
         found = verdict(claim, evidence)
         if found.answer is not Answer.CONFIRMED:
             found = next((seen for item in evidence for seen in _sighted(claim, item)), found)
+        together = self._on_its_line(claim)
+        if found.answer is Answer.CONFIRMED and claim.rule in CHECKS and together > 1:
+            reason = f"{found.reason}; the run cannot tell apart the {together} findings of this rule on the line"
+            return inconclusive(reason, found.numbers, READ)
         if found.answer is Answer.NOT_REACHED and any(item.stopped for item in evidence):
             return not_reached("the run was stopped before the flagged code ran", MORE_STEPS)
         if found.advice == MORE_STEPS and not any(item.stopped for item in evidence):
             return replace(found, advice="the program ended by itself: let it train for longer")
         return found
+
+    def _on_its_line(self, claim: Claim) -> int:
+        """The number of findings of the same rule on the line of a claim: a check knows lines, and no columns."""
+        places = [(item.rule, item.file, item.lines[:1]) for item in self.claims.values()]
+        return places.count((claim.rule, claim.file, claim.lines[:1]))
 
 
 def _sighted(claim: Claim, evidence: Evidence) -> Iterator[Verdict]:
