@@ -88,6 +88,7 @@ PLACEHOLDERS = {
     "PATH": "train.py",
     "RULE": "missing-zero-grad",
     "name_of_the_rule": "unsafe_load",
+    "name-of-the-rule": "unsafe-load",
 }
 TRAINING = """\
 import torch
