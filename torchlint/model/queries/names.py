@@ -50,13 +50,18 @@ def bound_value(target: ast.AST, tree: PythonTree) -> ast.expr | None:
 
 
 def only_value(name: ast.Name, definitions: Definitions) -> ast.expr | None:
-    """The value assigned to a variable before its use, if nothing else in its function (or the module) binds it."""
+    """The value assigned to a variable before its use, if nothing else in its function (or the module) binds it.
+
+    None for the old value in `x = list(x)`.
+    """
     function, tree = definitions.function_around(name), definitions.tree
     same = FileIndex.of(tree).bindings_of(name.id)
     bound = [item for item in same if definitions.function_around(item) is function]
     value = bound_value(bound[0], tree) if len(bound) == 1 else None
     statement = tree.statement(bound[0]) if value is not None else None
     if not isinstance(statement, ast.Assign) or len(statement.targets) > 1 or statement.lineno > name.lineno:
+        return None
+    if statement is tree.statement(name):
         return None
     return value if function is None or name.id not in function.parameters else None
 
