@@ -140,9 +140,9 @@ def _summary(verification: Verification) -> str:
     ended = verification.ended
     if ended is None:
         return f"{found}."
-    devices = sorted({evidence.process.device for evidence in verification.evidence}) or ["nothing"]
+    devices = ", ".join(sorted({evidence.process.device for evidence in verification.evidence}))
     processes = f" in {len(verification.evidence)} processes" if len(verification.evidence) > 1 else ""
     return (
-        f"{found}. {verification.steps:,} steps{_by_optimizer(verification)}{processes} in {ended.seconds:.1f} s on "
-        f"{', '.join(devices)}; the program: {ended.description}."
+        f"{found}. {verification.steps:,} steps{_by_optimizer(verification)}{processes} in {ended.seconds:.1f} s"
+        f"{f' on {devices}' if devices else ''}; the program: {ended.description}."
     )
