@@ -39,7 +39,7 @@ EXCEPTIONS = {
         "pip install -e '.[docs]'",
         "python tests/benchmarks/edits.py --write",
         "python tests/benchmarks/speed.py",
-        "python tests/benchmarks/speed.py --write",
+        "python tests/benchmarks/speed.py --only torchlint,ruff,parse,torchfix",
         "python tests/benchmarks/start.py --write",
         "python tests/benchmarks/compared.py --write",
         "python tests/golden/compare.py traces --against tests/golden/corpus.txt",

@@ -119,7 +119,7 @@ def verify(
       confirmed     the run showed the defect, with numbers
       refuted       the run showed the opposite, in two independent ways
       not-reached   the line did not run
-      inconclusive  the evidence is not enough, or no run can judge the rule; see the report
+      inconclusive  not enough evidence, or no run can judge the rule
 
     With --fixed the program runs twice with the same seed: as it is, and with the fixes. It also writes its files
     twice. The verdicts and the exit code are those of the original program. A fix is one of:

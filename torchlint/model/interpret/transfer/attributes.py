@@ -45,6 +45,9 @@ _OF_LAYERS = LazyPattern(r"(weight|bias)(_(ih|hh)(_l\d+(_reverse)?)?|_g|_v|_orig
 """The parameters of layers of PyTorch."""
 _BACKWARD = table.methods_with(GoesBackward)
 
+_PACKING = frozenset({"pack_padded_sequence", "pack_sequence"})
+"""Functions of `torch.nn.utils.rnn` that return a `PackedSequence`."""
+
 
 class Attributes(Part):
     """Reads and sets attributes."""
@@ -233,4 +236,4 @@ def _may_be_rewritten(owner: Phi) -> bool:
 
 def _is_packed(value: Value) -> bool:
     """Whether a value is a `PackedSequence`, whose `data` is a tensor with its graph."""
-    return isinstance(value, Tensor) and value.op in ("pack_padded_sequence", "pack_sequence")
+    return isinstance(value, Tensor) and value.op in _PACKING
