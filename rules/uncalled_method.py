@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule, Safety, edits
+from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import events, utilities, values
 from torchlint.pytorch import api, naming, table, triggers
 from torchlint.syntax import python_ast
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 _UNMISTAKABLE = frozenset({"zero_grad", "backward", "unscale_"})
 """Names that only such methods have."""
 _WITHOUT_ARGUMENTS = frozenset({"no_grad", "enable_grad", "inference_mode", "detect_anomaly"})
+_STATE = LazyPattern(rb"\.state_dict\s*[,})]")
 _CONSEQUENCES = {
     "step": "nothing is updated",
     "zero_grad": "no gradient is cleared",
@@ -48,13 +50,21 @@ class Unentered(NamedTuple):
     name: str
 
 
+class Saved(NamedTuple):
+    """The method `state_dict` at `site` goes into a checkpoint instead of the state."""
+
+    site: Site
+
+
 class UncalledMethod(Rule):
     """A training method is named but not called: it does nothing.
 
     ## What it does
     Finds statements that consist only of `optimizer.step`, `optimizer.zero_grad`, `loss.backward`, `model.eval`,
-    `model.train`, `scheduler.step`, `scaler.update` or `scaler.unscale_`. Also finds `with torch.no_grad:` and similar
-    context managers without parentheses.
+    `model.train`, `scheduler.step`, `scaler.update` or `scaler.unscale_`. Also finds:
+
+    - `with torch.no_grad:` and similar context managers without parentheses
+    - `model.state_dict` without parentheses in a checkpoint, beside the state of another object or in `torch.save`
 
     ## Why is this bad?
     Without parentheses, Python looks the method up and discards it, and nothing complains. The optimizer never steps,
@@ -103,20 +113,34 @@ class UncalledMethod(Rule):
     @classmethod
     def may_fire(cls, code: bytes) -> bool:
         """Whether a line ends in the name of such a method, or a `with` names a context manager without brackets."""
-        return _ends_in_method().search(code) is not None or _unentered().search(code) is not None
+        patterns = _ends_in_method(), _unentered(), _STATE
+        return any(pattern.search(code) is not None for pattern in patterns)
 
     @classmethod
     def concerns(cls, index: FileIndex) -> bool:
-        return any(_names_method(item) for item in index.tree.of_type(ast.Expr)) or any(
-            _enters_class(item) for item in index.tree.of_type(ast.With, ast.AsyncWith)
-        )
+        is_named = any(_names_method(item) for item in index.tree.of_type(ast.Expr))
+        is_entered = any(_enters_class(item) for item in index.tree.of_type(ast.With, ast.AsyncWith))
+        return is_named or is_entered or _STATE.search(index.code) is not None
 
-    def ask(self) -> Iterator[Named | Unentered]:
+    def ask(self) -> Iterator[Named | Unentered | Saved]:
         for trace in self.model.program.traces:
             for event in trace.of(events.Uncalled):
                 if self._acts(event.owner, event.name) and not self._is_probe(event.site):
                     yield Named(event.site, event.name, self._takes_nothing(event))
         yield from self._contexts()
+        for node in self.model.tree.of_type(ast.Attribute) if not self.model.is_test else ():
+            if node.attr == "state_dict" and self._is_saved(node):
+                yield Saved(python_ast.site_of(node))
+
+    def _is_saved(self, method: ast.Attribute) -> bool:
+        """Whether a method stands beside states in a dictionary or call, or in a dictionary for `torch.save`."""
+        parent = self.model.tree.parent(method)
+        if isinstance(parent, ast.Dict) and method in parent.values:
+            call = self.model.tree.parent(parent)
+            is_saved = isinstance(call, ast.Call) and self.model.definitions.named(call.func) == "torch.save"
+            return is_saved or any(map(_is_state, parent.values))
+        call = self.model.tree.parent(parent) if isinstance(parent, ast.keyword) else None
+        return isinstance(call, ast.Call) and any(_is_state(item.value) for item in call.keywords)
 
     def _acts(self, owner: values.Value, name: str) -> bool:
         """Whether a value certainly has a method of this name with an effect, not a property."""
@@ -190,6 +214,14 @@ class UncalledMethod(Rule):
             fix=self._fix(unentered.site, "call it", Safety.SAFE) if is_enough else None,
         )
 
+    def report_Saved(self, saved: Saved) -> None:
+        self.report(
+            saved.site,
+            f"`{self.model.tree.code(saved.site)}` is not called: the checkpoint holds the method instead of the state",
+            help="add the brackets",
+            fix=self._fix(saved.site, "call the method", Safety.UNSAFE),
+        )
+
     def _fix(self, site: Site, message: str, safety: Safety) -> edits.Change | None:
         node = self.written(site)
         return edits.Change(message, [edits.Append(node, "()")], safety) if node is not None else None
@@ -205,6 +237,10 @@ def _ends_in_method() -> re.Pattern[bytes]:
 def _unentered() -> re.Pattern[bytes]:
     contexts = b"|".join(sorted({name.rpartition(".")[2].encode() for name in table.CONTEXTS}))
     return re.compile(rb"(?:%s)[ \t]*(?:[:,)\\]|as\b)" % contexts)
+
+
+def _is_state(value: ast.expr) -> bool:
+    return isinstance(value, ast.Call) and python_ast.called_name(value) == "state_dict" and not value.args
 
 
 def _names_method(statement: ast.Expr) -> bool:

@@ -88,7 +88,7 @@ def uncalled_method(claim: Claim, evidence: Evidence) -> Verdict:
     if not seen["visits"] and claim.index not in evidence.reached:
         return not_reached()
     visits = max(seen["visits"], 1)
-    return confirmed(f"the line ran {times(visits, 'time')} and calls nothing", {"visits": visits}, 0)
+    return confirmed(f"the line ran {times(visits, 'time')} without calling the method", {"visits": visits}, 0)
 
 
 def discarded_result(claim: Claim, evidence: Evidence) -> Verdict:
