@@ -319,3 +319,26 @@ def test_a_check_does_not_choose_between_two_findings_of_a_line(verify: Verify) 
     logarithms = [item for item in done.report["findings"] if item["name"] == "log-of-softmax"]
     assert [item["verdict"] for item in logarithms] == ["inconclusive"] * 2
     assert all("the run cannot tell apart the 2 findings" in item["reason"] for item in logarithms)
+
+
+WINDOW = """\
+import torch
+from torch.nn.utils import clip_grad_norm_
+
+torch.manual_seed(0)
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+optimizer.zero_grad()
+for i in range(60):
+    x = torch.randn(8, 4) * 10
+    ((model(x) - x.sum(1, keepdim=True)).pow(2).mean() / 4).backward()
+    clip_grad_norm_(model.parameters(), 0.5)
+    if (i + 1) % 4 == 0:
+        optimizer.step()
+        optimizer.zero_grad()
+"""
+
+
+def test_a_clipping_of_each_micro_batch_is_not_refuted_by_the_last_one(verify: Verify) -> None:
+    done = verify(WINDOW)
+    assert [(item["name"], item["verdict"]) for item in done.report["findings"]] == [("clip-outside-step", "confirmed")]

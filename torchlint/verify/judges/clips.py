@@ -8,6 +8,8 @@ from torchlint.verify.verdict import MORE_STEPS, READ, Verdict, confirmed, incon
 
 _ENOUGH = 3
 _SEEN = 2
+_WITHOUT_STEP = 2
+"""The statements of a finding about micro-batches: the clipping and the backward. Others name a step, too."""
 
 
 def clip_outside_step(claim: Claim, evidence: Evidence) -> Verdict:
@@ -26,10 +28,10 @@ def clip_outside_step(claim: Claim, evidence: Evidence) -> Verdict:
             _numbers(seen),
             int(seen["first"]),
         )
-    if seen["steps"] >= _SEEN and seen["kept"] and seen["calls"] >= 2 * seen["steps"]:
+    is_often = seen["steps"] >= _SEEN and seen["kept"] and seen["calls"] >= 2 * seen["steps"]
+    if is_often and len(claim.lines) == _WITHOUT_STEP:
         return confirmed(
-            f"{seen['calls']:,.0f} clippings for {times(seen['steps'], 'step')}: they made the sum of the earlier "
-            "micro-batches smaller again and again",
+            "several clippings for each step made the sum of the earlier micro-batches smaller again and again",
             _numbers(seen),
         )
     return _kept(seen)
