@@ -42,8 +42,8 @@ $ torchlint PATH/TO/YOUR/CODE
 UNRELEASED = f"""\
 <!-- unreleased -->
 > **Not released yet.** torchlint is not on PyPI, and the repository has no tags. For now, install with
-> `pip install git+{addresses.REPOSITORY}` or `pip install PATH/TO/CLONE`. After that, you can run
-> `pip install "torchlint[EXTRA]"`, or install packages that depend on torchlint, as usual. Where an example uses a tag,
+> `pip install git+{addresses.REPOSITORY}` or `pip install PATH/TO/CLONE`. After that, you can add
+> extras (`pip install "torchlint[verify]"`) and install packages that depend on torchlint. Where an example uses a tag,
 > use a commit instead.
 <!-- /unreleased -->
 

@@ -72,7 +72,7 @@ def cli() -> None:
     """Find bugs in PyTorch training code: wrong gradients, memory leaks, wasted time.
 
     `torchlint PATH` is short for `torchlint check PATH`; `torchlint check --help` lists all options.
-    torchlint never imports or runs your code.
+    Linting never imports or runs your code. Only `verify` and `watch` run your program.
 
     \b
     Examples:

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 @click.option("--markdown", is_flag=True, help="Print Markdown.")
 @color_option
 def explain(rules: tuple[str, ...], everything: bool, markdown: bool, color: str) -> None:
-    """Explain a rule: what it finds, why that is bad, and the repair.
+    """Explain a rule: what it finds, why that is bad, and how to fix it.
 
-    RULE is a name, code, prefix of a code, or category. Without one, the command lists all rules.
+    RULE is a name, code, code prefix, or category. Without one, the command lists all rules.
     """
     from torchlint.colours import painter
     from torchlint.engine import documentation, registry

@@ -24,7 +24,7 @@ from torchlint.finding import Meta
 )
 @color_option
 def rules(rules: tuple[str, ...], output_format: str, color: str) -> None:
-    """List all rules, or those that you select by name, code, prefix of a code, or category.
+    """List all rules, or those that you select by name, code, code prefix, or category.
     The list includes the rules of plugins.
 
     The columns are code, name, category, default, and defect. The default is one of:

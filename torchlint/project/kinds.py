@@ -172,7 +172,7 @@ class Requirement:
 
 
 class Selectors:
-    """Rules by name, code, prefix of codes or category, or `all`."""
+    """Rules by name, code, code prefix or category, or `all`."""
 
     def read(self, value: object, place: Place) -> tuple[str, ...]:
         selectors = {selector.strip().lower(): selector for selector in Strings().read(value, place)}
