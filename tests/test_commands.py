@@ -50,7 +50,6 @@ EXCEPTIONS = {
         "pip install PATH/TO/CLONE",
         f"pip install git+{addresses.REPOSITORY}",
         "pip install torchlint",
-        'pip install "torchlint[EXTRA]"',
         'pip install "torchlint[lsp]"',
         'pip install "torchlint[verify]"',
     ],
