@@ -12,7 +12,7 @@ _MAKES = (
     LazyPattern(rb"ByteTensor\b(?:\s*\(|(?<!: torch\.ByteTensor)\s*\))"),
     LazyPattern(rb"uint8\b(?<![\"'_]uint8)" + _ELSEWHERE),
 )
-"""A call of `byte` or `ByteTensor`, or a call with a byte type. Excludes annotations and other types."""
+"""A call to `byte` or `ByteTensor`, or a call with a byte type. Excludes annotations and other types."""
 _STORES_NUMBER = LazyPattern(
     rb"\][\s\\]{0,99}=[\s\\(]{0,99}(?:[-+\d.]|True\b|False\b|float\b|\w{1,99}[\s\\]{0,9}\.[\s\\]{0,9}(?:inf|nan)\b)"
 )

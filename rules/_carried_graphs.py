@@ -28,7 +28,7 @@ class CarriedGraph(NamedTuple):
     """The value of the state in the next iteration, or at the next call."""
     backward: Backward
     loop: Loop | None
-    """None where each call of a method is an iteration."""
+    """None where each call to a method is an iteration."""
 
 
 class CarriedGraphs:

@@ -102,7 +102,7 @@ class FilteredParameters:
                 return
 
     def _steps_after(self, switch: ast.AST, call: ast.Call, depth: int = 1) -> bool:
-        """Whether code after a switch uses the optimizer, also in a loop around it or after a call of its method."""
+        """Whether code after a switch uses the optimizer, also in a loop around it or after a call to its method."""
         statement = self.tree.parent(call)
         name = python_ast.dotted(statement.targets[0]) if isinstance(statement, ast.Assign) else ""
         function = self.model.definitions.function_around(switch)

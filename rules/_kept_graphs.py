@@ -48,7 +48,7 @@ _MANY_GRAPHS = 100
 
 
 class KeptGraph(NamedTuple):
-    """`keep` stores a tensor with a graph where it outlives an iteration of `loop` (None: a call of the function).
+    """`keep` stores a tensor with a graph where it outlives an iteration of `loop` (None: a call to the function).
 
     `backward` is the pass through the tensor in the same iteration. It frees the tensors that operators saved, unless
     it retains the graph. A `framework` makes such a pass through the function's result. Without any pass, every
@@ -123,7 +123,7 @@ class KeptGraphs:
     def _is_needed_elsewhere(self, trace: Trace, keep: Keep) -> bool:
         """Whether a backward uses the same kind of container elsewhere.
 
-        Another call of the function fills its own container, or another function uses a list that each call creates.
+        Another call to the function fills its own container, or another function uses a list that each call creates.
         """
         is_made_there = isinstance(_holder(keep), Container) and "." not in keep.name
         for around in (self.program.traces if is_made_there else [trace]) if keep.calls else ():

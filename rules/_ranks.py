@@ -111,7 +111,7 @@ def _is_passed(name: ast.Name, known: Definitions, depth: int) -> bool:
 
 
 def _calls_of(function: FunctionInfo, known: Definitions) -> Iterator[ast.Call]:
-    """The calls of a function, or of its class if it is a constructor."""
+    """The calls to a function, or to its class if it is a constructor."""
     is_constructor = function.name == "__init__" and function.owner is not None
     called = function.owner.name if is_constructor and function.owner is not None else function.name
     for call in known.tree.of_type(ast.Call):

@@ -17,7 +17,7 @@ _MASKS = frozenset({"mask", "src_mask", "tgt_mask", "is_causal", "tgt_is_causal"
 
 
 def call_in(info: ClassInfo, index: int) -> ast.Call | None:
-    """The call of a transformer layer on an argument of the `forward` of a class, if all such calls lack a mask."""
+    """The call to a transformer layer on an argument of the `forward` of a class, if all such calls lack a mask."""
     forward = info.method("forward")
     calls = [node for node in ast.walk(forward.node) if isinstance(node, ast.Call)] if forward is not None else []
     found = list[ast.Call]()

@@ -19,7 +19,7 @@ _MOST = 40
 
 
 class Counted(NamedTuple):
-    """The call of `bincount` at `counting` computes the class weights of the loss at `loss`."""
+    """The call to `bincount` at `counting` computes the class weights of the loss at `loss`."""
 
     counting: Site
     loss: Site | None
@@ -33,8 +33,8 @@ class AbsentClassWeights(Rule):
     where the program takes the number of classes from the counts, as in `len(counts)`.
 
     ## Why is this bad?
-    `bincount` returns as many counts as the largest label needs. If the last class does not occur in a batch or a
-    training split, the weights are too short and the loss raises. This often happens hours into a run.
+    `bincount` returns counts only up to the largest label in its input. If the last class does not occur in a batch or
+    a training split, the weights are too short and the loss raises. This often happens hours into a run.
 
     ## Example
     ```python
@@ -83,7 +83,7 @@ class AbsentClassWeights(Rule):
                     yield Counted(count.site, loss.site)
 
     def _counts(self, weight: values.Value) -> Iterator[values.Tensor]:
-        """The calls of `bincount` from which a weight is computed."""
+        """The calls to `bincount` from which a weight is computed."""
         stack, seen = [weight], set[values.Value]()
         while stack and len(seen) < _MOST:
             item = values.resolved(stack.pop())

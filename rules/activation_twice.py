@@ -28,8 +28,9 @@ class ActivationTwice(Rule):
     """A sigmoid receives a sigmoid, or a softmax receives a softmax.
 
     ## What it does
-    Finds `torch.sigmoid`, `softmax` and `log_softmax` whose input is certainly the result of the same activation. This
-    includes results of modules, such as `torch.sigmoid(model(x))` where the model ends in `nn.Sigmoid`.
+    Finds `torch.sigmoid`, `softmax` and `log_softmax` where torchlint knows that the input is the result of the same
+    activation. This includes results of modules, such as `torch.sigmoid(model(x))` where the model ends in
+    `nn.Sigmoid`.
 
     ## Why is this bad?
     A sigmoid of a probability is between 0.5 and 0.73, so a threshold of 0.5 predicts 1 for everything. A softmax of a

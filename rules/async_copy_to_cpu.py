@@ -43,7 +43,8 @@ class AsyncCopyToCpu(Rule):
 
     Not reported:
 
-    - copies that are only stored, returned or passed to your own function, since that code may wait;
+    - copies that the code only stores, returns or passes to your own function, since the code that receives them may
+      wait;
     - `copy_(..., non_blocking=True)`, which waits unless the target is pinned memory;
     - moves of modules.
 
@@ -80,7 +81,8 @@ class AsyncCopyToCpu(Rule):
     ```
 
     ## Fix safety
-    Unsafe: the call then waits for the GPU. After several copies, one `torch.cuda.synchronize()` waits only once.
+    Unsafe: without `non_blocking=True`, each copy waits for the GPU. For several copies, you can keep
+    `non_blocking=True` and call `torch.cuda.synchronize()` once after the last one.
 
     ## References
     - [A guide on good usage of `non_blocking` and `pin_memory()`](https://docs.pytorch.org/tutorials/intermediate/pinmem_nonblock.html):

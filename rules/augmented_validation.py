@@ -51,11 +51,11 @@ class AugmentedValidation(Rule):
     ## What it does
     Finds random transforms of validation or test data:
 
-    - `random_split` or `Subset` of a dataset whose transform or `__getitem__` is random, where the name of the part
-      says validation or test, and nothing gives that part a separate dataset. For `Subset`, and for loaders with a
-      `sampler`, the program must also train on another part of the same dataset.
-    - A torchvision dataset that gets the transform of the training set, although its name, and its folder, `split` or
-      `train=False`, say that it is for validation.
+    - A part from `random_split` or `Subset` whose name says validation or test. The transform or `__getitem__` of its
+      dataset is random, and nothing gives the part a separate dataset. For `Subset`, and for loaders with a `sampler`,
+      the program must also train on another part of the same dataset.
+    - A torchvision dataset that gets the transform of the training set, although it is for validation. Its name says
+      so, and so does its folder, `split` or `train=False`.
     - Reported only with `--preview`: random crops, flips and rotations under a key such as `"val"`, beside the key
       `"train"`.
 

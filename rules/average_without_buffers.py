@@ -70,8 +70,9 @@ class AverageWithoutBuffers(Rule):
     ```
 
     ## What verify shows
-    `torchlint verify` tracks the average between its calls. Confirmed if its weights change and its BatchNorm
-    statistics never do, while those of the trained model do. Refuted if its statistics change too.
+    `torchlint verify` tracks the average between its calls. Confirmed if the weights of the average change and its
+    BatchNorm statistics never change, while the statistics of the trained model change. Refuted if the statistics of
+    the average change too.
     """
 
     code = "TL324"

@@ -70,12 +70,12 @@ class BackwardArity(Rule):
 
     Reported only where both numbers are explicit, with no `*args` and no tuple built elsewhere.
 
-    This rule is in preview because its findings are often wrong, or in code that nothing runs.
+    This rule is in preview because its findings are often wrong or in dead code.
 
     ## Why is this bad?
     The forward pass works, and the backward pass raises "returned an incorrect number of gradients". Inputs that are
-    not tensors count as well: their gradient is None. PyTorch no longer supports old-style functions, whose instances
-    the code calls.
+    not tensors count as well: their gradient is None. PyTorch no longer supports old-style functions, where the code
+    calls an instance of the class.
 
     ## Example
     ```python
@@ -159,7 +159,7 @@ class BackwardArity(Rule):
                 yield WrongGradients(site, function.info.name, len(given), count, forward, may_pad)
 
     def _most_given(self, name: str) -> int:
-        """The largest number of inputs in any call of this file; each needs a gradient, even a default."""
+        """The largest number of inputs in any call in this file; each needs a gradient, even a default."""
         applied = FileIndex.of(self.model.tree).calls_named("apply")
         calls = (call for call in applied if python_ast.dotted(call.func) == f"{name}.apply")
         return max((len(call.args) for call in calls if not any(map(_is_starred, call.args))), default=0)

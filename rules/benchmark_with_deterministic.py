@@ -74,7 +74,8 @@ class BenchmarkWithDeterministic(Rule):
     Turning off the benchmark is safe, because every algorithm computes the same result.
 
     ## What verify shows
-    Confirmed by optimizer steps with both settings on. Refuted if three steps ran without both settings.
+    Confirmed if both settings are on at an optimizer step. Refuted if the two settings are never on together in three
+    steps.
 
     ## References
     - [Reproducibility](https://docs.pytorch.org/docs/stable/notes/randomness.html#cuda-convolution-benchmarking)

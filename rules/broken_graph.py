@@ -41,8 +41,8 @@ class BrokenGraph(Rule):
     Finds `backward` on a tensor that no longer depends on the model:
 
     - The loss is rebuilt from numbers, as in `torch.tensor(loss.item(), requires_grad=True)`,
-      `Variable(loss.data, requires_grad=True)` or `torch.as_tensor(array).requires_grad_()`. Then `backward` raises
-      nothing, but stops at the loss itself.
+      `Variable(loss.data, requires_grad=True)` or `torch.as_tensor(array).requires_grad_()`. Then `backward` raises no
+      error, but stops at the loss itself.
     - Every input of the loss went through `.item()`, `.numpy()`, `.detach()`, `argmax` or a comparison. Then
       `backward` raises.
     - Every input went through `round`, `ceil`, `floor` or `sign`. Then the gradients are zero.

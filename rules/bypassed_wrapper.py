@@ -39,7 +39,7 @@ class BypassedWrapper(Rule):
 
     ## What it does
     Finds `ddp.module(x)`, a method of `ddp.module`, or the model itself after `ddp = DistributedDataParallel(model)`,
-    in a loss whose `backward` is in the same function. Not reported where the loss also contains a call of the wrapper,
+    in a loss whose `backward` is in the same function. Not reported where the loss also contains a call to the wrapper,
     and in files that may average gradients themselves. Reported only with `--preview`: a method of a compiled module,
     which runs uncompiled.
 
@@ -185,7 +185,7 @@ class BypassedWrapper(Rule):
         return first is not None and second is not None and first.owner is second.owner
 
     def _goes_past(self, name: str, wrapper: str, wrapped: str, made: ast.Call) -> bool:
-        """Whether a call of this name runs the module instead of its wrapper."""
+        """Whether a call to a function of this name runs the module instead of its wrapper."""
         if name in (f"{wrapper}.module", f"{wrapper}.module.forward"):
             return True
         owner, _, method = name.rpartition(".")

@@ -39,13 +39,14 @@ class ClearedBeforeStep(Rule):
     """Gradients are cleared between the backward and the step that needs them.
 
     ## What it does
-    Finds a `zero_grad` that lies, on every path, between a `backward` and the `step` of the same optimizer. This
-    includes callbacks, hooks that run before the step, and a `step` method defined in the program.
+    Finds a `zero_grad` that lies, on every path, between a `backward` and the `step` of the same optimizer. The
+    `zero_grad` may be in a callback, in a hook that runs before the step, or in a `step` method that the program
+    defines.
 
-    Also finds a `zero_grad` for each micro-batch where the step comes only once every several micro-batches: under
-    `if (i + 1) % k == 0:`, after the loop over micro-batches, or, with accelerate, at the end of `accumulate`. A
-    prepared optimizer's `zero_grad` before the `backward` of `accumulate` clears the gradients of earlier
-    micro-batches, too.
+    Also finds a `zero_grad` for each micro-batch where the optimizer steps only once every few micro-batches. The step
+    is under `if (i + 1) % k == 0:`, after the loop over micro-batches, or, with accelerate, inside `accumulate`. In
+    `accumulate`, an optimizer from `prepare` clears and steps only in the last micro-batch. If its `zero_grad` runs
+    before the `backward`, it clears the gradients of the earlier micro-batches.
 
     Not reported in an exception handler, which discards a failed step.
 
@@ -81,14 +82,14 @@ class ClearedBeforeStep(Rule):
 
     ## What verify shows
     `torchlint verify` confirms the finding if two or more steps find no gradients although a backward computed some. It
-    also confirms the finding if the steps lack the gradients that the reported line cleared for some of the parameters.
+    also confirms the finding if the reported line clears the gradients of some parameters and the steps then lack them.
     The report gives the number of steps and parameters. The finding is refuted if all steps find their gradients and
     the parameters move. A single step without gradients, or gradients lost elsewhere, is inconclusive.
 
     ## Known limits
-    Reported only with `--preview`: code where another `backward` between the clearing and the step gives gradients to
-    other parameters only. Clearing by hand (`p.grad = None` for each parameter) is not reported, because it is seldom
-    clear which optimizer it belongs to.
+    Reported only with `--preview`: code where another `backward` runs between the clearing and the step, and gives
+    gradients only to other parameters. Clearing by hand (`p.grad = None` for each parameter) is not reported, because
+    the code seldom shows which optimizer holds these parameters.
 
     ## References
     - [torch.optim: taking an optimization step](https://docs.pytorch.org/docs/stable/optim.html#taking-an-optimization-step)

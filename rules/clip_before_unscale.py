@@ -26,8 +26,8 @@ class ClipBeforeUnscale(Rule):
     """Gradients are clipped before they are unscaled: the bound is far too low.
 
     ## What it does
-    Finds `torch.nn.utils.clip_grad_norm_` and `clip_grad_value_` where, on every path from
-    `scaler.scale(loss).backward()`, no `scaler.unscale_(optimizer)` has run yet, and `scaler.step(optimizer)` follows.
+    Finds `torch.nn.utils.clip_grad_norm_` and `clip_grad_value_` between `scaler.scale(loss).backward()` and
+    `scaler.step(optimizer)`, where no path calls `scaler.unscale_(optimizer)` before the clipping.
 
     ## Why is this bad?
     With SGD, training makes no progress. A gradient scaler multiplies the loss, and so the gradients, by 65536 at
@@ -68,13 +68,14 @@ class ClipBeforeUnscale(Rule):
     ```
 
     ## Fix safety
-    Unscaling first is unsafe: it changes training. torchlint offers the fix only where the step and the scaler's
-    `update()` certainly follow and the gradients belong to one optimizer. `unscale_` raises if it runs twice before
-    an update.
+    Unscaling first is unsafe: it changes training. torchlint offers the fix only where it knows that the step and the
+    scaler's `update()` follow, and that the gradients belong to one optimizer. `unscale_` raises if it runs twice
+    before an update.
 
     ## What verify shows
     `torchlint verify` compares the clipped gradients with those that the step uses. Confirmed if the step uses
-    gradients that are many times smaller. Refuted if the clipping made gradients smaller and steps used them unchanged.
+    gradients that are many times smaller than the clipped ones. Refuted if the clipping made gradients smaller and
+    steps used these gradients unchanged.
 
     ## References
     - [Automatic mixed precision: gradient clipping](https://docs.pytorch.org/docs/stable/notes/amp_examples.html#gradient-clipping)

@@ -62,7 +62,8 @@ class ClipOutsideStep(Rule):
     - the call is right before the step of another optimizer, and clips the wrong parameters;
     - a Lightning hook that runs before `backward`, such as `training_step`, clips the gradients, or `on_after_backward`
       clips them while mixed precision still scales them;
-    - the call runs after each micro-batch, but the optimizer steps once per several (accelerate's `accumulate` too);
+    - the call runs after each micro-batch, but the optimizer steps only once every few micro-batches (also with
+      accelerate's `accumulate`);
     - the call receives an iterator that its first use exhausts: `params = model.parameters()` before the loop.
 
     ## Why is this bad?
@@ -105,8 +106,8 @@ class ClipOutsideStep(Rule):
 
     ## What verify shows
     `torchlint verify` compares the clipped gradients with those that the step uses. Confirmed if the step uses
-    gradients of a later `backward` that exceed the bound, or if the call clips several times for each step. Refuted
-    if it clips once for each step, makes gradients smaller, and steps use them.
+    gradients of a later `backward` that exceed the bound, or if the call clips several times for each step. Refuted if
+    the call clips once for each step, makes gradients smaller, and the steps use the clipped gradients.
 
     ## References
     - [torch.nn.utils.clip_grad_norm_](https://docs.pytorch.org/docs/stable/generated/torch.nn.utils.clip_grad_norm_.html)

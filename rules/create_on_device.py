@@ -44,15 +44,15 @@ class CreateOnDevice(Rule):
     Not reported:
 
     - random numbers, since each device has its own generator;
-    - setup functions, tests, and conversions to a type;
+    - setup functions, tests, and conversions to a dtype;
     - a device that is always the CPU;
     - a cached tensor, created once under `if self.mask is None:`.
 
     ## Why is this bad?
     Each step allocates and fills the tensor on the CPU, then copies it while the CPU waits. With `device=` PyTorch
-    creates it where it is needed. One such line costs little, but it shows in a small model that runs often. On an
-    H200, `arange(4096)` took 18 microseconds with the copy and 7 without. A tensor of a million numbers took 930
-    microseconds with the copy and 12 without.
+    creates it where it is needed. One such line costs little, but the cost is noticeable in a small model that runs
+    often. On an H200, `arange(4096)` took 18 microseconds with the copy and 7 without. A tensor of a million numbers
+    took 930 microseconds with the copy and 12 without.
 
     ## Example
     ```python
@@ -77,7 +77,7 @@ class CreateOnDevice(Rule):
     ```
 
     ## Fix safety
-    Safe: the values and their type do not change.
+    Safe: the values and their dtype do not change.
 
     ## References
     - [Performance tuning guide](https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html): "Create tensors
@@ -114,7 +114,7 @@ class CreateOnDevice(Rule):
         return self.model.definitions.qualified(python_ast.dotted(made.func), made) in _MADE
 
     def _when(self, call: ast.Call) -> str:
-        """The frequency of a call: in every iteration, or in every call of `forward`; empty if only once."""
+        """The frequency of a call: in every iteration, or in every call to `forward`; empty if only once."""
         for above in self.model.tree.ancestors(call):
             if isinstance(above, python_ast.LOOPS) and _is_below(call, above, self.model.tree):
                 function = self.model.definitions.function_around(above)
@@ -176,7 +176,7 @@ _COPY = LazyPattern(
 
 
 def _device_of(call: ast.Call) -> ast.expr | None:
-    """The code of the device to which a call of `to` or `cuda` only copies; for `cuda()` the call itself."""
+    """The code of the device to which a call to `to` or `cuda` only copies; for `cuda()` the call itself."""
     given = [*call.args, *(item.value for item in call.keywords if item.arg == "device")]
     is_plain = len(call.args) + len(call.keywords) == len(given)
     if not isinstance(call.func, ast.Attribute) or not is_plain or len(given) > 1:

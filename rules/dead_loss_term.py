@@ -30,8 +30,8 @@ class DeadLossTerm(Rule):
     """A loss term has no graph, so no parameter learns from it.
 
     ## What it does
-    Finds loss terms computed from a model's output and then cut from its graph, next to terms that keep theirs. The
-    graph ends at:
+    Finds loss terms computed from a model's output and then cut from its graph, next to terms that keep their graph.
+    The graph ends at:
 
     - `.item()`, `torch.tensor(...)`, NumPy, a comparison, `argmax` or `no_grad`;
     - `autograd.grad` without `create_graph`;

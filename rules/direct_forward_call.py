@@ -27,7 +27,7 @@ _OWN_WAYS = ("__call__", "inverse")
 
 
 class DirectForward(NamedTuple):
-    """A call of a module's `forward`; `hooked` if that module has registered hooks."""
+    """A call to a module's `forward`; `hooked` if that module has registered hooks."""
 
     call: Site
     module: str
@@ -38,7 +38,7 @@ class DirectForwardCall(Rule):
     """`forward` of a module is called directly and skips its hooks.
 
     ## What it does
-    Finds `model.forward(x)` where `model` is certainly a module.
+    Finds `model.forward(x)` where torchlint knows that `model` is a module.
 
     Not reported: `super().forward(x)`, `self.forward(x)`, modules that call the `forward` of a submodule, and
     normalizing flows, which have an `inverse`.
@@ -112,7 +112,7 @@ class DirectForwardCall(Rule):
     def report_DirectForward(self, direct: DirectForward) -> None:
         name = f"`{direct.module}`" if direct.module else "the module"
         if direct.hooked:
-            message = f"hooks are registered on {name}, but this call of its `forward` skips them"
+            message = f"hooks are registered on {name}, but this call to its `forward` skips them"
         else:
             message = f"`forward` of {name} is called directly: the module's hooks do not run"
         self.report(direct.call, message, help=f"call {name}", fix=self._fix(direct.call))

@@ -1,4 +1,4 @@
-"""Calls of `from_pretrained` on a model, whose result is discarded."""
+"""Calls to `from_pretrained` on a model, whose result is discarded."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ class DiscardedPretrainedModel(Rule):
     Not reported: calls on a class, which may only fill the cache, and classes whose own method loads in place.
 
     ## Why is this bad?
-    The loaded weights belong to another model, which is thrown away. `model` stays as it was created, which often means
-    random weights, and nothing raises.
+    The loaded weights belong to another model, which the code discards. `model` stays as it was created, which often
+    means random weights, and nothing raises.
 
     ## Example
     ```python

@@ -52,9 +52,9 @@ class DiscardedResult(Rule):
     """A method that returns a new tensor is called, and its result is discarded.
 
     ## What it does
-    Finds statements such as `x.detach()`, `x.clamp(0)`, `x.unsqueeze(0)`, `x.double()` and `x.to(device)` where `x`
-    is certainly a tensor: the result of tensor arithmetic, of a PyTorch function or of a PyTorch layer. For
-    `x.detach()`, the result of any arithmetic or network counts.
+    Finds statements such as `x.detach()`, `x.clamp(0)`, `x.unsqueeze(0)`, `x.double()` and `x.to(device)` where
+    torchlint knows that `x` is a tensor: the result of tensor arithmetic, of a PyTorch function or of a PyTorch layer.
+    For `x.detach()`, the result of any arithmetic or network counts.
 
     Not reported: modules, which `to` and `cuda` do change, and objects of unknown classes.
 
@@ -87,8 +87,8 @@ class DiscardedResult(Rule):
     again. In that case another tensor matters, such as the element of a list that a loop iterates over.
 
     ## What verify shows
-    `torchlint verify` checks the object on which the method is called. Confirmed wherever the line runs on a
-    tensor, refuted for a module or another object that changes in place.
+    `torchlint verify` checks the object on which the method is called. Confirmed if the object is a tensor. Refuted if
+    the object is a module or anything else that changes in place.
 
     ## References
     - [torch.Tensor.detach](https://docs.pytorch.org/docs/stable/generated/torch.Tensor.detach.html): "Returns a new

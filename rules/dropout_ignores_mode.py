@@ -49,9 +49,9 @@ class DropoutIgnoresMode(Rule):
     """Dropout that `eval()` does not switch off.
 
     ## What it does
-    Finds calls of `F.dropout`, `F.dropout1d`, `F.dropout2d` and `F.dropout3d` in methods of modules without the
-    argument `training`. Also finds `nn.Dropout` layers that `forward` itself creates and calls, with a constant rate,
-    and calls of `F.scaled_dot_product_attention` whose `dropout_p` is the same in both modes.
+    Finds calls to `F.dropout`, `F.dropout1d`, `F.dropout2d` and `F.dropout3d` without the `training` argument in
+    methods of modules. Also finds `nn.Dropout` layers with a constant rate that `forward` itself creates and calls.
+    Also finds calls to `F.scaled_dot_product_attention` whose `dropout_p` is the same in both modes.
 
     Reported only with `--preview`: such layers in other methods, because the dropout is often deliberate there.
 
@@ -92,8 +92,8 @@ class DropoutIgnoresMode(Rule):
     Passing `training=self.training` is unsafe: it changes the module's output in evaluation.
 
     ## What verify shows
-    `torchlint verify` checks whether the line draws random numbers while its module is in evaluation mode.
-    Confirmed if it does, refuted if not.
+    `torchlint verify` checks whether the line draws random numbers while its module is in evaluation mode. Confirmed if
+    it draws such numbers. Refuted if it draws none.
 
     ## References
     - [torch.nn.functional.dropout](https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.dropout.html):
@@ -438,7 +438,7 @@ def _has_stars(call: ast.Call) -> bool:
 
 
 def _may_give(call: ast.Call, parameter: str, place: int, called: str) -> bool:
-    """Whether a call of the function `called` passes a parameter, or may do so by position or a star."""
+    """Whether a call to the function `called` passes a parameter, or may do so by position or a star."""
     names = {item.arg for item in call.keywords}
     if parameter in names or python_ast.called_name(call) != called:
         return parameter in names

@@ -28,7 +28,7 @@ class DropoutOfSingleLayer(Rule):
 
     ## What it does
     Finds `nn.LSTM`, `nn.GRU` and `nn.RNN` with one layer and a `dropout` above zero, given as a number or as the
-    default of a parameter. PyTorch drops after each layer except the last.
+    default of a parameter. PyTorch applies dropout after each layer except the last.
 
     The confidence is low if one layer is only the default.
 

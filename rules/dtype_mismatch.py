@@ -1,4 +1,4 @@
-"""Operations that receive an element type that they do not support."""
+"""Operations that receive a dtype that they do not support."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ def _in_brackets(data: bytes, end: int) -> bytes:
 
 
 class DtypeMismatch(Rule):
-    """An operation gets an element type that it does not support.
+    """An operation gets a dtype that it does not support.
 
     ## What it does
-    Tracks element types from sources that determine them (`randint`, `.long()`, comparisons, layers) to operations that
-    do not support them:
+    Tracks dtypes from sources that determine them (`randint`, `.long()`, comparisons, layers) to operations that do not
+    support them:
 
     - `mean` of integers or booleans
     - layers and matrix products with integers
-    - `Embedding` and `one_hot` with floating point numbers
+    - `Embedding` and `one_hot` with floating-point numbers
 
     ## Why is this bad?
-    The line raises as soon as it runs: "mean(): could not infer output dtype", "mat1 and mat2 must have the same
-    dtype".
+    The line raises an error as soon as it runs, such as "mean(): could not infer output dtype" or "mat1 and mat2 must
+    have the same dtype".
 
     ## Example
     ```python

@@ -33,7 +33,7 @@ class EmptyCacheInLoop(Rule):
     """The CUDA cache is emptied in every iteration of a loop.
 
     ## What it does
-    Finds calls of `torch.cuda.empty_cache()` that run in every training or evaluation step. The equivalents for other
+    Finds calls to `torch.cuda.empty_cache()` that run in every training or evaluation step. The equivalents for other
     backends count too, and so do calls in functions that the step calls. An iteration is a step if it trains, or if a
     model runs on the loop's data.
 
@@ -77,9 +77,9 @@ class EmptyCacheInLoop(Rule):
     ```
 
     ## Fix safety
-    The fix deletes the call, together with an `if` that contains nothing else. It is safe because no value changes.
-    It is unsafe in two cases: something in the loop reads memory counters, which the fix changes, or other code also
-    calls the function.
+    The fix deletes the call, together with an `if` that contains nothing else. It is safe because no value changes. It
+    is unsafe in two cases: something in the loop reads memory counters, which the fix changes, or other code also calls
+    the function that contains this call.
 
     ## What verify shows
     `torchlint verify` counts the calls per step. On a GPU it confirms the finding if the calls release memory

@@ -32,18 +32,19 @@ class EvaluationDropsBatch(Rule):
     """A loader of test data drops the last batch and its samples.
 
     ## What it does
-    Finds `drop_last=True` of a loader without shuffling for test or validation data:
+    Finds `drop_last=True` for a loader that reads test or validation data without shuffling:
 
     - `if flag == "test": drop_last = True`, where the loader receives this variable;
     - options by split, `{"test": {"drop_last": True}}`, where the loader receives `**options[flag]`;
-    - a loader whose variable and dataset both name such data, the dataset by its name, split or folder.
+    - a loader whose variable and dataset both refer to test or validation data. The dataset does so by its name, split
+      or folder.
 
-    The last form shows only with `--preview`, because some programs need batches of one size, for `torch.compile` or
-    for many processes.
+    torchlint reports the last form only with `--preview`, because some programs need batches of equal size for
+    `torch.compile` or for multiple processes.
 
     ## Why is this bad?
     The evaluation misses the samples of the last, incomplete batch. The accuracy then describes a different test set.
-    It changes with the batch size and is not comparable.
+    That set changes with the batch size, so results from different batch sizes are not comparable.
 
     ## Example
     ```python
@@ -139,7 +140,7 @@ class EvaluationDropsBatch(Rule):
     def report_Dropped(self, found: Dropped) -> None:
         self.report(
             found.site,
-            "`drop_last=True` drops samples of the test data, so the evaluation never measures them",
+            "`drop_last=True` drops samples of the test data, so the evaluation never sees them",
             help="set `drop_last` to False" if found.is_chosen else "leave `drop_last` out",
             confidence=Confidence.MEDIUM if found.is_chosen else Confidence.LOW,
         )

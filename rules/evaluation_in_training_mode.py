@@ -24,7 +24,7 @@ class EvaluatedInTraining(NamedTuple):
     name: str
     switch: events.ModeSwitch | None
     undone: events.ModeSwitch | None
-    """The call of `eval()` that `switch` undoes."""
+    """The call to `eval()` that `switch` undoes."""
     made: python_ast.Site | None
     kept: str | None
     """The effect of a module's layer that exists only in training; None: its layers are unknown."""
@@ -38,17 +38,17 @@ class EvaluationInTrainingMode(Rule):
     model that was trained earlier, and train nothing. No `model.eval()` precedes them. torchlint follows function
     calls.
 
-    Reported only for models that certainly depend on the mode (dropout, batch normalization, `if self.training:`).
-    An `eval()` that `train()` undoes before the model runs is always reported.
+    Reported only for models that torchlint knows to depend on the mode (dropout, batch normalization,
+    `if self.training:`). An `eval()` that `train()` undoes before the model runs is always reported.
 
     Not reported where the evaluation itself asks for training mode.
 
-    Reported only with `--preview`: evaluations with gradients on, and models with unknown layers after a call of
+    Reported only with `--preview`: evaluations with gradients on, and models with unknown layers after a call to
     `train()`.
 
     ## Why is this bad?
-    Dropout still drops, so the result is noisy, and worse than without dropout. Batch normalization uses the statistics
-    of each validation batch, and even learns from them: `no_grad` does not stop running averages.
+    Dropout still drops elements, so the result is noisy, and worse than without dropout. Batch normalization uses the
+    statistics of each validation batch, and even learns from them: `no_grad` does not stop running averages.
 
     ## Example
     ```python
@@ -87,7 +87,8 @@ class EvaluationInTrainingMode(Rule):
     ```
 
     ## What verify shows
-    Confirmed if three calls of the line ran the model in training mode. Refuted by three calls in eval mode.
+    Confirmed if three calls at the line ran the model in training mode. Refuted if three calls at the line ran it in
+    evaluation mode.
 
     ## Known limits
     An evaluation that calls `train()` itself, with no `eval()` before, is not reported, because it may need that

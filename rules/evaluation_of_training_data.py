@@ -26,8 +26,8 @@ class EvaluationOfTrainingData(Rule):
     """An evaluation runs on training data and divides by another dataset's length.
 
     ## What it does
-    Finds loops over a training loader, recognized by its name, that train nothing and whose sum is divided by the
-    length of validation or test data: `correct / len(val_set)`.
+    Finds loops that train nothing and iterate over a training loader, recognized by its name. The code divides their
+    sum by the length of validation or test data: `correct / len(val_set)`.
 
     ## Why is this bad?
     Overfitting stays hidden. The score measures training data, on the wrong scale. Early stopping, the choice of

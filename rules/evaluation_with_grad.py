@@ -83,8 +83,8 @@ class EvaluationWithGrad(Rule):
     more, but its tensors can never be used in training.
 
     ## What verify shows
-    `torchlint verify` confirms the finding if graphs are freed without a backward, and counts their bytes. It is
-    refuted if the calls build no graph, or a backward uses them.
+    `torchlint verify` confirms the finding if graphs are freed without a backward, and counts their bytes. It refutes
+    the finding if the calls build no graph, or if a backward uses the graphs.
 
     ## Known limits
     torchlint does not follow a module that calls `self.eval()` in its own `__init__`: its owner may switch the

@@ -31,13 +31,13 @@ class FillAfterSoftmax(Rule):
 
     ## What it does
     Finds `masked_fill` with `-inf`, `-1e9` or another large negative number on the probabilities of a softmax, where
-    the code then multiplies something by these probabilities, as with attention weights. Ranking them with `topk` or
-    `argmax` is fine.
+    the code then multiplies something by these probabilities, as with attention weights. Not reported where the code
+    only ranks the probabilities, with `topk` or `argmax`.
 
     ## Why is this bad?
-    The fill belongs before the softmax, where it gives padding a weight of 0. After the softmax it is the weight
-    itself. Each masked position is multiplied by -1e9, so the outputs are huge or NaN, and the other weights still do
-    not sum to 1.
+    The fill belongs before the softmax, where it gives padding a weight of 0. After the softmax, the fill value becomes
+    the weight itself. Each masked position is multiplied by -1e9, so the outputs are huge or NaN, and the other weights
+    still do not sum to 1.
 
     ## Example
     ```python
@@ -60,7 +60,8 @@ class FillAfterSoftmax(Rule):
     ```
 
     ## What verify shows
-    Confirmed if the values before the fill were probabilities. Refuted if some of them were negative in three calls.
+    Confirmed if the values before the fill were probabilities. Refuted if some of them were negative in each of three
+    calls.
 
     ## References
     - [torch.nn.functional.scaled_dot_product_attention](https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.scaled_dot_product_attention.html):

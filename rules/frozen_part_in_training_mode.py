@@ -25,15 +25,15 @@ class FrozenPartInTrainingMode(Rule):
     """`train()` on the whole model puts a frozen part back into training mode.
 
     ## What it does
-    Finds `eval()` on a part of a model, or on its layers one by one, where `train()` on the whole model follows
-    before training and nothing puts the part back into evaluation mode. torchlint follows `__init__` and methods
-    such as `freeze`.
+    Finds a part of a model that `eval()` switches to evaluation mode, as a whole or layer by layer. Before training,
+    `train()` on the whole model switches the part back, and nothing calls `eval()` on the part again. torchlint follows
+    `__init__` and methods such as `freeze`.
 
     Not reported where the class overrides `train`, where its `forward` calls `eval()`, and where the part contains
     nothing that depends on the mode.
 
     The confidence is low if a frozen part has batch normalization and nothing puts the part into evaluation mode. Some
-    methods let the statistics of frozen layers adapt.
+    training techniques let the statistics of frozen layers adapt.
 
     ## Why is this bad?
     `train()` switches all parts of a model, frozen or not. The batch normalization of a frozen backbone uses batch
@@ -81,8 +81,8 @@ class FrozenPartInTrainingMode(Rule):
     ```
 
     ## What verify shows
-    `torchlint verify` tracks the part. Confirmed if it is in training mode at later steps and its statistics move or
-    its dropout drops elements. Refuted if it returns to evaluation mode and stays there.
+    `torchlint verify` tracks the part. Confirmed if the part is in training mode at later steps, and its statistics
+    move or its dropout drops elements. Refuted if the part returns to evaluation mode and stays there.
 
     ## Known limits
     torchlint does not follow `model.apply(function)`.
@@ -132,7 +132,7 @@ class FrozenPartInTrainingMode(Rule):
             name, back = name if is_itself else f"layers of {name}", "back to training"
         self.report(
             found.switch.site,
-            f"`train()` on the whole model switches {name} {back}, with {kept}",
+            f"`train()` on the whole model switches {name} {back}, and so turns on {kept}",
             related=[(found.evaluated.site, "it enters evaluation mode here")] if found.evaluated else (),
             help="call its `eval()` after each `train()`, or override `train` in the model's class",
             confidence=Confidence.HIGH if found.evaluated is not None else Confidence.LOW,

@@ -23,7 +23,7 @@ class UnusedPass(NamedTuple):
     """`backward` runs through the call `scored` into the call `fake`, whose gradients the step does not use."""
 
     place: Site
-    """The call `scored`, or the call of its function in this file, if other calls share that function."""
+    """The call `scored`, or the call to its function in this file, if other calls share that function."""
     scored: values.Value
     fake: values.Value
     backward: events.Backward
@@ -92,12 +92,12 @@ class GeneratorGraphInDiscriminatorStep(Rule):
     may read those of the generator.
 
     ## What verify shows
-    `torchlint verify` follows backward passes through the module's input. Confirmed if the gradients computed there
-    are cleared before a step uses them, refuted if the backward stops at the input.
+    `torchlint verify` follows backward passes through the module's input. Confirmed if a backward computes gradients
+    there and they are cleared before a step uses them. Refuted if the backward stops at the input.
 
     ## Known limits
-    Not reported: a fake that `torch.autograd.grad` or another backward also uses, and a fake returned by an unknown
-    function or as one of several results.
+    Not reported: a `fake` that `torch.autograd.grad` or another backward also uses, and a `fake` that an unknown
+    function returns or that is one of several results.
 
     ## References
     - [DCGAN tutorial](https://docs.pytorch.org/tutorials/beginner/dcgan_faces_tutorial.html): detaches the fake batch
@@ -159,7 +159,7 @@ class GeneratorGraphInDiscriminatorStep(Rule):
     # -- from the one network to the other ---------------------------------------------------------------
 
     def _makers(self, scored: values.Value) -> Iterator[tuple[values.Value, values.Value]]:
-        """The calls of trainable networks that certainly compute the arguments of a call, with the networks."""
+        """The calls to trainable networks that certainly compute the arguments of a call, with the networks."""
         if not self._passes_gradients(scored):
             return
         stack, seen = [values.resolved(item) for item in _operands(scored)], set[values.Value]()
@@ -273,7 +273,7 @@ class GeneratorGraphInDiscriminatorStep(Rule):
     def report_UnusedPass(self, found: UnusedPass) -> None:
         name = self._name_of_maker(found.fake)
         fate = "which then learns from this loss too" if found.mixed else "whose gradients nothing uses"
-        related = [(found.backward.site, "this `backward`")]
+        related = [(found.backward.site, "this `backward` runs through both networks")]
         if found.fake.site is not None:
             related.insert(0, (found.fake.site, f"`{name}` is called here"))
         self.report(

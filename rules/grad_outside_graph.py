@@ -1,4 +1,4 @@
-"""Calls of `autograd.grad` on tensors outside the graph."""
+"""Calls to `autograd.grad` on tensors outside the graph."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class GradOutsideGraph(Rule):
     """`autograd.grad` differentiates a tensor outside the graph: it raises.
 
     ## What it does
-    Finds calls of `torch.autograd.grad` without `allow_unused` where:
+    Finds calls to `torch.autograd.grad` without `allow_unused` where:
 
     - an input does not require grad;
     - an input was created after the outputs, such as a slice or a copy of the tensor used in the forward pass;

@@ -38,8 +38,8 @@ class GradcheckPrecision(Rule):
     """`gradcheck` receives single-precision inputs, so it fails.
 
     ## What it does
-    Finds `torch.autograd.gradcheck` and `gradgradcheck` with the default `eps` and `atol` and an input that
-    certainly is `float32` and requires grad, such as the result of `torch.randn` or `torch.rand` without a `dtype`.
+    Finds `torch.autograd.gradcheck` and `gradgradcheck` with the default `eps` and `atol`, where torchlint knows that
+    an input is `float32` and requires grad, such as the result of `torch.randn` or `torch.rand` without a `dtype`.
 
     ## Why is this bad?
     The check fails although the gradient is right. It shifts each input by 1e-6 and compares the results. In single

@@ -21,7 +21,7 @@ _POSITIONS = _FUNCTIONS | _MODULES | {f"torch.nn.modules.activation.{name.rparti
 
 
 class NoDimension(NamedTuple):
-    """The call of `name` at `site` does not specify a dimension."""
+    """The call to `name` at `site` does not specify a dimension."""
 
     site: Site
     name: str

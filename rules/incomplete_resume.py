@@ -41,8 +41,9 @@ class IncompleteResume(Rule):
 
     ## What it does
     Finds files that load the state of an optimizer and save the state of a scheduler or a `GradScaler`, but never load
-    it or read its entry. Also finds functions that restore the optimizer and the epoch and then step a new PyTorch
-    scheduler, created there or passed to `__init__`.
+    the saved state or read its entry in the checkpoint. Also finds functions and classes that restore the optimizer and
+    the epoch, and then step a PyTorch scheduler that starts over. The code creates this scheduler itself or receives a
+    new one in `__init__`.
 
     Also finds files that load a model and continue at the checkpoint's epoch, where nothing reads the saved state of
     the optimizer.

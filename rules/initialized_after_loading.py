@@ -60,8 +60,8 @@ class InitializedAfterLoading(Rule):
     ```
 
     ## What verify shows
-    `torchlint verify` tracks the loaded weights. Confirmed if the line overwrites at least nine in ten of them
-    before the model runs. Refuted if the model runs with them as loaded.
+    `torchlint verify` tracks the loaded weights. Confirmed if the line overwrites at least nine in ten of them before
+    the model runs. Refuted if the model runs with the weights as they were loaded.
     """
 
     code = "TL323"

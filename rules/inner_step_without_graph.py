@@ -28,15 +28,16 @@ class InnerStepWithoutGraph(Rule):
     """An inner step of meta-learning leaves no graph for the outer loss.
 
     ## What it does
-    Finds gradients from `torch.autograd.grad` that the code uses only to change weights, without recording a graph,
-    before a `backward`. Either of these applies:
+    Finds gradients from `torch.autograd.grad` that the code uses only to update weights. A `backward` follows, but the
+    update records no graph, for one of two reasons:
 
-    - `create_graph=True`, but each update goes through `.data` or runs under `no_grad`;
-    - `load_state_dict` puts the new weights into a copy that no optimizer holds, and the copy computes the loss.
+    - The call has `create_graph=True`, but each update goes through `.data` or runs under `no_grad`.
+    - The method `load_state_dict` puts the new weights into a copy that no optimizer holds, and the copy computes the
+      loss.
 
     ## Why is this bad?
     The outer loss does not depend on the inner step. `.data`, `no_grad` and `load_state_dict` copy values only. The
-    second-order gradients are missing, and a loss of the copy trains the copy, which is thrown away.
+    second-order gradients are missing, and a loss that the copy computes trains only the copy, which the code discards.
 
     ## Example
     ```python

@@ -114,7 +114,7 @@ class InplaceOnLeaf(Rule):
         return False
 
     def _modes_of_calls(self, name: str) -> set[api.GradMode]:
-        """The grad modes of calls of methods with a given name that torchlint could not follow."""
+        """The grad modes of calls to methods with a given name that torchlint could not follow."""
         calls = (call for trace in self.model.program.traces for call in trace.of(events.Call))
         callees = ((call, call.value.callee) for call in calls)
         return {call.mode for call, callee in callees if callee is not None and callee.label == name}

@@ -33,15 +33,16 @@ class InplaceOnSavedTensor(Rule):
     """A tensor that autograd saved for backward is changed in place.
 
     ## What it does
-    Finds in-place changes of tensors that an operator saved for the backward pass, through any view or alias,
-    before that pass runs: `+=`, `x[...] =`, `add_`, in-place activations, `out=`, or an optimizer step between the
-    forward and the backward of another loss. PyTorch's own table says which operators save their input or result.
+    Finds tensors that an operator saved for the backward pass and that the code changes in place before that pass runs,
+    also through a view or alias. Such changes are `+=`, `x[...] =`, `add_`, in-place activations, `out=`, or an
+    optimizer step between the forward and the backward of another loss. PyTorch's own table says which operators save
+    their input or result.
 
     Also finds an in-place activation whose argument is read again under its old name.
 
     ## Why is this bad?
-    `backward` raises "one of the variables needed for gradient computation has been modified by an inplace
-    operation". Changes through `.data` or a NumPy view raise nothing, and the gradient is silently wrong.
+    `backward` raises "one of the variables needed for gradient computation has been modified by an inplace operation".
+    Changes through `.data` or a NumPy view raise no error, and the gradient is silently wrong.
 
     ## Example
     ```python
@@ -91,10 +92,11 @@ class InplaceOnSavedTensor(Rule):
     this line changed. It refutes the finding if several backward passes succeed after the change.
 
     ## Known limits
-    torchlint does not know which tensors an unknown module saves, nor which parameters an optimizer argument holds.
-    It follows changes through NumPy arrays only where they certainly share memory. A value of unknown type may be a
-    plain number, which `*=` does not change in place. It is reported only if something shows that it is a tensor,
-    such as an annotation, a method or function that accepts only tensors, or a tensor operand.
+    torchlint does not know which tensors an unknown module saves, nor which parameters an optimizer argument holds. It
+    follows changes through NumPy arrays only where it knows that the array and the tensor share memory. A value of
+    unknown type may be a plain number, which `*=` does not change in place. Its change is reported only if something
+    shows that the value is a tensor, such as an annotation, a method or function that accepts only tensors, or a tensor
+    operand.
 
     ## References
     - [In-place correctness checks](https://docs.pytorch.org/docs/stable/notes/autograd.html#in-place-correctness-checks)

@@ -37,9 +37,9 @@ class InvertedMask(Rule):
     """An attention mask hides what it should show, or everything.
 
     ## What it does
-    Finds masks of later positions (`tril`, `triu`) and of padding (`tokens != pad`, `arange(n) < lengths`) with the
-    wrong polarity. They are in `masked_fill` and `torch.where` with minus infinity, in `nn.MultiheadAttention`, in the
-    layers of `nn.Transformer`, or in `scaled_dot_product_attention`. Also finds `triu(ones)` without `diagonal=1`,
+    Finds causal masks (`tril`, `triu`) and padding masks (`tokens != pad`, `arange(n) < lengths`) with the wrong
+    polarity. The code passes them to `masked_fill` or `torch.where` with minus infinity, to `nn.MultiheadAttention`, to
+    the layers of `nn.Transformer`, or to `scaled_dot_product_attention`. Also finds `triu(ones)` without `diagonal=1`,
     which hides each position from itself. Also finds masks of 0 and 1 that are not boolean, because attention adds
     these to the scores.
 

@@ -27,7 +27,7 @@ class KlDivInput(Rule):
     """`kl_div` gets probabilities as input, or logarithms as target.
 
     ## What it does
-    Finds calls of `F.kl_div` and `nn.KLDivLoss` without `log_target=True`, where the input is the result of a softmax
+    Finds calls to `F.kl_div` and `nn.KLDivLoss` without `log_target=True`, where the input is the result of a softmax
     or sigmoid, or the target is the result of a `log_softmax` or `logsigmoid`.
 
     ## Why is this bad?

@@ -48,9 +48,9 @@ class KlDivMean(Rule):
     """`kl_div` without a `reduction` divides the divergence by the number of classes.
 
     ## What it does
-    Finds `F.kl_div` and `nn.KLDivLoss` without the argument `reduction`, if the result is not multiplied by a size, and
-    `kl_div(p, q, reduction="none").mean(1)` where the logarithms of `p` come from a softmax over the same dimension.
-    The same holds for a hand-written cross-entropy, `-(softmax(teacher) * log_softmax(student)).mean()`.
+    Finds `F.kl_div` and `nn.KLDivLoss` without the argument `reduction`, if the code does not multiply the result by a
+    size. Also finds `kl_div(p, q, reduction="none").mean(1)` where `p` holds the logarithms of a softmax over the same
+    dimension. Also finds a hand-written cross-entropy, `-(softmax(teacher) * log_softmax(student)).mean()`.
 
     ## Why is this bad?
     The default is the mean over all elements instead of the mean over samples. With 1000 classes, the loss and its
@@ -94,7 +94,7 @@ class KlDivMean(Rule):
             if event.mode is api.GradMode.OFF or self._is_multiplied(loss):
                 continue
             if event.value is not loss and self.model.tree.own_node(loss.site) is not None:
-                continue  # the call of a loss module of this file, which has a finding of its own
+                continue  # the call to a loss module of this file, which has a finding of its own
             module = values.resolved(loss.parents[0]) if isinstance(loss, values.ModuleOutput) else None
             if module is not None and not module_values.is_as_made(module):
                 continue

@@ -29,7 +29,7 @@ class LabelsShiftedTwice(Rule):
     """The program shifts labels that the causal language model shifts itself.
 
     ## What it does
-    Finds calls of a Transformers `...ForCausalLM` or `...LMHeadModel` that get `x[:, :-1]` as inputs and `x[:, 1:]` as
+    Finds calls to a Transformers `...ForCausalLM` or `...LMHeadModel` that get `x[:, :-1]` as inputs and `x[:, 1:]` as
     `labels`.
 
     ## Why is this bad?

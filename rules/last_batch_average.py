@@ -210,7 +210,7 @@ class LastBatchAverage(Rule):
 
     def report_LastBatch(self, last: LastBatch) -> None:
         if last.is_single:
-            message = "this runs once after the loop over batches: the mean is of one value, the last batch's"
+            message = "this runs once, after the loop over batches: the mean covers only the value of the last batch"
         elif last.is_average:
             message = (
                 f"`{last.name}` is the value of the last batch divided by the number of all batches or samples: "

@@ -124,7 +124,7 @@ class LastBatchScore(Rule):
         return Origin.EVALUATION if self._evaluates(loop) else Origin.TRAINING if _trains(loop) else None
 
     def _evaluates(self, loop: ast.For) -> bool:
-        """Whether a loop runs without gradients, or after a call of `eval`."""
+        """Whether a loop runs without gradients, or after a call to `eval`."""
         function = self.model.tree.function_around(loop)
         around = [item for item in self.model.tree.ancestors(loop) if isinstance(item, ast.With)]
         places = [item.context_expr for node in around for item in node.items]

@@ -59,8 +59,8 @@ class LateGuard(Rule):
 
     ## Why is this bad?
     The operation runs for all values. `torch.where` drops the bad results and gives them a gradient of 0. Multiplied by
-    their infinite derivative, this gradient is NaN, and it reaches all weights. In a product, 0 times infinity is NaN
-    immediately.
+    the operation's infinite derivative, this gradient becomes NaN, and it reaches all weights. In a product, 0 times
+    infinity is NaN immediately.
 
     ## Example
     ```python

@@ -79,7 +79,7 @@ class LeakedHook(Rule):
         method = call.func if isinstance(call, ast.Call) else None
         owner = self.model.tree.code(method.value) if isinstance(method, ast.Attribute) else "\n"
         name = f"`{owner}`" if "\n" not in owner else "a module"
-        often = "every iteration" if hook.loop is not None else "every call of `forward`"
+        often = "every iteration" if hook.loop is not None else "every call to `forward`"
         self.report(
             hook.site,
             f"{often} registers another hook on {name}, and nothing removes them: each pass calls all of them",

@@ -60,11 +60,11 @@ class LogOfSoftmax(Rule):
     """The logarithm of a softmax or sigmoid may be the logarithm of 0.
 
     ## What it does
-    Finds `log` of a softmax or sigmoid, or of 1 minus a sigmoid, where nothing in between keeps the operand away from
-    0. The activation is in the same function or in a module in the same file. Indexing or `gather` may come between.
-       Reported only with `--preview`: code where torchlint cannot tell whether gradients are computed, and code that
-       divides unknown scores by a temperature. These scores may be products of normalized vectors, whose softmax is
-       never 0.
+    Finds `log` of a softmax or sigmoid, or of 1 minus a sigmoid, where nothing in between keeps the operand above 0.
+    The activation may be in the same function or in a module in the same file. Indexing or `gather` may come between.
+    Reported only with `--preview`: code where torchlint cannot tell whether gradients are computed, and code that
+    divides unknown scores by a temperature. Such scores may be products of normalized vectors. Their softmax is never
+    0.
 
     ## Why is this bad?
     In float32, a probability becomes 0 or 1 long before its logarithm is out of range. The loss is then infinite, and
@@ -91,10 +91,11 @@ class LogOfSoftmax(Rule):
     ```
 
     ## Fix safety
-    Replacing the two calls by one is unsafe, because results that were infinite or NaN change.
+    Replacing the two calls with one is unsafe, because results that were infinite or NaN change.
 
     ## What verify shows
-    `torchlint verify` looks at the probabilities whose logarithm the line takes. It confirms the finding if one is 0.
+    `torchlint verify` looks at the probabilities whose logarithm the line takes. It confirms the finding if one of them
+    is 0.
 
     ## References
     - [torch.nn.functional.log_softmax](https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.log_softmax.html):

@@ -31,7 +31,7 @@ class LogitsAsProbabilities(Rule):
 
     ## What it does
     Finds model outputs that `BCEWithLogitsLoss` receives and that the code compares with 0.5 or rounds without a
-    sigmoid. The comparison is in the same code, or in an evaluation of the same model.
+    sigmoid. The comparison may be in the same code, or in code that evaluates the same model.
 
     ## Why is this bad?
     A logit of 0.5 is a probability of 0.62. Accuracy, recall and F1 use the wrong threshold. The metrics miss

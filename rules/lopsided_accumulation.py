@@ -72,8 +72,8 @@ class LopsidedAccumulation(Rule):
     depends on the same remainder, such as `model.no_sync()` or a `zero_grad`, because both have to change together.
 
     ## What verify shows
-    `torchlint verify` counts the backward passes between steps. Confirmed if the first step has fewer than the
-    later ones, refuted if all have the same number.
+    `torchlint verify` counts the backward passes between steps. Confirmed if the first step has fewer backward passes
+    than the later steps. Refuted if all steps have the same number.
 
     ## References
     - [Gradient accumulation](https://docs.pytorch.org/docs/stable/notes/amp_examples.html#gradient-accumulation)

@@ -1,4 +1,4 @@
-"""Loss targets with an element type that the loss does not support."""
+"""Loss targets with a dtype that the loss does not support."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _converts_in_loss(data: bytes) -> bool:
 
 
 class WrongTarget(NamedTuple):
-    """The loss at `loss` does not support targets of the element type `dtype`."""
+    """The loss at `loss` does not support targets of this `dtype`."""
 
     loss: Site
     function: str
@@ -40,22 +40,22 @@ class WrongTarget(NamedTuple):
 
 
 class LossTargetDtype(Rule):
-    """A loss gets targets of an element type that it does not support.
+    """A loss gets targets of a dtype that it does not support.
 
     ## What it does
-    Finds these losses where the target certainly has an unsupported type (`.long()`, `.int()`, a comparison, `randint`,
-    `argmax`):
+    Finds these losses where torchlint knows that the target has an unsupported dtype (`.long()`, `.int()`, a
+    comparison, `randint`, `argmax`):
 
     - `binary_cross_entropy`, `binary_cross_entropy_with_logits`, `BCELoss` and `BCEWithLogitsLoss` with integers or
       booleans as targets
-    - `nll_loss` and `NLLLoss` with class indices of a type other than `int64`
-    - `cross_entropy` and `CrossEntropyLoss` with class indices of type `int32` or `bool`
+    - `nll_loss` and `NLLLoss` with class indices of a dtype other than `int64`
+    - `cross_entropy` and `CrossEntropyLoss` with class indices of dtype `int32` or `bool`
     - `cross_entropy` and `CrossEntropyLoss` with `one_hot`, which returns integers
-    - `cross_entropy` and `CrossEntropyLoss` with floating point targets of one dimension for an input of two
+    - `cross_entropy` and `CrossEntropyLoss` with one-dimensional floating-point targets for a two-dimensional input
 
     ## Why is this bad?
-    The loss raises: "result type Float can't be cast to the desired output type Long", "expected target dtype to be
-    Long or Byte".
+    The loss raises an error such as "result type Float can't be cast to the desired output type Long" or "expected
+    target dtype to be Long or Byte".
 
     ## Example
     ```python
@@ -105,7 +105,7 @@ class LossTargetDtype(Rule):
                     yield WrongTarget(event.site, function, dtype)
 
     def _wrong(self, function: str, loss: values.Tensor) -> str | None:
-        """The element type of a target if the loss cannot accept it, whatever else is unknown about the target."""
+        """The dtype of a target if the loss cannot accept it, whatever else is unknown about the target."""
         if function == "cross_entropy" and losses.takes_one_hot(loss):
             return "int64"
         operands = losses.operands(loss)
@@ -123,7 +123,7 @@ class LossTargetDtype(Rule):
         wanted = "class indices: `.long()`" if is_indexed else "floating point numbers: `.float()`"
         self.report(
             answer.loss,
-            f"`{answer.function}` gets targets of type `{answer.dtype}`: it raises",
+            f"`{answer.function}` gets targets of dtype `{answer.dtype}`, which raises an error",
             help=f"give it {wanted}",
         )
 

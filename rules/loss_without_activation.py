@@ -32,9 +32,10 @@ class LossWithoutActivation(Rule):
     """A loss that expects probabilities or their logarithms gets raw scores.
 
     ## What it does
-    Finds calls of `F.nll_loss` and `nn.NLLLoss` whose input comes from a softmax, a sigmoid, a linear layer or a
-    convolution. Also finds calls of `F.binary_cross_entropy` and `nn.BCELoss` whose input comes from such a layer. That
-    softmax, sigmoid or layer is in the same function, or in every `return` of the `forward` of a module in the file.
+    Finds calls to `F.nll_loss` and `nn.NLLLoss` whose input comes from a softmax, a sigmoid, a linear layer or a
+    convolution. Also finds calls to `F.binary_cross_entropy` and `nn.BCELoss` whose input comes from such a layer. That
+    softmax, sigmoid or layer may be in the same function, or in every `return` of a module's `forward` in the same
+    file.
 
     Reported only with `--preview`: all forms except a softmax as input of `nll_loss`.
 

@@ -1,4 +1,4 @@
-"""Masks that multiply scores before a softmax, so that padding keeps its weight."""
+"""Masks that multiply scores before a softmax, so that padding still gets weight."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ class FilledMask(NamedTuple):
 
 
 class MaskBeforeSoftmax(Rule):
-    """A score that is multiplied by 0 before a softmax keeps its weight.
+    """A score that is multiplied by 0 before a softmax still gets weight.
 
     ## What it does
-    Finds `softmax(scores * mask)` where the mask holds 0 and 1. The mask comes from a comparison of positions with
-    lengths, or of elements with a number by `!=`. Not reported where the code applies the mask again to the weights.
-    Reported only with `--preview`: other comparisons. Also finds `scores.masked_fill(mask, 1e-9)` and other numbers
-    near 0.
+    Finds `softmax(scores * mask)` where the mask holds 0 and 1. The mask compares positions with lengths, or elements
+    with a number (`!=`). Reported only with `--preview`: masks from other comparisons. Also finds
+    `scores.masked_fill(mask, 1e-9)` and fills with other numbers near 0. Not reported where the code applies the mask
+    again to the weights.
 
     ## Why is this bad?
     The softmax computes `exp(0)`, which is 1, for each position that the mask sets to 0. Padding gets weight, often

@@ -29,7 +29,7 @@ class MaskSumOverBatch(Rule):
 
     ## What it does
     Finds quotients in the graph of a loss whose numerator is `(x * mask[:, :, None]).sum(1)` and whose denominator is
-    `mask.sum()`. The mask must have a dimension for the batch and one for the positions.
+    `mask.sum()`. Reported only if the mask has a dimension for the batch and one for the positions.
 
     ## Why is this bad?
     The numerator is a sum over the positions of one sequence, but the denominator counts the positions of all

@@ -33,9 +33,10 @@ class MisplacedSetting(Rule):
 
     ## What it does
     Compares the parameters of PyTorch's optimizers and schedules, and of transformers schedules, with the names of the
-    arguments: `StepLR(optimizer, step_size=args.lr)`, or `SGD(params, lr, weight_decay)`, whose third parameter is the
-    momentum. torchlint knows names of learning rates, weight decays, momenta, factors, milestones, warm-ups and
-    lengths. Also finds a warm-up and a length that are swapped, in a call of any function.
+    arguments. Finds, for example, `StepLR(optimizer, step_size=args.lr)`, or `SGD(params, lr, weight_decay)`, whose
+    third parameter is the momentum. torchlint recognizes the usual names of learning rates, weight decays, momenta,
+    factors, milestones, warm-ups and schedule lengths. Also finds calls to any function that swap the warm-up and the
+    schedule length.
 
     The confidence is low if a cosine schedule is as long as the warm-up.
 
@@ -88,7 +89,7 @@ class MisplacedSetting(Rule):
                 yield Misplaced(python_ast.site_of(value), parameter, ast.unparse(value), role, is_sure)
 
     def _swapped(self, call: ast.Call) -> Iterator[Misplaced]:
-        """A length and a warm-up in each other's place, in a call of any function with parameters for both."""
+        """A length and a warm-up in each other's place, in a call to any function with parameters for both."""
         values = [*call.args, *(item.value for item in call.keywords)]
         if not {Role.WARM_UP, Role.LENGTH} <= set(map(self._role, values)):
             return

@@ -14,7 +14,7 @@ class MissingScalerUpdate(Rule):
 
     ## What it does
     Finds `scaler.step(optimizer)` and `scaler.unscale_(optimizer)` in a loop where an iteration can end without
-    `scaler.update()`. The call of `update()` is missing, comes after a `continue`, or is in a branch that also steps.
+    `scaler.update()`. The call to `update()` is missing, comes after a `continue`, or is in a branch that also steps.
 
     ## Why is this bad?
     A scaler may unscale and step only once between two updates. The iteration after one without an update raises

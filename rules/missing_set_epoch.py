@@ -55,8 +55,8 @@ class MissingSetEpoch(Rule):
     ## What it does
     Finds a shuffling `DistributedSampler` whose loader is used in more than one epoch. The file never calls
     `set_epoch`, and it passes neither the sampler nor the loader to code that could call it. Also finds a loader that a
-    function returns to another file. A generator in either file must restart it endlessly, and no file in the
-    repository may set the epoch.
+    function returns to another file. This form is reported only if a generator in either file restarts the loader
+    endlessly, and no file in the repository sets the epoch.
 
     ## Why is this bad?
     The sampler computes its order from the seed and the epoch. Without `set_epoch`, the epoch stays 0. Each epoch then
@@ -90,7 +90,7 @@ class MissingSetEpoch(Rule):
 
     ## Fix safety
     Calling `set_epoch` is unsafe, because it changes the order of the batches. torchlint offers the fix where the loop
-    numbers its epochs.
+    has a variable for the epoch number.
 
     ## What verify shows
     `torchlint verify` compares the first samples of the epochs. It confirms the finding if two epochs in a row start

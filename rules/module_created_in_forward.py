@@ -43,8 +43,8 @@ class ModuleCreatedInForward(Rule):
     """A layer or parameter is created in `forward`: it is new in every call.
 
     ## What it does
-    Finds layers of `torch.nn` with weights or running statistics, and `nn.Parameter`s, that the `forward` of a
-    module, or a method that only `forward` calls, creates, uses and discards.
+    Finds layers of `torch.nn` with weights or running statistics, and `nn.Parameter`s, that exist only during a call. A
+    module's `forward`, or a method that only `forward` calls, creates, uses and discards them.
 
     Not reported: layers without state, such as `nn.ReLU`, `nn.Softmax`, losses, pooling, and norms without
     `affine`.
@@ -82,8 +82,9 @@ class ModuleCreatedInForward(Rule):
     ```
 
     ## What verify shows
-    `torchlint verify` tracks the object that the line creates. Confirmed if it disappears and is created again, and
-    no optimizer held it. Refuted if it stays and the function later runs without the line.
+    `torchlint verify` tracks the object that the line creates. Confirmed if the object disappears, the line creates it
+    again, and no optimizer held it. Refuted if the object stays and later calls to the function do not create another
+    one.
 
     ## References
     - [torch.nn.Module](https://docs.pytorch.org/docs/stable/generated/torch.nn.Module.html)
@@ -237,7 +238,7 @@ class ModuleCreatedInForward(Rule):
         never = "it is" if made.owned == "parameter" else f"its {made.owned} are"
         self.report(
             made.site,
-            f"each call of `{made.method}` creates a new `{made.name}`: {never} never trained or saved",
+            f"each call to `{made.method}` creates a new `{made.name}`: {never} never trained or saved",
             help="create it in `__init__`, and store it on `self`",
         )
 

@@ -35,16 +35,16 @@ class OptimizerMissesParameters(Rule):
     """The optimizer does not hold all parameters that the model trains.
 
     ## What it does
-    Finds a module or layer that is recreated after its optimizer, under the name from which the optimizer got its
-    parameters. A `backward` through the new module and a step of that optimizer follow. Also finds
-    `requires_grad = True` on a frozen module, either between its forward pass and the backward of the loss, or after an
-    optimizer took only the parameters that required gradients. Also finds a loss whose own parameters no optimizer
-    holds.
+    Finds code that creates an optimizer, and then replaces the module or one of its layers with a new one under the
+    same name. The code then calls `backward` through the new module and steps that optimizer. Also finds
+    `requires_grad = True` on a frozen module in one of two places: between its forward pass and the backward of the
+    loss, or after an optimizer received only the parameters that required gradients. Also finds a loss with parameters
+    that no optimizer holds.
 
     ## Why is this bad?
     The new parameters keep their initial values, for example in a new classification head, and nothing raises. The
     optimizer still updates the old parameters, which are unused. A module that is unfrozen after the forward pass
-    receives no gradient from it, because the graph was built without it.
+    receives no gradient from that pass, because its graph does not include the module.
 
     ## Example
     ```python
@@ -77,11 +77,11 @@ class OptimizerMissesParameters(Rule):
     ```
 
     ## What verify shows
-    `torchlint verify` tracks the parameters created at the line. Confirmed if they receive gradients and no
-    optimizer holds or changes them. Refuted if an optimizer that steps holds them.
+    `torchlint verify` tracks the parameters created at the line. Confirmed if these parameters receive gradients and no
+    optimizer holds or changes them. Refuted if an optimizer holds them and steps.
 
     ## References
-    - [torch.optim](https://docs.pytorch.org/docs/stable/optim.html): "constructing it"
+    - [torch.optim](https://docs.pytorch.org/docs/stable/optim.html): how to construct an optimizer
     """
 
     code = "TL111"
@@ -145,7 +145,8 @@ class OptimizerMissesParameters(Rule):
             loaded.site,
             f"{what} replaces the parameters that `{loaded.step.name}` holds: the new ones never learn",
             related=[(loaded.step.site, "this step updates the old ones")],
-            help="do it before creating the optimizer" + (", or without `assign=True`" if "assign" in what else ""),
+            help="replace the parameters before creating the optimizer"
+            + (", or load them without `assign=True`" if "assign" in what else ""),
         )
 
     def report_Unheld(self, missed: provenance.Unheld) -> None:
@@ -162,9 +163,9 @@ class OptimizerMissesParameters(Rule):
     def report_Unfrozen(self, unfrozen: Unfrozen) -> None:
         self.report(
             unfrozen.site,
-            f"`{unfrozen.place}` is unfrozen after the optimizer took only unfrozen parameters: it never learns",
+            f"`{unfrozen.place}` is unfrozen too late: the optimizer does not hold its parameters, so they never learn",
             related=[(unfrozen.frozen, "it is frozen here"), (unfrozen.made, "the optimizer is created here")],
-            help="add its parameters by `add_param_group`, or pass all parameters to the optimizer",
+            help="add its parameters with `add_param_group`, or pass all parameters to the optimizer",
         )
 
     def report_LateUnfreezing(self, late: LateUnfreezing) -> None:
@@ -172,7 +173,7 @@ class OptimizerMissesParameters(Rule):
         self.report(
             late.site,
             f"`{name}` is unfrozen after its forward pass: `backward` computes no gradients for it",
-            related=[(late.backward.site, "this `backward`")],
+            related=[(late.backward.site, "this `backward` skips it")],
             help="unfreeze it before the forward pass",
         )
 

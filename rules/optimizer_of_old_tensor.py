@@ -84,5 +84,7 @@ class OptimizerOfOldTensor(Rule):
             if found.is_network
             else f"`{place}` {what} here, but the optimizer holds the old one: it updates a tensor that is unused",
             related=[(site_of(found.optimizer), "the optimizer is created here")],
-            help="create the optimizer after it" if found.is_network else "change `data` in place, or do it before",
+            help="create the optimizer after it"
+            if found.is_network
+            else "change `data` in place, or replace the tensor before creating the optimizer",
         )

@@ -73,7 +73,8 @@ class ParameterLostByMove(Rule):
     parameter.
 
     ## What verify shows
-    `torchlint verify` checks the tensor that the line assigns. Confirmed if it is not a leaf, refuted if it is one.
+    `torchlint verify` checks the tensor that the line assigns. Confirmed if the tensor is not a leaf. Refuted if it is
+    a leaf.
 
     ## Known limits
     Not reported: parameters built from the method's arguments, or from variables that the code reassigns from their own

@@ -28,8 +28,8 @@ class PenaltyOverChannels(Rule):
 
     ## What it does
     Finds `(gradients.norm(2, dim=1) - 1) ** 2` of gradients from `autograd.grad` that nothing flattens. Reported only
-    if the random numbers that mix real and fake images have sizes (n, 1, 1, 1), which show that the images have four
-    dimensions.
+    if the random numbers that mix real and fake images have the shape (n, 1, 1, 1), which shows that the images have
+    four dimensions.
 
     ## Why is this bad?
     The WGAN-GP penalty applies to the gradient of a whole image. Over dimension 1 alone, each pixel gets a separate

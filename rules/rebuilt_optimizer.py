@@ -49,7 +49,7 @@ class RebuiltOptimizer(Rule):
 
     - The epoch number selects the data, as in `loaders[i]`.
     - An argument of the optimizer depends on the iteration, such as a learning rate.
-    - The iteration changes the network itself: it loads, resets, prunes or freezes.
+    - The iteration changes the network itself: it loads, resets, prunes or freezes weights.
     - The name of the loop's variable says that each iteration is a separate training run: `fold`, `task`, `round`.
 
     ## Why is this bad?
@@ -85,8 +85,8 @@ class RebuiltOptimizer(Rule):
     ```
 
     ## What verify shows
-    Confirmed by a second optimizer from the line that steps on the same parameters. Refuted if none appears before the
-    program ends.
+    Confirmed if the line creates a second optimizer that updates the same parameters. Refuted if the program ends and
+    the line has created no such second optimizer.
 
     ## References
     - [torch.optim](https://docs.pytorch.org/docs/stable/optim.html#how-to-use-an-optimizer): "To use torch.optim you

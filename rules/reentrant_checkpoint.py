@@ -50,7 +50,7 @@ class ReentrantCheckpoint(Rule):
     """Checkpointing without `use_reentrant` uses the reentrant variant.
 
     ## What it does
-    Finds calls of `torch.utils.checkpoint.checkpoint` and `checkpoint_sequential` that omit `use_reentrant`, unless the
+    Finds calls to `torch.utils.checkpoint.checkpoint` and `checkpoint_sequential` that omit `use_reentrant`, unless the
     project requires a PyTorch version older than 2.1, which does not warn. Also finds the reentrant variant, explicit
     or by default, where:
 
@@ -88,8 +88,8 @@ class ReentrantCheckpoint(Rule):
     `use_reentrant=False` is unsafe: weights without gradients may receive them, and the block runs differently.
 
     ## What verify shows
-    `torchlint verify` follows the checkpoint. It confirms the finding if parameters inside get no gradient, because no
-    input requires one.
+    `torchlint verify` follows the checkpoint. It confirms the finding if parameters inside the checkpoint get no
+    gradient, because no input requires a gradient.
 
     ## References
     - [torch.utils.checkpoint](https://docs.pytorch.org/docs/stable/checkpoint.html): "If `use_reentrant` is not passed

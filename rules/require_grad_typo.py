@@ -31,7 +31,7 @@ class Assigned(NamedTuple):
 
 
 class Passed(NamedTuple):
-    """The call of `name` at `site` passes an argument of this name."""
+    """The call to `name` at `site` passes an argument of this name."""
 
     site: Site
     name: str

@@ -139,7 +139,7 @@ class ReseededInLoop(Rule):
     def _of_call(
         self, call: ast.Call, seeding: ast.Call, draw: ast.Call, function: definitions.FunctionInfo
     ) -> Reseeded | None:
-        """A call of a function that sets a seed, which may be the default of a parameter that the call omits."""
+        """A call to a function that sets a seed, which may be the default of a parameter that the call omits."""
         loop = self._loop_around(call)
         seed = python_ast.arguments(seeding)[0]
         given = function.parameters[1 if function.is_method else 0 :]
@@ -238,7 +238,7 @@ class ReseededInLoop(Rule):
 
 
 def _is_plain_place(call: ast.Call, function: definitions.FunctionInfo) -> bool:
-    """Whether each call of a function reaches a place in it."""
+    """Whether each call to a function reaches a place in it."""
     for item in function.definitions.tree.ancestors(call):
         if item is function.node:
             return True

@@ -121,7 +121,7 @@ class RestartedLoader(Rule):
         return given or (call.args[index] if index < len(call.args) else None)
 
     def _drawn_by_method(self, call: ast.Call) -> ast.Call | None:
-        """The `next(iter(self.loader))` that each call of the object's own method makes."""
+        """The `next(iter(self.loader))` that each call to the object's own method makes."""
         function = names.function(call.func, self.model.definitions)
         if function is None or not function.is_method or isinstance(function.node, ast.Lambda):
             return None
@@ -141,7 +141,7 @@ class RestartedLoader(Rule):
         self.report(
             found.site,
             f"`{found.name}` restarts here: each step {does}",
-            help="iterate over the loader, or create the iterator before the loop and renew it when it ends",
+            help="iterate over the loader, or create the iterator before the loop, and a new one when it runs out",
             confidence=Confidence.LOW,
         )
 

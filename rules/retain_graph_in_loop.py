@@ -69,8 +69,8 @@ class RetainGraphInLoop(Rule):
     `backward` raises. There is no fix for a hidden state that is never detached, which must be detached first.
 
     ## What verify shows
-    `torchlint verify` marks the nodes of retained graphs. Confirmed if no later backward reaches them, or if the
-    graph grows from iteration to iteration. Refuted if a later backward reaches them.
+    `torchlint verify` marks the nodes of retained graphs. Confirmed if no later backward reaches these nodes, or if the
+    graph grows from iteration to iteration. Refuted if a later backward reaches the nodes.
 
     ## References
     - [torch.Tensor.backward](https://docs.pytorch.org/docs/stable/generated/torch.Tensor.backward.html)

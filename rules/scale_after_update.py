@@ -27,8 +27,8 @@ class ScaleAfterUpdate(Rule):
     """A scaled loss is divided by the scale that `update()` may have changed.
 
     ## What it does
-    Finds `scaled_loss / scaler.get_scale()` where `scaled_loss` comes from `scaler.scale(...)`, and
-    `scaler.update()` precedes the call of `get_scale()`.
+    Finds `scaled_loss / scaler.get_scale()` where `scaled_loss` comes from `scaler.scale(...)`, and `scaler.update()`
+    runs before `get_scale()`.
 
     ## Why is this bad?
     `update()` doubles the scale now and then, and halves it after infinite gradients. In these iterations the result
@@ -81,7 +81,7 @@ class ScaleAfterUpdate(Rule):
                     yield NewScale(site_of(division), self.model.tree.code(value), site_of(scaled), site_of(update))
 
     def _before(self, call: ast.Call, scaler: ast.expr, method: str) -> ast.Call | None:
-        """The call of a scaler's method in an earlier statement of the blocks around a call, in the same iteration."""
+        """The call to a scaler's method in an earlier statement of the blocks around a call, in the same iteration."""
         for node in (call, *self.model.tree.ancestors(call)):
             if isinstance(node, (*LOOPS, *SCOPES)):
                 return None

@@ -186,7 +186,7 @@ def _source(image: ast.expr) -> ast.expr:
 
 
 def _transformed(source: ast.expr) -> ast.Call | None:
-    """The call of a transform: `self.transform(img)`, or that of `self.transform(image=img)["image"]`."""
+    """The call to a transform: `self.transform(img)`, or that of `self.transform(image=img)["image"]`."""
     if isinstance(source, ast.Subscript) and not _is_image(source):
         return None
     call = source.value if isinstance(source, ast.Subscript) else source

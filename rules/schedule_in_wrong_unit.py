@@ -24,12 +24,12 @@ class ScheduleInWrongUnit(Rule):
     Reported only with `--preview`:
 
     - a schedule of unknown length that steps with each micro-batch;
-    - a schedule in batches that steps with the optimizer, where the number of micro-batches is unknown.
+    - a schedule measured in batches that steps with the optimizer, where the number of micro-batches is unknown.
 
     ## Why is this bad?
-    The learning rate is wrong for most of the training. A schedule in epochs that steps once a batch ends within
-    the first epochs: the rate then stays near zero or oscillates. A schedule in batches that steps once an epoch
-    hardly starts: the rate stays in its warm-up, or never decays.
+    The learning rate is wrong for most of the training. If a schedule is measured in epochs but steps once a batch, it
+    ends within the first epochs. The rate then stays near zero or oscillates. If a schedule is measured in batches but
+    steps once an epoch, it hardly starts. The rate stays in its warm-up, or never decays.
 
     ## Example
     ```python

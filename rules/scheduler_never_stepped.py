@@ -108,7 +108,7 @@ class SchedulerNeverStepped(Rule):
 
     ## What verify shows
     `torchlint verify` confirms the finding if the schedule does not advance before the program ends, and refutes it
-    once it does. Let the program run to its end with `--max-steps 0`.
+    once the schedule advances. Let the program run to its end with `--max-steps 0`.
 
     ## References
     - [torch.optim: how to adjust learning rate](https://docs.pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate)

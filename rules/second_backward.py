@@ -41,7 +41,7 @@ class SecondBackward(Rule):
     """A backward runs through a graph that an earlier one has freed: it raises.
 
     ## What it does
-    Finds a second `backward` of the same loss, or of another loss from the same call of a module. Also finds a
+    Finds a second `backward` of the same loss, or of another loss from the same call to a module. Also finds a
     `backward` in a loop on a loss computed before the loop. In both cases the first pass does not retain the graph.
 
     Reported only if an optimizer in the file holds the module's parameters, because a frozen module may save no

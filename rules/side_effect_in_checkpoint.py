@@ -26,7 +26,7 @@ class RepeatedEffect(NamedTuple):
 
 
 class SideEffectInCheckpoint(Rule):
-    """A function under checkpoint changes a list or a counter, and runs twice.
+    """A checkpointed function changes a list or a counter, and runs twice.
 
     ## What it does
     Analyzes the functions in the file that `torch.utils.checkpoint.checkpoint` runs, and the functions that they call.

@@ -11,8 +11,8 @@ class SigmoidBeforeBceWithLogits(DoubledActivation):
     """Binary cross-entropy with logits receives a sigmoid and applies another one.
 
     ## What it does
-    Finds calls of `F.binary_cross_entropy_with_logits` and `nn.BCEWithLogitsLoss` whose input is the result of a
-    sigmoid. The sigmoid is in the same function, or every `return` of the `forward` of a module in the file applies it.
+    Finds calls to `F.binary_cross_entropy_with_logits` and `nn.BCEWithLogitsLoss` whose input is the result of a
+    sigmoid. The sigmoid may be in the same function, or in every `return` of a module's `forward` in the same file.
 
     ## Why is this bad?
     The loss expects logits of any size. Probabilities are between 0 and 1, and the loss's own sigmoid maps them to

@@ -64,7 +64,7 @@ class SingleClass(Rule):
     ```
 
     ## What verify shows
-    Confirmed if three calls of the loss were over one class. Refuted if there were always several classes.
+    Confirmed if three calls to the loss were over one class. Refuted if there were always several classes.
 
     ## References
     - [torch.nn.BCEWithLogitsLoss](https://docs.pytorch.org/docs/stable/generated/torch.nn.BCEWithLogitsLoss.html), the

@@ -33,8 +33,9 @@ class SoftmaxArgmaxDim(Rule):
     """The best class is picked along a different dimension than the softmax.
 
     ## What it does
-    Finds `argmax`, `max` and `topk` of a softmax result, applied directly or through a name in the same function. Both
-    dimensions must be literal and certainly differ. Dimensions 0 and 1 differ, but 0 and -1 may be the same.
+    Finds `argmax`, `max` and `topk` of a softmax result, applied directly or through a name in the same function.
+    Reported only if both dimensions are literal and torchlint knows that they differ. Dimensions 0 and 1 differ, but 0
+    and -1 may be the same.
 
     ## Why is this bad?
     Probabilities sum to one along the dimension of the softmax. Along a different dimension, the program compares

@@ -11,8 +11,8 @@ class SoftmaxBeforeCrossEntropy(DoubledActivation):
     """Cross-entropy receives a softmax, though it applies softmax itself.
 
     ## What it does
-    Finds calls of `F.cross_entropy` and `nn.CrossEntropyLoss` whose input is the result of a softmax. The softmax is in
-    the same function, or every `return` of the `forward` of a module in the file applies it.
+    Finds calls to `F.cross_entropy` and `nn.CrossEntropyLoss` whose input is the result of a softmax. The softmax may
+    be in the same function, or in every `return` of a module's `forward` in the same file.
 
     ## Why is this bad?
     The loss expects logits of any size. Probabilities are between 0 and 1, so the loss's own softmax makes them nearly

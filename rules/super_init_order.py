@@ -24,11 +24,11 @@ _PLAIN_START = LazyPattern(
     rb"def __init__\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)[^:\n]*:"
     rb"(?:\s|#[^\n]*\n|\"\"\"(?:(?!\"\"\")[\s\S])*\"\"\")*super\([^()\n]*\)\.__init__\("
 )
-"""An `__init__` that starts with a call of the parent's `__init__`."""
+"""An `__init__` that starts with a call to the parent's `__init__`."""
 
 
 class ChildTooEarly(NamedTuple):
-    """The code assigns `child` before `init`, the call of the base class's `__init__`."""
+    """The code assigns `child` before `init`, the call to the base class's `__init__`."""
 
     child: Site
     init: Site
@@ -92,7 +92,7 @@ class SuperInitOrder(Rule):
 
     @classmethod
     def may_fire(cls, code: bytes) -> bool:
-        """Whether code comes between the head of an `__init__` and the call of the parent's `__init__`."""
+        """Whether code comes between the head of an `__init__` and the call to the parent's `__init__`."""
         return code.count(b"def __init__") > len(_PLAIN_START.findall(code))
 
     def ask(self) -> Iterator[ChildTooEarly | NoInit]:
@@ -205,7 +205,7 @@ def _first_child(
 ) -> tuple[ast.Attribute | None, ast.AST | None]:
     """The first module or parameter assigned before any possible initialization, and that initialization.
 
-    After such a child, only a call of `__init__` matters, because any other call comes after the error.
+    After such a child, only a call to `__init__` matters, because any other call comes after the error.
     """
     child, nodes = None, list(_in_order(function))
     called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}

@@ -52,8 +52,9 @@ class TargetShapeBroadcast(Rule):
 
     ## What it does
     Finds a comparison between a column of size (N, 1) and a tensor of one dimension, in `mse_loss`, `l1_loss`,
-    `smooth_l1_loss` and `huber_loss`, as functions and as modules, and in `(a - b).pow(2).mean()`. The dimensions of
-    both must be known, from `Linear(..., 1)`, `gather`, `keepdim=True`, `mean(dim=1)`, `max(1)` or `view(-1)`.
+    `smooth_l1_loss` and `huber_loss`, as functions and as modules, and in `(a - b).pow(2).mean()`. Reported only if
+    torchlint knows the dimensions of both, from `Linear(..., 1)`, `gather`, `keepdim=True`, `mean(dim=1)`, `max(1)` or
+    `view(-1)`.
 
     For batches with known sizes, torchlint also finds operands with different numbers of dimensions, such as (N, 1, D)
     and (N, D). It also finds `(prediction == y).sum()` between a column and a tensor of one dimension. Batches of a

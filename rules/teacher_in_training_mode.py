@@ -36,9 +36,9 @@ class TeacherInTrainingMode(Rule):
     """A teacher computes its targets in training mode.
 
     ## What it does
-    Finds networks named like a teacher or an old model that run while another network trains. Their weights are loaded,
-    or copied from a trained network. No optimizer holds them, nothing averages them, and nothing calls `eval()` on
-    them.
+    Finds networks named like a teacher or an old model that run while another network trains. The weights of these
+    networks are loaded, or copied from a trained network. No optimizer holds the weights, nothing averages the weights,
+    and nothing calls `eval()` on the networks.
 
     The confidence is low if torchlint does not know the teacher's layers.
 

@@ -31,7 +31,7 @@ class TensorOnCtx(Rule):
     """A tensor is stored as an attribute of `ctx`, without `save_for_backward`.
 
     ## What it does
-    Finds `ctx.name = tensor` in the `forward` of an autograd function, where `forward` returns the tensor, or it is
+    Finds `ctx.name = tensor` in the `forward` of an autograd function, where the tensor is an output of `forward`, or
     an input for which `backward` returns a gradient.
 
     Not reported: numbers, shapes and intermediate results.

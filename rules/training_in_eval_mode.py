@@ -32,19 +32,20 @@ class TrainedInEvaluation(NamedTuple):
     lost: str
     """The effect of a module's layer that exists only in training."""
     others: tuple[TrainedInEvaluation, ...] = ()
-    """Other modules that the same call of `eval()` leaves in its mode, in other loops."""
+    """Other modules that the same call to `eval()` leaves in its mode, in other loops."""
 
 
 class TrainingInEvalMode(Rule):
-    """A model trains in the evaluation mode that `eval()` set.
+    """A model is still in evaluation mode when it trains.
 
     ## What it does
     Finds `model.eval()` in a loop that also trains the model, where nothing calls `model.train()` before the next
-    training step. Typical cases are an evaluation in the middle of an epoch, or a single `train()` before all
-    epochs. torchlint follows calls of functions in the file.
+    training step. Typical cases are an evaluation in the middle of an epoch, or a single `train()` before all epochs.
+    torchlint follows calls to functions in the same file.
 
-    Reported only for models that certainly depend on the mode (dropout, batch normalization, `if self.training:`),
-    or that come from elsewhere and are switched by one `train()` before the loop.
+    Reported only for models that torchlint knows to depend on the mode (dropout, batch normalization,
+    `if self.training:`), and for models whose layers it cannot see, if the code also calls `train()` on them before the
+    loop.
 
     Not reported where no evaluation follows the `eval()`, since the mode may then be intended.
 
@@ -93,11 +94,12 @@ class TrainingInEvalMode(Rule):
     ## Fix safety
     The fix calls `train()` at the start of the loop's body. Where an evaluation may come between the start and the
     training, the fix puts the call before the statement that trains. There is no fix where some path would still train
-    in evaluation mode or evaluate in training mode. It is unsafe: it changes training.
+    in evaluation mode or evaluate in training mode. The fix is unsafe, because it changes training.
 
     ## What verify shows
-    `torchlint verify` checks the mode whenever the module trains after the line. Confirmed if a layer that depends
-    on the mode is in evaluation mode. Refuted if none ever is, or no such layer exists.
+    `torchlint verify` checks the mode whenever the module trains after the line. Confirmed if a layer that depends on
+    the mode is in evaluation mode. Refuted if no such layer is ever in evaluation mode, or if the model has no such
+    layer.
 
     ## References
     - [torch.nn.Module.train](https://docs.pytorch.org/docs/stable/generated/torch.nn.Module.html#torch.nn.Module.train)
@@ -113,7 +115,7 @@ class TrainingInEvalMode(Rule):
         return index.goes_backward
 
     def ask(self) -> Iterator[TrainedInEvaluation]:
-        """One finding for each call of `eval()` and lost effect."""
+        """One finding for each call to `eval()` and lost effect."""
         if self.model.is_test or self._hands_switches_on():
             return
         found: dict[tuple[python_ast.Site, str], list[TrainedInEvaluation]] = defaultdict(list)

@@ -43,8 +43,8 @@ class TrainingUnderNoGrad(Rule):
 
     ## What it does
     Follows the grad mode (`no_grad`, `inference_mode`, `enable_grad`, `set_grad_enabled`, as block, decorator or
-    statement, and through calls in the module) to each loss on which `backward` is called. Also finds modules, and
-    parts that a module's `forward` runs, that only run with gradients off although an optimizer holds them.
+    statement, and through calls in the module) to each loss on which `backward` is called. Also finds modules that an
+    optimizer holds but that run only with gradients off. These include parts that a module's `forward` runs.
 
     ## Why is this bad?
     A loss computed with gradients off has no graph, so `backward` raises. Where only part of the model runs that
@@ -87,8 +87,8 @@ class TrainingUnderNoGrad(Rule):
     optimizer. The finding is refuted if all trained parameters receive gradients and change.
 
     ## Known limits
-    - Not reported: a sample drawn without gradients in a `forward` whose operands also reach the loss another way.
-      A score-function estimator looks like this, and only a run tells.
+    - Not reported: a sample that a `forward` draws without gradients, if its operands also reach the loss another way.
+      A score-function estimator looks like this, and only a run can tell the two apart.
     - Not reported: a part of a module that the optimizer holds together with all other parts, if the file loads or
       freezes weights or names the part as fixed.
     - torchlint assumes that `enable_grad()` inside `inference_mode()` switches gradients on, which it does not.

@@ -25,10 +25,11 @@ class Unchecked(NamedTuple):
 
 
 class UncheckedPartialLoad(Rule):
-    """`load_state_dict(..., strict=False)` may load nothing, and nothing checks.
+    """`load_state_dict(..., strict=False)` may load nothing, and no code checks the result.
 
     ## What it does
-    Finds `load_state_dict` with `strict=False` as a separate statement, in functions that select no keys.
+    Finds calls to `load_state_dict` with `strict=False` whose result the code ignores, in functions that do not select
+    keys.
 
     This rule is in preview because common correct code looks the same, such as loads where only a few keys are missing
     on purpose.

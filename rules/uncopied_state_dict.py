@@ -21,9 +21,9 @@ class UncopiedStateDict(Rule):
 
     ## What it does
     Finds `model.state_dict()` in a training loop where a variable, an attribute, a list or a dictionary stores the
-    result without a copy, an optimizer steps afterwards, and the stored weights are then loaded, saved or returned.
-    `dict(...)`, `OrderedDict(...)`, `copy.copy(...)`, `.copy()` and a comprehension without `.clone()` do not copy
-    the weights.
+    result without a copy. An optimizer steps afterwards, and the code then loads, saves or returns the stored weights.
+    `dict(...)`, `OrderedDict(...)`, `copy.copy(...)`, `.copy()` and a comprehension without `.clone()` do not copy the
+    weights.
 
     Not reported:
 
@@ -86,8 +86,8 @@ class UncopiedStateDict(Rule):
     optimizer state stored next to the weights has to be copied by hand.
 
     ## What verify shows
-    `torchlint verify` tracks the stored state. Confirmed if it is loaded after steps and shares the module's
-    memory. Refuted if it has memory of its own.
+    `torchlint verify` tracks the stored state. Confirmed if the program loads this state after steps and it shares the
+    module's memory. Refuted if the state has memory of its own.
 
     ## Known limits
     torchlint does not follow weights that a variable holds before the condition that selects the best ones. It also

@@ -75,8 +75,9 @@ class UndetachedAccumulation(Rule):
     graph. `.item()`, for sums that are only printed or logged, is unsafe because Python adds in higher precision.
 
     ## What verify shows
-    `torchlint verify` counts live autograd graphs of earlier iterations. Confirmed if they pile up; on a GPU it
-    reports the bytes per step. Refuted if they do not outlive their iteration and the container holds none.
+    `torchlint verify` counts live autograd graphs of earlier iterations. Confirmed if these graphs pile up; on a GPU,
+    the report also gives the bytes per step. Refuted if the graphs do not outlive their iteration and the container
+    holds none of them.
 
     ## Known limits
     A list that drops its oldest elements beyond a size counts as bounded, however large that size is. A `deque` is

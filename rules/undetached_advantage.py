@@ -38,8 +38,8 @@ class UndetachedAdvantage(Rule):
     """The advantage in a policy loss keeps the critic's graph.
 
     ## What it does
-    Finds products of a `log_prob(...)` and a difference that contains the output of a network, in a loss on which
-    `backward` is called, where that output is not detached.
+    Finds products of a `log_prob(...)` and a difference, in a loss on which the code calls `backward`. The difference
+    contains the output of a network that is not detached.
 
     This rule is in preview because some methods need that gradient, such as those that train a control variate.
 

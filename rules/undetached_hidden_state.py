@@ -71,8 +71,8 @@ class UndetachedHiddenState(Rule):
     Detaching the state is unsafe: it limits how far gradients flow back in time.
 
     ## What verify shows
-    Confirmed by PyTorch's error in the backward pass after the line. Refuted by three backward passes in the
-    function that freed their graphs.
+    Confirmed if PyTorch raises the error in the backward pass after the line. Refuted if three backward passes in the
+    function freed their graphs.
 
     ## References
     - [Word language model](https://github.com/pytorch/examples/tree/main/word_language_model): `repackage_hidden`
@@ -96,7 +96,7 @@ class UndetachedHiddenState(Rule):
         assert site is not None
         name = carried.name or "its state"
         again = "batch" if carried.loop is not None else "call"
-        related = [(carried.backward.site, "this frees the graph that the next one needs")]
+        related = [(carried.backward.site, "this frees the graph that the next `backward` needs")]
         if carried.loop is not None:
             related.append((carried.loop.site, "in this loop"))
         if carried.maker.site not in (None, site):

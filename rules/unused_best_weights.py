@@ -35,7 +35,8 @@ class UnusedBestWeights(Rule):
     This rule is in preview because common correct code looks the same, such as protocols that report the last weights.
 
     ## Why is this bad?
-    The reported result does not belong to the saved weights, but often to an overfitted last epoch.
+    The reported result comes from the weights of the last epoch, which is often overfitted, and not from the saved
+    weights.
 
     ## Example
     ```python

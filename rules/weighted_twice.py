@@ -29,8 +29,8 @@ class WeightedTwice(Rule):
     """A meter multiplies a sum over the batch by the batch size.
 
     ## What it does
-    Finds calls `meter.update(value, n)` of a class that adds `value * n`, where `n` is the batch size, and the value is
-    a number of correct predictions, or a loss times the batch size.
+    Finds calls to `meter.update(value, n)` where the class of the meter adds `value * n` and `n` is the batch size. The
+    value is a number of correct predictions, or a loss times the batch size.
 
     ## Why is this bad?
     The average is too large by a factor of the batch size. An accuracy exceeds 1, and a loss is not comparable with

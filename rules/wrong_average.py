@@ -41,8 +41,9 @@ class WrongAverage(Rule):
     """A moving average of weights does not average.
 
     ## What it does
-    Computes, for a loop over the weights of two networks, what share of itself the average keeps and what share of the
-    new weights it adds. torchlint follows variables, in-place methods, and functions in the file. It reports:
+    Computes two shares for a loop over the weights of two networks: the share of itself that the average keeps, and the
+    share of the new weights that it adds. torchlint follows variables, in-place methods, and functions in the file. It
+    reports:
 
     - shares that do not sum to one, as in `decay * average + decay * p`;
     - updates that add the distance instead of subtracting it;
