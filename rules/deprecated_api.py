@@ -59,8 +59,8 @@ class DeprecatedApi(Rule):
     - byte masks (`x[mask.byte()]`)
     - `pretrained=` of torchvision's models
 
-    The replacement must exist in the oldest release that the project supports. torchlint reads that release from
-    pyproject.toml, setup.cfg, setup.py, requirements.txt or environment.yml.
+    Reported only if the replacement exists in the oldest release that the project supports. torchlint reads that
+    release from pyproject.toml, setup.cfg, setup.py, requirements.txt or environment.yml.
 
     Not reported when:
 

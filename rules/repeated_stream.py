@@ -33,10 +33,10 @@ class RepeatedStream(Rule):
     """Each worker of a loader iterates over the whole `IterableDataset`.
 
     ## What it does
-    Finds loaders with at least two workers, even if the number is only the default value of a command-line option.
-    Their dataset is an `IterableDataset` that the program defines. Its `__iter__` iterates over its data to the end and
-    draws no random numbers, not even in the methods that it calls. No code in its file or in that of the loader uses
-    the worker's ID or mentions sharding.
+    Finds loaders with at least two workers, even if the number is only the default value of a parameter or a
+    command-line option. Their dataset is an `IterableDataset` that the program defines. Its `__iter__` iterates over
+    its data to the end and draws no random numbers, not even in the methods that it calls. No code in its file or in
+    that of the loader uses the worker's ID or mentions sharding.
 
     ## Why is this bad?
     Each worker has its own copy of the dataset, and runs `__iter__` from the start. With two workers, each sample comes

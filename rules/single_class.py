@@ -34,8 +34,8 @@ class SingleClass(Rule):
     """A softmax, argmax or cross-entropy over one class is constant.
 
     ## What it does
-    Finds `cross_entropy` of logits with one class, and softmaxes and argmaxes over a dimension of size 1. The sizes
-    must be literal, as in `nn.Linear(d, 1)` and `nn.Conv2d(d, 1, 1)`, even through modules.
+    Finds `cross_entropy` of logits with one class, and softmaxes and argmaxes over a dimension of size 1. Reported only
+    if the sizes are literal, as in `nn.Linear(d, 1)` and `nn.Conv2d(d, 1, 1)`. torchlint follows them through modules.
 
     ## Why is this bad?
     A softmax over one number is 1. The cross-entropy is 0, and so is its gradient, so the model learns nothing from it.

@@ -88,7 +88,7 @@ class TrainingUnderNoGrad(Rule):
 
     ## Known limits
     - Not reported: a sample that a `forward` draws without gradients, if its operands also reach the loss another way.
-      A score-function estimator looks like this, and only a run can tell the two apart.
+      A correct score-function estimator looks the same, and only a run can show the difference.
     - Not reported: a part of a module that the optimizer holds together with all other parts, if the file loads or
       freezes weights or names the part as fixed.
     - torchlint assumes that `enable_grad()` inside `inference_mode()` switches gradients on, which it does not.

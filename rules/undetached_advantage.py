@@ -39,7 +39,7 @@ class UndetachedAdvantage(Rule):
 
     ## What it does
     Finds products of a `log_prob(...)` and a difference, in a loss on which the code calls `backward`. The difference
-    contains the output of a network that is not detached.
+    contains the output of a network, and the code does not detach this output.
 
     This rule is in preview because some methods need that gradient, such as those that train a control variate.
 
