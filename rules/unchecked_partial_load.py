@@ -25,7 +25,7 @@ class Unchecked(NamedTuple):
 
 
 class UncheckedPartialLoad(Rule):
-    """`load_state_dict(..., strict=False)` may load nothing, and no code checks the result.
+    """`load_state_dict(strict=False)` may load nothing, and no code checks the result.
 
     ## What it does
     Finds calls to `load_state_dict` with `strict=False` whose result the code ignores, in functions that do not select
