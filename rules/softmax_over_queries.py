@@ -94,8 +94,10 @@ class SoftmaxOverQueries(Rule):
         if product.op in _PRODUCTS and len(product.parents) == 2:
             yield from zip(factors, (-1, -2), strict=True)
         elif letters is not None and len(factors) == 2:
-            summed = {*letters[0]} & {*letters[1]} - {*letters[2]}
-            if len(summed) == 1:
+            shared = {*letters[0]} & {*letters[1]}
+            summed = shared - {*letters[2]}
+            is_mixing = summed == shared and max(map(len, letters[:2])) > 2  # of heads, by a matrix for all samples
+            if len(summed) == 1 and not is_mixing:
                 letter = summed.pop()
                 yield from (
                     (factor, text.index(letter) - len(text)) for factor, text in zip(factors, letters[:2], strict=True)
