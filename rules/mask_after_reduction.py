@@ -91,6 +91,8 @@ class MaskAfterReduction(Rule):
                 reduction = scalars.reduction_of(single, self.model.program)
                 if reduction is None or reduction.site is None or product.site is None:
                     continue
+                if reduction.parents and self._is_mask(reduction.parents[0]):
+                    continue  # a number of positions, not a loss
                 factor = values.resolved(factor)
                 if scalars.reduction_of(factor, self.model.program) is not None:
                     continue
