@@ -89,7 +89,8 @@ def test_kept_notices_are_of_the_rules_that_there_are(folder: Path) -> None:
 
 @pytest.mark.slow
 def test_every_process_gives_them(folder: Path) -> None:
-    assert torchlint("--no-cache", "--jobs", "2").stderr == NOTICES
+    result = torchlint("--no-cache", "--jobs", "2")
+    assert (result.exit_code, result.stderr) == (1, NOTICES), (result.stdout, result.exception)
     with ThreadPoolExecutor(2) as threads:
         outcome = run(Discovery(Configurations()).files([Path(".")]), means=Means(executor=threads))
     assert [file.source.path for file in outcome.noticed] == ["bad.py", "clean.py"]
