@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from torchlint import Category, Confidence, Rule
-from torchlint.model import events, values
+from torchlint.model import values
 from torchlint.model.queries import masks, numbers
 from torchlint.pytorch import operators
 from torchlint.syntax.python_ast import Site
@@ -79,13 +79,11 @@ class BoundAtSingularity(Rule):
 
     def ask(self) -> Iterator[AtSingularity]:
         seen = set[Site]()
-        for trace in [] if self.model.is_test else self.model.program.traces:
-            for event in trace.of(events.Compute):
-                for value, calls in masks.computed_in_calls(event.value):
-                    for found in self._found(value, calls):
-                        if found.site not in seen:
-                            seen.add(found.site)
-                            yield found
+        for value, calls in masks.computed(self.model.program) if not self.model.is_test else ():
+            for found in self._found(value, calls):
+                if found.site not in seen:
+                    seen.add(found.site)
+                    yield found
 
     def _found(self, value: values.Tensor, calls: masks.Calls) -> Iterator[AtSingularity]:
         bad = self._singular(value)

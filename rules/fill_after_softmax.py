@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from torchlint import Category, Rule
-from torchlint.model import events, values
+from torchlint.model import values
 from torchlint.model.queries import masks, numbers
 from torchlint.model.relations import domain
 from torchlint.pytorch import operators
@@ -75,13 +75,11 @@ class FillAfterSoftmax(Rule):
 
     def ask(self) -> Iterator[LateFill]:
         seen = set[Site]()
-        for trace in [] if self.model.is_test else self.model.program.traces:
-            for event in trace.of(events.Compute):
-                for value, _ in masks.computed_in_calls(event.value):
-                    if value.op in _FILLS and value.site is not None and value.site not in seen:
-                        if self._is_late(value) and self._is_factor(value):
-                            seen.add(value.site)
-                            yield LateFill(value.site, values.resolved(value.parents[0]).site)
+        for value, _ in masks.computed(self.model.program) if not self.model.is_test else ():
+            if value.op in _FILLS and value.site is not None and value.site not in seen:
+                if self._is_late(value) and self._is_factor(value):
+                    seen.add(value.site)
+                    yield LateFill(value.site, values.resolved(value.parents[0]).site)
 
     def _is_late(self, fill: values.Tensor) -> bool:
         """Whether the filled values are probabilities, and the number is not one that a probability can be."""

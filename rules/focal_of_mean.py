@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from torchlint import Category, Rule
-from torchlint.model import events, values
+from torchlint.model import values
 from torchlint.model.queries import losses, masks
 from torchlint.pytorch import operators
 from torchlint.syntax.python_ast import Site
@@ -63,14 +63,12 @@ class FocalOfMean(Rule):
 
     def ask(self) -> Iterator[OfMean]:
         seen = set[Site]()
-        for trace in [] if self.model.is_test else self.model.program.traces:
-            for event in trace.of(events.Compute):
-                for value, _ in masks.computed_in_calls(event.value):
-                    loss = self._mean_under(value) if value.op == operators.EXP else None
-                    if loss is not None and loss.site is not None and value.site is not None and value.site not in seen:
-                        if self._is_focal(value):
-                            seen.add(value.site)
-                            yield OfMean(value.site, loss.site)
+        for value, _ in masks.computed(self.model.program) if not self.model.is_test else ():
+            loss = self._mean_under(value) if value.op == operators.EXP else None
+            if loss is not None and loss.site is not None and value.site is not None and value.site not in seen:
+                if self._is_focal(value):
+                    seen.add(value.site)
+                    yield OfMean(value.site, loss.site)
 
     def _mean_under(self, power: values.Tensor) -> values.Tensor | None:
         """The loss in `exp(-loss)`, if it is the mean of a batch."""

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from torchlint import Category, Confidence, Rule
 from torchlint.lazy_pattern import LazyPattern
-from torchlint.model import events, values
+from torchlint.model import values
 from torchlint.model.queries import masks, scalars
 from torchlint.model.relations import domain
 from torchlint.pytorch import operators
@@ -76,14 +76,12 @@ class MaskAfterReduction(Rule):
 
     def ask(self) -> Iterator[TooLate]:
         seen = set[Site]()
-        for trace in [] if self.model.is_test else self.model.program.traces:
-            for event in trace.of(events.Compute):
-                for value, _ in masks.computed_in_calls(event.value):
-                    if value.op in _REDUCTIONS and scalars.reduces_all(value, self.model.program):
-                        for found in self._late(value):
-                            if found.product not in seen:
-                                seen.add(found.product)
-                                yield found
+        for value, _ in masks.computed(self.model.program) if not self.model.is_test else ():
+            if value.op in _REDUCTIONS and scalars.reduces_all(value, self.model.program):
+                for found in self._late(value):
+                    if found.product not in seen:
+                        seen.add(found.product)
+                        yield found
 
     def _late(self, total: values.Tensor) -> Iterator[TooLate]:
         for product in self._products(total.parents[0]):

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from torchlint import Category, Confidence, Rule
 from torchlint.lazy_pattern import LazyPattern
-from torchlint.model import events, values
+from torchlint.model import values
 from torchlint.model.queries import masks, numbers
 from torchlint.model.relations import domain
 from torchlint.pytorch import operators
@@ -86,13 +86,11 @@ class MaskBeforeSoftmax(Rule):
 
     def ask(self) -> Iterator[MultipliedMask | FilledMask]:
         seen = set[Site]()
-        for trace in [] if self.model.is_test else self.model.program.traces:
-            for event in trace.of(events.Compute):
-                for value, calls in masks.computed_in_calls(event.value):
-                    if value.op in self.calls and value.site is not None and value.site not in seen:
-                        for found in self._found(value, value.site, calls):
-                            seen.add(found.softmax)
-                            yield found
+        for value, calls in masks.computed(self.model.program) if not self.model.is_test else ():
+            if value.op in self.calls and value.site is not None and value.site not in seen:
+                for found in self._found(value, value.site, calls):
+                    seen.add(found.softmax)
+                    yield found
 
     def _found(self, softmax: values.Tensor, site: Site, calls: masks.Calls) -> Iterator[MultipliedMask | FilledMask]:
         yield from self._multiplied(softmax, site, calls)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from torchlint import Category, Rule
-from torchlint.model import events, values
+from torchlint.model import values
 from torchlint.model.queries import masks, numbers, scalars
 from torchlint.pytorch import operators
 from torchlint.syntax.python_ast import Site
@@ -68,14 +68,12 @@ class MaskSumOverBatch(Rule):
 
     def ask(self) -> Iterator[BatchSum]:
         seen = set[Site]()
-        for trace in [] if self.model.is_test else self.model.program.traces:
-            for event in trace.of(events.Compute):
-                for value, calls in masks.computed_in_calls(event.value):
-                    found = self._batch_sum(value)
-                    is_tracked = found and self.model.tracking.tracked_in_calls(value, calls) is values.Answer.YES
-                    if found is not None and is_tracked and found.quotient not in seen:
-                        seen.add(found.quotient)
-                        yield found
+        for value, calls in masks.computed(self.model.program) if not self.model.is_test else ():
+            found = self._batch_sum(value)
+            is_tracked = found and self.model.tracking.tracked_in_calls(value, calls) is values.Answer.YES
+            if found is not None and is_tracked and found.quotient not in seen:
+                seen.add(found.quotient)
+                yield found
 
     def _batch_sum(self, value: values.Tensor) -> BatchSum | None:
         if value.op != operators.DIV or len(value.parents) != 2 or value.site is None:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from torchlint import Category, Rule
 from torchlint.lazy_pattern import LazyPattern
-from torchlint.model import events, values
+from torchlint.model import values
 from torchlint.model.queries import masks
 from torchlint.pytorch import operators
 from torchlint.syntax.python_ast import Site
@@ -73,13 +73,11 @@ class OppositeMask(Rule):
     def ask(self) -> Iterator[Opposite]:
         self._by_site = {site: mask for site, _, mask in self.model.program.observations.masked}
         seen = set[Site]()
-        for trace in [] if self.model.is_test else self.model.program.traces:
-            for event in trace.of(events.Compute):
-                for value, _ in masks.computed_in_calls(event.value):
-                    found = self._opposite(value)
-                    if found is not None and found.quotient not in seen:
-                        seen.add(found.quotient)
-                        yield found
+        for value, _ in masks.computed(self.model.program) if not self.model.is_test else ():
+            found = self._opposite(value)
+            if found is not None and found.quotient not in seen:
+                seen.add(found.quotient)
+                yield found
 
     def _opposite(self, value: values.Tensor) -> Opposite | None:
         if value.op != operators.DIV or len(value.parents) != 2 or value.site is None:

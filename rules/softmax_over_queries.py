@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from torchlint import Category, Rule
-from torchlint.model import events, values
+from torchlint.model import values
 from torchlint.model.queries import attention, masks
 from torchlint.syntax.python_ast import Site
 
@@ -65,13 +65,11 @@ class SoftmaxOverQueries(Rule):
 
     def ask(self) -> Iterator[OtherDimension]:
         seen = set[Site]()
-        for trace in [] if self.model.is_test else self.model.program.traces:
-            for event in trace.of(events.Compute):
-                for value, _ in masks.computed_in_calls(event.value):
-                    found = self._wrong(value)
-                    if found is not None and found.softmax not in seen:
-                        seen.add(found.softmax)
-                        yield found
+        for value, _ in masks.computed(self.model.program) if not self.model.is_test else ():
+            found = self._wrong(value)
+            if found is not None and found.softmax not in seen:
+                seen.add(found.softmax)
+                yield found
 
     def _wrong(self, product: values.Tensor) -> OtherDimension | None:
         for place, (weights, summed) in enumerate(self._factors(product)):

@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator
 
+from torchlint.model.events import Compute
 from torchlint.model.lineage import computed_inside
+from torchlint.model.program import Program
 from torchlint.model.values import ModuleOutput, Parameter, Tensor, Value, resolved
 from torchlint.pytorch import operators
 from torchlint.syntax.python_tree import PythonTree
@@ -55,6 +57,13 @@ def tells_padding(mask: Value, tree: PythonTree, given: Callable[[Value], Value]
         else:
             return False
     return False
+
+
+def computed(program: Program) -> Iterator[tuple[Tensor, Calls]]:
+    """The tensors that a program computes, also in calls to its modules, each with the calls around it."""
+    for trace in program.traces:
+        for event in trace.of(Compute):
+            yield from computed_in_calls(event.value)
 
 
 def computed_in_calls(value: Tensor, around: Calls = ()) -> Iterator[tuple[Tensor, Calls]]:
