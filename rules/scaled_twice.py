@@ -21,7 +21,7 @@ _COPIES = frozenset("as_tensor tensor from_numpy asarray array ascontiguousarray
 _IMAGE = LazyPattern(r"(?i)^(?:x|inputs?|data|batch_x|\w*im(?:age|g)s?\w*)$")
 _FLOAT = LazyPattern(r"float|/ ?255|/=")
 _ALBUMENTATIONS = LazyPattern(r"^albumentations\.(?:\w+\.)*(?:Normalize|ToFloat)$")
-_LARGEST = (255, 255.0, 256, 256.0)
+_LARGEST = (255, 256)
 
 
 class Scaled(NamedTuple):
@@ -104,15 +104,11 @@ class ScaledTwice(Rule):
             made = self._of_function(call.func)
         else:
             made = []
-        steps = [(step, file) for item, file in made for step in [_scaling(item, file)]]
-        if steps and all(step is not None for step, _ in steps):
-            step, file = steps[0]
-            here = step is not None and file is self.model.definitions
-            yield Scaled(
-                python_ast.site_of(division),
-                python_ast.site_of(step) if here and step is not None else None,
-                name or self.model.tree.code(image),
-            )
+        steps = [step for item, file in made if (step := _scaling(item, file)) is not None]
+        if made and len(steps) == len(made):
+            _, file = made[0]
+            first = python_ast.site_of(steps[0]) if file is self.model.definitions else None
+            yield Scaled(python_ast.site_of(division), first, name or self.model.tree.code(image))
 
     def _assigned(self, name: ast.Name, division: ast.AST) -> ast.expr | None:
         """The value that the last assignment before a division gives a variable of the function."""
@@ -151,17 +147,17 @@ class ScaledTwice(Rule):
             return []
         given = loop.iter.args[0] if isinstance(loop.iter, ast.Call) and loop.iter.args else loop.iter
         loader = written.value_of(given, self.model.definitions)
-        is_loader = isinstance(loader, ast.Call) and names.imported(loader.func, self.model.definitions)
-        if not isinstance(loader, ast.Call) or is_loader not in datasets.LOADERS:
+        if not isinstance(loader, ast.Call) or self._imported(loader) not in datasets.LOADERS:
             return []
         data = written.argument(loader, 0, "dataset")
         made = written.value_of(data, self.model.definitions) if data is not None else None
-        if not isinstance(made, ast.Call) or not names.imported(made.func, self.model.definitions).startswith(
-            "torchvision.datasets."
-        ):
+        if not isinstance(made, ast.Call) or not self._imported(made).startswith("torchvision.datasets."):
             return []
         transform = next((item.value for item in made.keywords if item.arg == "transform"), None)
         return [(transform, self.model.definitions)] if transform is not None else []
+
+    def _imported(self, call: ast.Call) -> str:
+        return names.imported(call.func, self.model.definitions)
 
     def report_Scaled(self, found: Scaled) -> None:
         self.report(

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule
-from torchlint.model import events, values
+from torchlint.model import values
 from torchlint.model.queries import losses, masks, numbers
 from torchlint.pytorch import operators
 from torchlint.syntax.python_ast import Site
@@ -96,13 +96,12 @@ class SingleClass(Rule):
     def _softmaxes(self) -> Iterator[Constant]:
         """Softmaxes over one class, also in modules that the program calls."""
         seen = set[Site]()
-        for event in (event for trace in self.model.program.traces for event in trace.of(events.Compute)):
-            for value, calls in masks.computed_in_calls(event.value):
-                dimension, operand = self._softmax(value)
-                if dimension is not None and operand is not None and value.site is not None:
-                    if value.site not in seen and self._has_one(operand, dimension, calls):
-                        seen.add(value.site)
-                        yield Constant(value.site, is_loss=False, computed=None)
+        for value, calls in masks.computed(self.model.program):
+            dimension, operand = self._softmax(value)
+            if dimension is not None and operand is not None and value.site is not None:
+                if value.site not in seen and self._has_one(operand, dimension, calls):
+                    seen.add(value.site)
+                    yield Constant(value.site, is_loss=False, computed=None)
 
     def _softmax(self, value: values.Tensor) -> tuple[int | None, values.Value | None]:
         """The dimension and the operand of a softmax, as a function or as a layer."""

@@ -89,10 +89,11 @@ def decides_what_requires_grad(model: Model, evaluation: ast.AST) -> bool:
     """
     own = model.program.definitions
     function = model.tree.function_around(evaluation)
-    others = (item for item in sayings(model.tree) if model.tree.function_around(item) is not function)
-    inputs = {item for item in others if _gives_gradients(item, model.tree)}
     return (
-        any(item not in inputs for item in sayings(model.tree))
+        any(
+            model.tree.function_around(item) is function or not _gives_gradients(item, model.tree)
+            for item in sayings(model.tree)
+        )
         or not api.DIFFERENTIATING_PACKAGES.isdisjoint(map(api.package, own.imports.values()))
         or any(map(naming.FORCES.search, _names(model.tree.module)))
         or any(map(_takes_gradients, own.functions.values()))

@@ -76,7 +76,7 @@ class OptimizerNeverSteps(Check):
         self._backwards += 1
         if self._backwards == 1 and not self._steps:
             for other in self.probe.made[:_OPTIMIZERS]:
-                leaves = [leaf for leaf in leaves_of(other) if leaf.requires_grad]
+                leaves = _trained(other)
                 self._waiting.append((weakref.ref(other), _Idle(leaves, 0)))
         if self._waiting and self._backwards >= _STEPS and self._backwards % _EVERY == 0:
             self._never = list(self._without_any_step())
@@ -96,7 +96,7 @@ class OptimizerNeverSteps(Check):
                     self._look(other)
 
     def _look(self, other: Any) -> None:
-        leaves = [leaf for leaf in leaves_of(other) if leaf.requires_grad]
+        leaves = _trained(other)
         if not leaves or any(leaf.grad is None or self.probe.checks.holds(leaf) for leaf in leaves):
             return
         number = self.probe.order_of(other)
@@ -124,13 +124,18 @@ class OptimizerNeverSteps(Check):
         """The optimizers of a program that went backward often enough, and never stepped."""
         for made, idle in self._waiting:
             other = made()
-            leaves = [leaf for leaf in leaves_of(other) if leaf.requires_grad] if other is not None else []
+            leaves = _trained(other) if other is not None else []
             if leaves and all(leaf.grad is not None for leaf in leaves) and idle.stays():
                 message = (
                     f"this `{type(other).__name__}` never steps, although {self._backwards:,} backward passes compute "
                     f"gradients for its {self.models.named(leaves)}"
                 )
                 yield Sighting(self.probe.made_at(other), message, {"backwards": self._backwards}, 0)
+
+
+def _trained(optimizer: Any) -> list[torch.Tensor]:
+    """The parameters of an optimizer that require gradients."""
+    return [leaf for leaf in leaves_of(optimizer) if leaf.requires_grad]
 
 
 def _sample(leaf: torch.Tensor) -> torch.Tensor:
