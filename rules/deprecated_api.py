@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule, edits, repairs
-from torchlint.lazy_pattern import AnyWord, LazyPattern
+from torchlint.files.words import AnyName
+from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import events, utilities, values
 from torchlint.model.queries import byte_masks, changed_api, version_guards
 from torchlint.pytorch import changes, losses
@@ -297,7 +298,7 @@ def _may_be_of_package(data: bytes) -> bool:
 
 _IMPORT = rb"\s+import\b(?:\s*\([^()]{0,4000}?|(?:\\\n|[^\n;]){0,400}?)\b(?:%s)\b"
 _SIGNS = (
-    AnyWord({*_NAMES, "functorch"}),
+    AnyName({*_NAMES, "functorch"}),
     LazyPattern(rb"size_average\s*="),
     LazyPattern(rb"gumbel_softmax[^\n]*eps"),
     LazyPattern(rb"ao(?<=\bao)\W{1,9}quantization\b"),
@@ -309,16 +310,16 @@ _SIGNS = (
     _NUMBER_FIRST,
 )
 _TOGETHER = (
-    (LazyPattern(rb"reduce\b(?<=\breduce)\s*="), AnyWord({*losses.OLD, *losses.OLD.values()})),
+    (LazyPattern(rb"reduce\b(?<=\breduce)\s*="), AnyName({*losses.OLD, *losses.OLD.values()})),
     (
-        AnyWord(_AMP),
+        AnyName(_AMP),
         LazyPattern(rb"\b(?:cuda|cpu)[\s.\\]{1,9}(?:amp|as)\b|\b(?:cuda|cpu)\s+import\b[^;=]{0,400}?\bamp\b"),
     ),
-    (AnyWord({"verbose"}), LazyPattern(rb"lr_sched|LR")),
-    (AnyWord({"torchvision"}), LazyPattern(rb"\bpretrained\w*\s*=")),
-    (AnyWord({"ToTensor"}), AnyWord({"v2"})),
-    (AnyWord({"is_compiling"}), AnyWord({"_utils"})),
-    (AnyWord({"assert_allclose"}), LazyPattern(rb"\btorch\W{1,9}(?:import\b[^\n]{0,99}\b)?testing\b")),
+    (AnyName({"verbose"}), LazyPattern(rb"lr_sched|LR")),
+    (AnyName({"torchvision"}), LazyPattern(rb"\bpretrained\w*\s*=")),
+    (AnyName({"ToTensor"}), AnyName({"v2"})),
+    (AnyName({"is_compiling"}), AnyName({"_utils"})),
+    (AnyName({"assert_allclose"}), LazyPattern(rb"\btorch\W{1,9}(?:import\b[^\n]{0,99}\b)?testing\b")),
 )
 """Pairs of words that only matter together."""
 

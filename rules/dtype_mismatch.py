@@ -21,6 +21,8 @@ _FEW = 400
 
 def _means_comparison(data: bytes) -> bool:
     """Whether a file takes the mean of a comparison in brackets: `(predicted == labels).mean()`."""
+    if b"mean" not in data:
+        return False
     return any(b"==" in _in_brackets(data, found.start()) for found in _MEAN.finditer(data))
 
 

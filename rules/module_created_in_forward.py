@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule
+from torchlint.files.words import words_of
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model.queries import moved_modules, torch_classes
 from torchlint.pytorch import api, stateful_modules
@@ -101,7 +102,7 @@ class ModuleCreatedInForward(Rule):
     @classmethod
     def may_fire(cls, code: bytes) -> bool:
         """Whether the file creates a layer anywhere except in `__init__`."""
-        names = [name.encode() for name in _NAMES if name.encode() in code]
+        names = _ENCODED & words_of(code).names
         parts = _FUNCTION.split(code) if names else []
         return any(name in part for part in parts for name in names if not part.startswith(b"__init__"))
 
@@ -244,6 +245,7 @@ class ModuleCreatedInForward(Rule):
 
 
 _NAMES = stateful_modules.WEIGHTED | stateful_modules.NORMS.keys() | {"Parameter"}
+_ENCODED = frozenset(name.encode() for name in _NAMES)
 """The last names of objects that own parameters or statistics."""
 
 

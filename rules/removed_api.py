@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule, Safety, edits, repairs
+from torchlint.files.words import AnyName
 from torchlint.index import FileIndex
-from torchlint.lazy_pattern import AnyWord, LazyPattern
+from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import definitions, events, values
 from torchlint.model.queries import byte_masks, changed_api, gradient_users, version_guards
 from torchlint.pytorch import changes, losses, operators
@@ -227,8 +228,9 @@ class RemovedApi(Rule):
         )
 
 
-_WORDS = AnyWord("symeig matrix_rank lstsq gels potrf btrifact stft fft ifft rfft irfft eig solve".split())
+_WORDS = AnyName("symeig matrix_rank lstsq gels potrf btrifact stft fft ifft rfft irfft eig solve".split())
 _SIGNS = (LazyPattern(rb"volatile"), LazyPattern(rb"torch\W{1,99}_six"), LazyPattern(rb"testing\W{1,99}randn?\b"))
+_READS = AnyName({"data", "numpy"})
 _ELEMENT = LazyPattern(rb"\.[\s\\]{0,99}(?:data|numpy[\s\\]{0,99}\([\s\\]{0,99}\))[\s\\)]{0,99}\[[\s\\(]{0,99}-?\d")
 
 
@@ -238,7 +240,7 @@ def _may_use_removed(data: bytes) -> bool:
 
 
 def _may_ask_number(data: bytes) -> bool:
-    return _ELEMENT.search(data) is not None
+    return _READS.search(data) and _ELEMENT.search(data) is not None
 
 
 def _may_mask(data: bytes) -> bool:

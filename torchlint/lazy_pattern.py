@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import Any, AnyStr, Generic
 
@@ -40,22 +40,3 @@ class LazyPattern(Generic[AnyStr]):
 
     def sub(self, new: AnyStr | Callable[[re.Match[AnyStr]], AnyStr], text: AnyStr) -> AnyStr:
         return self._compiled.sub(new, text)
-
-
-class AnyWord:
-    """Some words in bytes, each of them on its own.
-
-    Python's regular expressions find the letters that a pattern begins with fast, and try the rest only there.
-    """
-
-    def __init__(self, words: Iterable[str]) -> None:
-        self._patterns = {word.encode(): LazyPattern(_whole(re.escape(word.encode()))) for word in sorted(words)}
-
-    def search(self, data: bytes) -> bool:
-        """Whether one of the words is in a file."""
-        return any(word in data and pattern.search(data) is not None for word, pattern in self._patterns.items())
-
-
-def _whole(word: bytes) -> bytes:
-    """A pattern of a word on its own that begins with its letters."""
-    return rb"%s\b(?<=\b%s)" % (word, word)

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchlint.files.first_party import Search
 from torchlint.files.source import SourceError, SourceFile, SyntaxProblem
 from torchlint.files.sources import Sources, is_below
-from torchlint.files.words import holds
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.pytorch import naming, packages, triggers
 
@@ -138,7 +137,7 @@ def trains(code: bytes) -> bool:
 
 
 def _may_train(code: bytes) -> bool:
-    return holds(code, triggers.BACKWARD) or _OPTIMIZES.search(code) is not None
+    return any(word in code for word in triggers.BACKWARD) or _OPTIMIZES.search(code) is not None
 
 
 def _index(path: str, code: bytes) -> FileIndex | None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from torchlint.engine.rule_table import AnyRule, loaded
-from torchlint.files.words import holds
+from torchlint.files.words import words_of
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.pytorch import packages
 from torchlint.rule import Rule
@@ -30,14 +30,15 @@ _OTHERS = LazyPattern(
 
 def uses_torch(code: bytes) -> bool:
     """Whether a program imports PyTorch, or a package that is built on it."""
-    return holds(code, _PACKAGES) and _USES_TORCH.search(code) is not None
+    return any(name in code for name in _PACKAGES) and _USES_TORCH.search(code) is not None
 
 
 def by_words(rules: Iterable[AnyRule], code: bytes, imported: Sequence[bytes] = ()) -> list[type[Rule]]:
     """The rules whose words stand in a file, or in the texts of the modules that are followed from it, imported."""
     code = with_plain_names(code)
     texts = (code, *imported)
-    able = [rule for rule in rules if _has_triggers(rule, texts)]
+    files = [words_of(text) for text in texts]
+    able = [rule for rule in rules if all(any(file.hold(group) for file in files) for group in rule.triggers)]
     if able and _OTHERS.search(code) and not _TORCH.search(code):
         return []  # the file uses another framework, whose methods have the same names
     together = with_plain_lines(b"\n".join(texts)) if able else b""
@@ -47,7 +48,3 @@ def by_words(rules: Iterable[AnyRule], code: bytes, imported: Sequence[bytes] = 
 def by_syntax(rules: Iterable[type[Rule]], index: FileIndex) -> list[type[Rule]]:
     """The rules that a file concerns, by its syntax."""
     return [rule for rule in rules if rule.concerns(index)]
-
-
-def _has_triggers(rule: AnyRule, texts: Sequence[bytes]) -> bool:
-    return all(any(holds(text, group) for text in texts) for group in rule.triggers)

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cached_property
 
-from torchlint.files.words import holds
+from torchlint.files.words import words_of
 from torchlint.index import changes, comparisons, evaluation
 from torchlint.pytorch.effects import GoesBackward
 from torchlint.pytorch.table import last_names_with
@@ -130,9 +130,9 @@ class FileIndex:
         named = (call.args[1] for call in self._calls.get("setattr", ()) if len(call.args) > 1)
         return any(not isinstance(name, ast.Constant) for name in named)
 
-    def has_word(self, words: Iterable[bytes]) -> bool:
+    def has_word(self, words: Sequence[bytes]) -> bool:
         """Whether one of some words is in the file."""
-        return holds(self.code, words)
+        return words_of(self.code).hold(words)
 
     def mentions(self, names: Collection[str]) -> Iterator[ast.AST]:
         """Where the file calls, reads, imports or asks `getattr` for something of these names or of an alias of one."""

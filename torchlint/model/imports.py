@@ -11,7 +11,6 @@ from weakref import WeakKeyDictionary
 
 from torchlint.files.first_party import Search
 from torchlint.files.source import SourceError, SourceFile, SyntaxProblem
-from torchlint.files.words import holds
 from torchlint.model.definitions import ClassInfo, Definitions, FunctionInfo
 from torchlint.pytorch import triggers
 from torchlint.syntax.python_ast import Visit
@@ -295,9 +294,9 @@ class Imports:
 
 
 def _is_worth_it(data: bytes) -> bool:
-    if len(data) <= SMALL_BYTES or holds(data, _WORDS):
+    if len(data) <= SMALL_BYTES or any(word in data for word in _WORDS):
         return True
-    return len(data) <= MODEL_BYTES and holds(data, _BASES)
+    return len(data) <= MODEL_BYTES and any(word in data for word in _BASES)
 
 
 @dataclass(frozen=True)

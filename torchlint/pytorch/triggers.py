@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from torchlint.files.words import holds as holds
 from torchlint.pytorch.api import ACCUMULATING_IN_PLACE
 from torchlint.pytorch.effects import (
     Clears,
