@@ -193,9 +193,8 @@ class WorkerSeeding(Rule):
         """Whether a name is a function that seeds, or a loop's variable for such functions."""
         if home.named(called) in randomness.SEEDING:
             return True
-        loops = (item for item in home.tree.ancestors(called) if isinstance(item, ast.For))
-        loop = next((item for item in loops if python_ast.dotted(item.target) == python_ast.dotted(called)), None)
-        items = loop.iter.elts if loop is not None and isinstance(loop.iter, (ast.Tuple, ast.List)) else []
+        iterable = home.tree.iterated(called)
+        items = iterable.elts if isinstance(iterable, (ast.Tuple, ast.List)) else []
         return bool(items) and all(home.named(item) in randomness.SEEDING for item in items)
 
     def _is_fixed(self, seed: ast.expr, function: definitions.FunctionInfo) -> bool | None:

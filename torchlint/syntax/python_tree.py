@@ -18,6 +18,7 @@ from torchlint.syntax.python_ast import (
     FunctionNode,
     Site,
     Visit,
+    dotted,
     elsewhere_of,
     list_children,
     site_of,
@@ -108,6 +109,12 @@ class PythonTree:
         while parent is not None:
             yield parent
             parent = parents.get(parent)
+
+    def iterated(self, variable: ast.expr) -> ast.expr | None:
+        """The iterable of the innermost `for` loop around an expression that is the loop's variable."""
+        name = dotted(variable)
+        loops = (item for item in self.ancestors(variable) if isinstance(item, ast.For))
+        return next((item.iter for item in loops if dotted(item.target) == name), None)
 
     def function_around(self, node: ast.AST) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
         """The innermost function around a node, without lambdas; computed once for all nodes on the path."""

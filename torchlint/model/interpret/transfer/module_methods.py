@@ -155,8 +155,7 @@ class ModuleMethods(Part):
 
     def _all_cut(self, written: ast.expr, receiver: Value, node: ast.Call) -> list[Value]:
         """The values `x.detach_()` cuts; `for x in states: x.detach_()` cuts each state, and so all of `states`."""
-        around = (item for item in self.definitions.tree.ancestors(node) if isinstance(item, ast.For))
-        over = next((item.iter for item in around if dotted(item.target) == dotted(written)), None)
+        over = self.definitions.tree.iterated(written)
         if over is None:
             return [as_carried(self.machine, receiver, node)]
         return [*inputs_of(receiver), *([self.machine.value(over)] if dotted(over) else [])]

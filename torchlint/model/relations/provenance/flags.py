@@ -62,11 +62,10 @@ class ModuleFlags:
         """Whether a loop named its variable after a layer, and takes it from parts of an object: `model.layers[:6]`."""
         if not isinstance(owner, ast.Name) or not _LAYER.search(owner.id):
             return False
-        loops = (item for item in self.tree.ancestors(owner) if isinstance(item, ast.For))
-        loop = next((item for item in loops if dotted(item.target) == owner.id), None)
-        items = loop.iter.elts if loop is not None and isinstance(loop.iter, (ast.Tuple, ast.List)) else ()
-        if loop is not None and not items and isinstance(_whole(loop.iter), ast.Attribute):
-            return bool(_LAYERS.search(dotted(_whole(loop.iter))))
+        iterable = self.tree.iterated(owner)
+        items = iterable.elts if isinstance(iterable, (ast.Tuple, ast.List)) else ()
+        if iterable is not None and not items and isinstance(_whole(iterable), ast.Attribute):
+            return bool(_LAYERS.search(dotted(_whole(iterable))))
         return bool(items) and all(isinstance(item, ast.Attribute) and item.attr not in _WEIGHTS for item in items)
 
     def _is_bound_again(self, owner: ast.expr) -> bool:
