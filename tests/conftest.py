@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from collections import Counter
 from collections.abc import Callable, Mapping
 from importlib.util import find_spec
@@ -165,6 +166,11 @@ class Crash(Rule):
 
 @pytest.fixture
 def bad_call(monkeypatch: pytest.MonkeyPatch) -> type[Rule]:
-    """Makes a rule that finds every `bad()`, and one that crashes on `crash()`, the only rules there are."""
+    """Makes a rule that finds every `bad()`, and one that crashes on `crash()`, the only rules there are.
+
+    Only forked processes know them. A thread that another test left would make torchlint start new processes instead.
+    """
+    if sys.platform == "linux":
+        monkeypatch.setattr("torchlint.run.process_pool.may_fork", lambda: True)
     monkeypatch.setattr(registry, "rules", lambda: (BadCall, Crash))
     return BadCall

@@ -279,8 +279,6 @@ def test_processes_that_cannot_start(folder: Path, monkeypatch: pytest.MonkeyPat
         return real()
 
     monkeypatch.setattr(os, name, refused)
-    # A thread that another test left would choose a server of processes, which keeps two descriptors to the end.
-    monkeypatch.setattr("torchlint.run.process_pool.may_fork", lambda: True)
     before = os.listdir("/proc/self/fd")
     result = torchlint("--jobs", "4", *CONCISE)
     assert (result.exit_code, result.output) == (1, FOUND)
