@@ -52,20 +52,22 @@ def bound(statement: ast.stmt) -> Iterator[tuple[str, ast.expr]]:
 def adds_to(name: str, loop: ast.For) -> bool:
     """Whether the loop itself adds to a variable, and no inner loop does."""
     added = [
-        item for item in ast.walk(loop) if isinstance(item, ast.AugAssign) and written_sums.name_of(item.target) == name
+        item
+        for item in python_ast.walk(loop)
+        if isinstance(item, ast.AugAssign) and written_sums.name_of(item.target) == name
     ]
     return len(added) == 1 and added[0] in list(each_iteration(loop.body)) and isinstance(added[0].op, ast.Add)
 
 
 def is_used(name: str, made: ast.AST, loop: ast.For) -> bool:
     """Whether the loop itself uses a variable except for its backward pass, or binds it again."""
-    own = set(ast.walk(made))
-    for statement in ast.walk(loop):
+    own = set(python_ast.walk(made))
+    for statement in python_ast.walk(loop):
         is_backward = isinstance(statement, ast.Expr) and any(
-            isinstance(item, ast.Attribute) and item.attr == "backward" for item in ast.walk(statement)
+            isinstance(item, ast.Attribute) and item.attr == "backward" for item in python_ast.walk(statement)
         )
-        own |= set(ast.walk(statement)) if is_backward else set()
-    return any(isinstance(item, ast.Name) and item.id == name and item not in own for item in ast.walk(loop))
+        own |= set(python_ast.walk(statement)) if is_backward else set()
+    return any(isinstance(item, ast.Name) and item.id == name and item not in own for item in python_ast.walk(loop))
 
 
 def is_zero(value: ast.expr) -> bool:
@@ -75,7 +77,7 @@ def is_zero(value: ast.expr) -> bool:
 def uses(behind: list[ast.AST], name: str, is_reset: bool) -> Iterator[ast.AST]:
     """The places that use a variable as the score of all batches, before another statement binds it."""
     for statement in behind:
-        for node in ast.walk(statement):
+        for node in python_ast.walk(statement):
             if isinstance(node, ast.Name) and node.id == name and not isinstance(node.ctx, ast.Load):
                 return
             if is_reset:

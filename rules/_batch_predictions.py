@@ -16,9 +16,9 @@ _FUNCTIONS = frozenset({"torch", "F", "nn"})
 def outputs(loop: ast.For) -> set[str]:
     """The variables that only get the result of a call for a whole batch: `output = model(x)`."""
     batch, found, others = python_ast.names_in(loop.target), set[str](), set[str]()
-    for node in (item for item in ast.walk(loop) if isinstance(item, ast.Assign)):
+    for node in (item for item in python_ast.walk(loop) if isinstance(item, ast.Assign)):
         targets = {name for target in node.targets for name in python_ast.names_in(target)}
-        if targets & batch and any(isinstance(item, ast.Subscript) for item in ast.walk(node.value)):
+        if targets & batch and any(isinstance(item, ast.Subscript) for item in python_ast.walk(node.value)):
             return set()
         first = python_ast.dotted(node.value.func).partition(".")[0] if isinstance(node.value, ast.Call) else ""
         given = node.value.args if isinstance(node.value, ast.Call) else []
@@ -34,12 +34,12 @@ def comparison(prediction: ast.Call, loop: ast.For, tree: PythonTree) -> ast.Com
     batch, statement = python_ast.names_in(loop.target), tree.parent(prediction)
     targets = statement.targets if isinstance(statement, ast.Assign) else []
     made = {name for target in targets for name in python_ast.names_in(target)} - {"_"}
-    for node in ast.walk(loop):
+    for node in python_ast.walk(loop):
         if isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.ops[0], ast.Eq):
             sides = (node.left, node.comparators[0])
             for side, other in (sides, sides[::-1]):
                 if (
-                    (made & python_ast.names_in(side) or prediction in ast.walk(side))
+                    (made & python_ast.names_in(side) or prediction in python_ast.walk(side))
                     and batch & python_ast.names_in(other)
                     and not made & python_ast.names_in(other)
                 ):

@@ -12,7 +12,7 @@ from torchlint.model.events import Backward, Call, Loop, events_in
 from torchlint.model.module_values import is_hooked, modules_of
 from torchlint.model.program import Trace
 from torchlint.model.values import Attribute, Component, Container, Phi, Plain, Tensor, Value, inputs_of
-from torchlint.syntax.python_ast import site_of
+from torchlint.syntax.python_ast import site_of, walk
 
 
 class CarriedGraph(NamedTuple):
@@ -106,7 +106,7 @@ class CarriedGraphs:
         """
         site = loop.site if loop is not None else site_of(trace.root.node) if trace.root is not None else None
         body = self.program.tree.node(site)
-        attributes = [node for node in ast.walk(body) if isinstance(node, ast.Attribute)] if body else []
+        attributes = [node for node in walk(body) if isinstance(node, ast.Attribute)] if body else []
         if any(node.attr in ("detach_", "set_") or _changes_data(node) for node in attributes):
             return True
         edge = loop.edge if loop is not None else trace.edge

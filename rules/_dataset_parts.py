@@ -56,7 +56,7 @@ def random_call(made: ast.Call, definitions: Definitions) -> ast.expr | None:
     method = info.methods.get("__getitem__") if info is not None else None
     if method is None or method.definitions is not definitions:
         return None
-    nodes = list(ast.walk(method.node))
+    nodes = list(python_ast.walk(method.node))
     own = (node for node in nodes if isinstance(node, ast.Attribute) and python_ast.dotted(node.value) == "self")
     if any(_MODE.search(node.attr) for node in own):
         return None

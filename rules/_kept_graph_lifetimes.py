@@ -21,7 +21,7 @@ from torchlint.model.values import (
     resolved,
 )
 from torchlint.pytorch import api, naming
-from torchlint.syntax.python_ast import FUNCTIONS, Site, dotted, is_literal, names_read, site_of
+from torchlint.syntax.python_ast import FUNCTIONS, Site, dotted, is_literal, names_read, site_of, walk
 
 
 class Lifetimes:
@@ -107,7 +107,7 @@ class Lifetimes:
         targets = names_read(node.target) if isinstance(node, ast.For) else set()
         if first not in targets:
             return False
-        calls = (item for item in ast.walk(node) if isinstance(item, ast.Call))
+        calls = (item for item in walk(node) if isinstance(item, ast.Call))
         return any(_is_of_object(call, targets) for call in calls)
 
     def _index_of_slot(self, keep: Keep) -> str:

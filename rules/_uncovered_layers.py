@@ -19,7 +19,9 @@ _MASKS = frozenset({"mask", "src_mask", "tgt_mask", "is_causal", "tgt_is_causal"
 def call_in(info: ClassInfo, index: int) -> ast.Call | None:
     """The call to a transformer layer on an argument of the `forward` of a class, if all such calls lack a mask."""
     forward = info.method("forward")
-    calls = [node for node in ast.walk(forward.node) if isinstance(node, ast.Call)] if forward is not None else []
+    calls = (
+        [node for node in python_ast.walk(forward.node) if isinstance(node, ast.Call)] if forward is not None else []
+    )
     found = list[ast.Call]()
     for call in calls:
         made = written.value_of(call.func, info.definitions) if isinstance(call.func, ast.Attribute) else None
@@ -40,11 +42,14 @@ def call_in(info: ClassInfo, index: int) -> ast.Call | None:
 
 def _depends(node: ast.expr, parameter: str, function: ast.AST) -> bool:
     """Whether an expression reads a parameter, or a variable that the function computes from it."""
-    known, assigned = {parameter}, [item for item in ast.walk(function) if isinstance(item, ast.Assign)]
+    known, assigned = {parameter}, [item for item in python_ast.walk(function) if isinstance(item, ast.Assign)]
     for statement in assigned:
         if known & python_ast.names_read(statement.value):
             known |= {
-                item.id for target in statement.targets for item in ast.walk(target) if isinstance(item, ast.Name)
+                item.id
+                for target in statement.targets
+                for item in python_ast.walk(target)
+                if isinstance(item, ast.Name)
             }
     return bool(known & python_ast.names_read(node))
 

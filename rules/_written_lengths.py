@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from torchlint.model.queries import names
+from torchlint.syntax import python_ast
 
 from . import _written_sums as written_sums
 
@@ -35,7 +36,7 @@ def _is_length(length: ast.expr, loader: ast.expr, known: Definitions) -> bool:
         return False
     written = [item.value for item in loader.keywords if item.arg == "dataset"]
     dataset = loader.args[0] if loader.args else written[0] if written else None
-    if dataset is None or any(isinstance(item, ast.Call) for item in ast.walk(dataset)):
+    if dataset is None or any(isinstance(item, ast.Call) for item in python_ast.walk(dataset)):
         return False
     whole = dataset.value if isinstance(dataset, ast.Subscript) else dataset
     bound = _bindings(whole.id, known) if isinstance(whole, ast.Name) else []
@@ -48,7 +49,7 @@ def own_count(divisor: ast.expr, loop: ast.For, known: Definitions) -> ast.AugAs
     """The only addition to a variable in a loop, if each iteration adds 1 or the batch size: `n += x.size(0)`."""
     name = written_sums.name_of(divisor)
     added = [
-        node for node in (ast.walk(loop) if name else ())
+        node for node in (python_ast.walk(loop) if name else ())
         if isinstance(node, ast.AugAssign) and written_sums.name_of(node.target) == name
     ]  # fmt: skip
     parent = known.tree.parent(added[0]) if len(added) == 1 else None

@@ -20,7 +20,7 @@ def name_of(node: ast.expr) -> str:
 def iterated(node: ast.expr) -> str:
     """The code of a loop's iterable, without `enumerate` and progress bars; empty if it is a call."""
     node = unwrapped(node)
-    return "" if any(isinstance(item, ast.Call) for item in ast.walk(node)) else ast.unparse(node)
+    return "" if any(isinstance(item, ast.Call) for item in python_ast.walk(node)) else ast.unparse(node)
 
 
 def unwrapped(node: ast.expr) -> ast.expr:

@@ -87,7 +87,7 @@ class AverageOfOtherWindow(Rule):
             resets = {
                 name for item in branch.body for name, value in after_loop.bound(item) if after_loop.is_zero(value)
             }
-            for division in (item for statement in branch.body for item in ast.walk(statement)):
+            for division in (item for statement in branch.body for item in python_ast.walk(statement)):
                 if not isinstance(division, ast.BinOp) or not isinstance(division.op, ast.Div):
                     continue
                 total, divisor = written_sums.name_of(written_sums.tensor_of(division.left)), division.right
@@ -119,7 +119,7 @@ def _window(test: ast.expr) -> int | None:
 
 def _sums_losses(total: str, loop: ast.For) -> bool:
     """Whether a loop adds to a total, once in each iteration, the loss that calls `backward`."""
-    inside = list(ast.walk(loop))
+    inside = list(python_ast.walk(loop))
     added = [item for item in inside if isinstance(item, ast.AugAssign) and written_sums.name_of(item.target) == total]
     if len(added) != 1 or added[0] not in list(after_loop.each_iteration(loop.body)):
         return False

@@ -136,7 +136,9 @@ class BenchmarkWithDeterministic(Rule):
 
     def _makes_deterministic(self, function: definitions.FunctionInfo) -> bool:
         """Whether a function sets the flag, unconditionally or only where there is a GPU."""
-        nodes = (node for node in ast.walk(function.node) if self.model.definitions.function_around(node) is function)
+        nodes = (
+            node for node in python_ast.walk(function.node) if self.model.definitions.function_around(node) is function
+        )
         on = [node for node in nodes if self._is_on(node, "deterministic") and not self._is_asked(node, function)]
         return bool(on) and not self._sets_otherwise(function)
 
@@ -157,7 +159,7 @@ class BenchmarkWithDeterministic(Rule):
         return {}
 
     def _sets_otherwise(self, function: definitions.FunctionInfo | None) -> bool:
-        for node in ast.walk(function.node if function is not None else self.model.tree.module):
+        for node in python_ast.walk(function.node if function is not None else self.model.tree.module):
             if self.model.definitions.function_around(node) is not function:
                 continue
             assigned = [*self._values(node, "benchmark"), *self._values(node, "deterministic")]

@@ -100,7 +100,7 @@ class BlendedLabels(Rule):
         """The name of the mask that a call receives or returns."""
         statement = self.model.tree.statement(call)
         target = python_ast.dotted(statement.targets[0]) if isinstance(statement, ast.Assign) else ""
-        nodes = (item for given in call.args[:1] for item in ast.walk(given))
+        nodes = (item for given in call.args[:1] for item in python_ast.walk(given))
         given = [python_ast.dotted(item) for item in nodes if isinstance(item, (ast.Name, ast.Attribute))]
         return next((name for name in (target, *given) if _MASK.search(name.rpartition(".")[2])), "")
 

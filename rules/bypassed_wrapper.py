@@ -209,7 +209,7 @@ class BypassedWrapper(Rule):
         """Whether a call runs an uncompiled method, where nothing calls the compiled module."""
         owner, _, method = name.rpartition(".")
         around = self.model.tree.module if "." in wrapper else function
-        called = (python_ast.dotted(node.func) for node in ast.walk(around) if isinstance(node, ast.Call))
+        called = (python_ast.dotted(node.func) for node in python_ast.walk(around) if isinstance(node, ast.Call))
         return owner == wrapper and bool(method) and wrapper not in called
 
     def _is_own(self, method: str) -> bool:

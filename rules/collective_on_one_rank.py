@@ -135,9 +135,9 @@ class CollectiveOnOneRank(Rule):
         return any(
             python_ast.dotted(call.func) == called
             for other in others
-            if any(isinstance(item, (ast.Name, ast.Call)) for item in ast.walk(other.test))
+            if any(isinstance(item, (ast.Name, ast.Call)) for item in python_ast.walk(other.test))
             for call in _calls([*other.body, *other.orelse])
-            if branch not in ast.walk(other) and other not in ast.walk(branch)
+            if branch not in python_ast.walk(other) and other not in python_ast.walk(branch)
         )
 
     def report_OneRank(self, found: OneRank) -> None:
@@ -159,7 +159,7 @@ def _calls(statements: list[ast.stmt]) -> list[ast.Call]:
 
 def _is_guard(branch: ast.If) -> bool:
     """Whether a branch only ends a function that is not called by several processes."""
-    words = {item.id for item in ast.walk(branch.test) if isinstance(item, ast.Name)}
-    words |= {item.attr for item in ast.walk(branch.test) if isinstance(item, ast.Attribute)}
+    words = {item.id for item in python_ast.walk(branch.test) if isinstance(item, ast.Name)}
+    words |= {item.attr for item in python_ast.walk(branch.test) if isinstance(item, ast.Attribute)}
     is_alone = bool(words & {"world_size", "get_world_size", "is_initialized", "is_available"})
     return is_alone and isinstance(branch.body[-1], ast.Return) and not branch.orelse

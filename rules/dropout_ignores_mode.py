@@ -162,7 +162,9 @@ class DropoutIgnoresMode(Rule):
         ):
             return False
         alike = [
-            node for node in ast.walk(method.node) if isinstance(node, ast.Call) and ast.dump(node) == ast.dump(call)
+            node
+            for node in python_ast.walk(method.node)
+            if isinstance(node, ast.Call) and ast.dump(node) == ast.dump(call)
         ]
         return len(alike) > 1
 
@@ -178,7 +180,7 @@ class DropoutIgnoresMode(Rule):
             return True
         if isinstance(rate, ast.Attribute) and self._is_set_by_others(rate.attr):
             return True
-        return any(isinstance(node, ast.Name) and node.id in self._bound_in(method) for node in ast.walk(rate))
+        return any(isinstance(node, ast.Name) and node.id in self._bound_in(method) for node in python_ast.walk(rate))
 
     def _is_set_by_others(self, name: str) -> bool:
         """`model.rnn.dropout = 0`, in code that holds the module, or in a method other than its `__init__`."""
@@ -241,7 +243,7 @@ class DropoutIgnoresMode(Rule):
         """The places of each name in a method."""
         if method not in self._variables:
             found = self._variables[method] = {}
-            for node in ast.walk(method.node):
+            for node in python_ast.walk(method.node):
                 if isinstance(node, ast.Name):
                     found.setdefault(node.id, []).append(node)
         return self._variables[method]
@@ -275,7 +277,7 @@ class DropoutIgnoresMode(Rule):
     def _is_called_guarded(self, method: definitions.FunctionInfo) -> bool:
         """Whether its class calls a method, and only in one mode, or at construction."""
         own = {f"{name}.{method.name}" for name in method.parameters[:1]}
-        nodes = ast.walk(method.owner.node) if method.owner is not None else iter(())
+        nodes = python_ast.walk(method.owner.node) if method.owner is not None else iter(())
         calls = [node for node in nodes if isinstance(node, ast.Call) and python_ast.dotted(node.func) in own]
         around = self.model.definitions.method_around
         return bool(calls) and all(self._is_for_one_mode(call, around(call)) for call in calls)
@@ -326,7 +328,11 @@ class DropoutIgnoresMode(Rule):
                 break
             inner = item
         if method not in self._leaving:
-            nodes = (item for item in ast.walk(method.node) if isinstance(item, (ast.If, ast.Assert)) and _leaves(item))
+            nodes = (
+                item
+                for item in python_ast.walk(method.node)
+                if isinstance(item, (ast.If, ast.Assert)) and _leaves(item)
+            )
             tests = (item for item in nodes if self._is_about_mode(item.test, method))
             self._leaving[method] = min((item.lineno for item in tests), default=0)
         return 0 < self._leaving[method] < python_ast.site_of(node).line
@@ -352,7 +358,7 @@ class DropoutIgnoresMode(Rule):
         """The names read by the values of the local names in a condition."""
         stores = [
             node
-            for name in ast.walk(test)
+            for name in python_ast.walk(test)
             if isinstance(name, ast.Name)
             for node in self._variables_of(method).get(name.id, ())
             if isinstance(node.ctx, ast.Store)

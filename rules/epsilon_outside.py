@@ -72,7 +72,7 @@ class EpsilonOutside(Rule):
             if is_quotient and _may_be_zero(operation.right) and not self._has_epsilon(operation.right):
                 yield Outside(python_ast.site_of(node.right), python_ast.site_of(operation), True)
             elif isinstance(operation, ast.Call) and python_ast.called_name(operation) in _LOGARITHMS:
-                if not any(_is_epsilon(item) for item in ast.walk(operation)) and _is_of_value(operation):
+                if not any(_is_epsilon(item) for item in python_ast.walk(operation)) and _is_of_value(operation):
                     yield Outside(python_ast.site_of(node.right), python_ast.site_of(operation), False)
 
     def _has_epsilon(self, denominator: ast.expr, depth: int = 3) -> bool:
@@ -83,7 +83,7 @@ class EpsilonOutside(Rule):
                 value = names.bound_value(target, self.model.tree)
                 is_before = target.lineno < denominator.lineno and self.model.tree.function_around(target) is function
                 if value is not None and is_before:
-                    if any(map(_is_epsilon, ast.walk(value))) or self._has_epsilon(value, depth - 1):
+                    if any(map(_is_epsilon, python_ast.walk(value))) or self._has_epsilon(value, depth - 1):
                         return True
         return False
 
@@ -144,7 +144,7 @@ def _is_epsilon(node: ast.AST) -> bool:
 
 def _may_be_zero(node: ast.expr) -> bool:
     """Whether a denominator may be 0: a deviation, norm or sum without a small number added to it."""
-    if any(_is_epsilon(item) for item in ast.walk(node)):
+    if any(_is_epsilon(item) for item in python_ast.walk(node)):
         return False
     while isinstance(node, ast.Call) and python_ast.called_name(node) in (
         "item",

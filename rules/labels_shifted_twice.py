@@ -112,7 +112,7 @@ def _bindings(node: ast.AST, name: str) -> Iterator[ast.expr | None]:
                     whole = node.value if item is target else None
                     yield parts[index] if len(parts) == len(names) else whole
     elif isinstance(node, (ast.For, ast.AugAssign, ast.AnnAssign, ast.NamedExpr)):
-        stored = (item for item in ast.walk(node.target) if isinstance(item, ast.Name) and item.id == name)
+        stored = (item for item in python_ast.walk(node.target) if isinstance(item, ast.Name) and item.id == name)
         yield from (None for _ in stored)
 
 

@@ -242,7 +242,7 @@ def _base(value: ast.expr) -> ast.expr:
 def _goes_backward(name: str, inside: list[ast.AST]) -> bool:
     """Whether a loop calls `backward` on a name or on its scaled form."""
     calls = (node for node in inside if isinstance(node, ast.Call) and python_ast.called_name(node) == "backward")
-    return any(python_ast.dotted(item) == name for call in calls for item in ast.walk(call))
+    return any(python_ast.dotted(item) == name for call in calls for item in python_ast.walk(call))
 
 
 def _divides(value: ast.expr) -> bool:

@@ -91,14 +91,14 @@ class LastBatchScore(Rule):
     def ask(self) -> Iterator[LastScore]:
         for loop in [] if self.model.is_test else self.model.tree.of_type(ast.For):
             loader = written_sums.iterated(loop.iter)
-            if naming.LOADER.search(loader) and not any(isinstance(item, ast.Break) for item in ast.walk(loop)):
+            if naming.LOADER.search(loader) and not any(isinstance(item, ast.Break) for item in python_ast.walk(loop)):
                 if not self._has_whole_data(loop):
                     yield from self._in_loop(loop)
 
     def _has_whole_data(self, loop: ast.For) -> bool:
         """Whether the code creates a loader with a single batch: `batch_size=len(data)`."""
         made = written.value_of(written_sums.unwrapped(loop.iter), self.model.definitions)
-        calls = ast.walk(made) if isinstance(made, ast.Call) else ()
+        calls = python_ast.walk(made) if isinstance(made, ast.Call) else ()
         return any(isinstance(item, ast.Call) and python_ast.dotted(item.func) == "len" for item in calls)
 
     def _in_loop(self, loop: ast.For) -> Iterator[LastScore]:
@@ -131,7 +131,7 @@ class LastBatchScore(Rule):
         places += function.decorator_list if function is not None else []
         if _trains(loop):
             return False
-        calls = [node for place in [*places, *self.model.tree.before(loop), loop] for node in ast.walk(place)]
+        calls = [node for place in [*places, *self.model.tree.before(loop), loop] for node in python_ast.walk(place)]
         return any(isinstance(node, (ast.Name, ast.Attribute)) and _last(node) in _OFF for node in calls)
 
     def report_LastScore(self, found: LastScore) -> None:
@@ -146,7 +146,7 @@ class LastBatchScore(Rule):
 
 
 def _trains(loop: ast.For) -> bool:
-    calls = (node for node in ast.walk(loop) if isinstance(node, ast.Call))
+    calls = (node for node in python_ast.walk(loop) if isinstance(node, ast.Call))
     return any(python_ast.called_name(call) == "backward" for call in calls)
 
 

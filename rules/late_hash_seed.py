@@ -103,7 +103,7 @@ class LateHashSeed(Rule):
 
     def _starts_any(self, function: definitions.FunctionInfo | None) -> bool:
         scope = function.node if function is not None else self.model.tree.module
-        calls = (item for item in ast.walk(scope) if isinstance(item, ast.Call))
+        calls = (item for item in python_ast.walk(scope) if isinstance(item, ast.Call))
         names = [self.model.definitions.named(call.func) for call in calls]
         return any(_STARTS.search(name) or name.startswith("subprocess.") for name in names)
 

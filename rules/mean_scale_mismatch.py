@@ -271,7 +271,7 @@ class MeanScaleMismatch(Rule):
             return False
         stores = self._stores_of.get((self._scope(loop), node.id), [])
         statements = [self.model.tree.parent(item) for item in stores if _is_inside(item, loop)]
-        changed = [item for item in ast.walk(loop) if written_sums.changes(item, node.id)]
+        changed = [item for item in python_ast.walk(loop) if written_sums.changes(item, node.id)]
         return (
             bool(statements)
             and not changed

@@ -248,7 +248,7 @@ class MissingSetEpoch(Rule):
             return None
         function = known.function_around(call)
         scope = function.node if function is not None else tree.module
-        stores = [node for node in ast.walk(scope) if isinstance(node, ast.Name) and node.id == name.id]
+        stores = [node for node in python_ast.walk(scope) if isinstance(node, ast.Name) and node.id == name.id]
         is_only = sum(isinstance(node.ctx, ast.Store) for node in stores) == 1
         first = self.written(python_ast.site_of(loop.body[0]))
         if known.function_around(loop) is not function or not is_only or first is None:
@@ -263,8 +263,8 @@ class MissingSetEpoch(Rule):
 def _restarts(*files: definitions.Definitions) -> Iterator[definitions.FunctionInfo]:
     """The generators that iterate over a parameter without end: `while True: yield from loader`."""
     for info in (info for file in files for info in file.functions.values() if info.is_generator):
-        endless = [node for node in ast.walk(info.node) if isinstance(node, ast.While) and _is_true(node.test)]
-        for node in (item for loop in endless for item in ast.walk(loop)):
+        endless = [node for node in python_ast.walk(info.node) if isinstance(node, ast.While) and _is_true(node.test)]
+        for node in (item for loop in endless for item in python_ast.walk(loop)):
             over = node.iter if isinstance(node, ast.For) else node.value if isinstance(node, ast.YieldFrom) else None
             if isinstance(node, ast.Call) and python_ast.called_name(node) == "iter" and node.args:
                 over = node.args[0]
@@ -287,7 +287,7 @@ def _has_epochs(file: definitions.Definitions) -> bool:
     """Whether a file has a loop over epochs that contains a loop and a backward pass."""
     for loop in file.tree.of_type(ast.For):
         if "epoch" in ast.unparse(loop.target) and any(isinstance(item, ast.For) for item in loop.body):
-            if any(isinstance(item, ast.Attribute) and item.attr == _BACKWARD for item in ast.walk(loop)):
+            if any(isinstance(item, ast.Attribute) and item.attr == _BACKWARD for item in python_ast.walk(loop)):
                 return True
     return False
 

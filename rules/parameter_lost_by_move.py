@@ -109,7 +109,9 @@ class ParameterLostByMove(Rule):
         """Whether a move has no effect, because the tensor is already there."""
         if any(_STAYS.search(ast.unparse(item)) for item in python_ast.arguments(move)):
             return True
-        inside = [node for item in python_ast.arguments(made) for node in ast.walk(item) if isinstance(node, ast.Call)]
+        inside = [
+            node for item in python_ast.arguments(made) for node in python_ast.walk(item) if isinstance(node, ast.Call)
+        ]
         types = [item.value for call in (made, *inside) for item in call.keywords if item.arg == "dtype"]
         given = python_ast.arguments(move)
         if len(given) == 1 and any(python_ast.written_alike(given[0], own) for own in types):
@@ -130,7 +132,7 @@ class ParameterLostByMove(Rule):
             return False
         if not self._is_made_here(data, method.node):
             return False
-        others = (node for node in ast.walk(method.owner.node) if node is not target)
+        others = (node for node in python_ast.walk(method.owner.node) if node is not target)
         stored = (node for node in others if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store))
         return not any(
             node.attr == target.attr and not self._is_none(node) and not self._is_on_another_arm(node, target)
@@ -155,7 +157,7 @@ class ParameterLostByMove(Rule):
 
     def _bound(self, name: str, function: ast.AST) -> list[ast.expr]:
         """The values that a function assigns to a variable; nothing if one of them is unknown."""
-        bound = [node for node in ast.walk(function) if isinstance(node, ast.Name) and node.id == name]
+        bound = [node for node in python_ast.walk(function) if isinstance(node, ast.Name) and node.id == name]
         made = [self.model.tree.parent(node) for node in bound if not isinstance(node.ctx, ast.Load)]
         values = [item.value for item in made if isinstance(item, ast.Assign) and len(item.targets) == 1]
         return values if len(values) == len(made) else []
@@ -199,7 +201,7 @@ class ParameterLostByMove(Rule):
         scope = function.node if function is not None else self.model.tree.module
         if not self._is_new(made) and not (made.args and self._is_made_here(made.args[0], scope)):
             return False  # on the device of another tensor: `torch.randn_like(x, requires_grad=True)`
-        uses = [node for node in ast.walk(scope) if isinstance(node, ast.Name) and node.id == target.id]
+        uses = [node for node in python_ast.walk(scope) if isinstance(node, ast.Name) and node.id == target.id]
         if sum(not isinstance(node.ctx, ast.Load) for node in uses) != 1:
             return False
         around = [self.model.tree.parent(node) for node in uses if isinstance(node.ctx, ast.Load)]

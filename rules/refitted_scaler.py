@@ -101,7 +101,9 @@ class RefittedScaler(Rule):
     def _data(self, call: ast.Call) -> str:
         """The name of the data that a scaler is fitted to."""
         found = [
-            python_ast.dotted(item) for item in ast.walk(call.args[0]) if isinstance(item, (ast.Name, ast.Attribute))
+            python_ast.dotted(item)
+            for item in python_ast.walk(call.args[0])
+            if isinstance(item, (ast.Name, ast.Attribute))
         ]
         return max(found, key=len, default="")
 

@@ -180,7 +180,7 @@ class ReseededInLoop(Rule):
         if isinstance(seed, ast.Constant):
             return isinstance(seed.value, int)
         name = python_ast.dotted(seed)
-        places = (node for node in ast.walk(loop) if isinstance(node, (ast.Name, ast.Attribute)))
+        places = (node for node in python_ast.walk(loop) if isinstance(node, (ast.Name, ast.Attribute)))
         stores = {python_ast.dotted(node) for node in places if not isinstance(node.ctx, ast.Load)}
         return bool(name) and stores.isdisjoint({name, name.partition(".")[0]})
 

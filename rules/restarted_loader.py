@@ -112,7 +112,7 @@ class RestartedLoader(Rule):
         function = names.function(call.func, self.model.definitions)
         if function is None or function.is_method:
             return None
-        inside = (_drawn(item) for item in ast.walk(function.node) if isinstance(item, ast.Call))
+        inside = (_drawn(item) for item in python_ast.walk(function.node) if isinstance(item, ast.Call))
         drawn = [item for item in inside if isinstance(item, ast.Name)]
         if len(drawn) != 1 or drawn[0].id not in function.parameters:
             return None

@@ -83,7 +83,10 @@ class ScalerBeforeSplit(Rule):
 
     def _is_of_training(self, call: ast.Call, name: str) -> bool:
         """Whether the data are a training part already, or targets."""
-        texts = [name, *(python_ast.dotted(item) for item in ast.walk(call.args[0]) if isinstance(item, ast.Name))]
+        texts = [
+            name,
+            *(python_ast.dotted(item) for item in python_ast.walk(call.args[0]) if isinstance(item, ast.Name)),
+        ]
         return any(
             held_out.is_named_training(item) or item.lower().startswith(("y", "label", "target")) for item in texts
         )

@@ -129,7 +129,7 @@ class SeparateTransforms(Rule):
         """The names that a call transforms, and the names that its result is assigned to."""
         statement = info.definitions.tree.parent(call)
         targets = statement.targets if isinstance(statement, ast.Assign) else []
-        nodes = [*targets, *ast.walk(call.args[0])]
+        nodes = [*targets, *python_ast.walk(call.args[0])]
         return [
             name for node in nodes if isinstance(node, (ast.Name, ast.Attribute)) and (name := python_ast.dotted(node))
         ]

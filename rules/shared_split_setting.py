@@ -101,7 +101,7 @@ class SharedSplitSetting(Rule):
     def _takes_samples(self, statements: list[ast.AST], names: set[str]) -> bool:
         """Whether an expression may take samples from an object with one of these names, or from one built from it."""
         for statement in statements:
-            for call in ast.walk(statement):
+            for call in python_ast.walk(statement):
                 if isinstance(call, ast.Call) and python_ast.called_name(call) not in _LAZY:
                     if not names.isdisjoint(_roots([call])):
                         return True
@@ -137,5 +137,5 @@ def _targets(statement: ast.AST) -> list[ast.AST]:
 
 def _roots(nodes: Iterable[ast.AST]) -> set[str]:
     """The names in an expression, including attributes of an object such as `self.train_set`."""
-    found = {name for node in nodes for item in ast.walk(node) if (name := python_ast.dotted(item))}
+    found = {name for node in nodes for item in python_ast.walk(node) if (name := python_ast.dotted(item))}
     return found - {"self"}

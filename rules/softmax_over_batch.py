@@ -125,7 +125,7 @@ class SoftmaxOverBatch(Rule):
     def _predictions(self, loop: ast.For) -> Iterator[OverBatch]:
         """The predictions along dimension 0 that a loop compares with the labels of its batch."""
         outputs = batch_predictions.outputs(loop)
-        for call in (item for item in ast.walk(loop) if outputs and isinstance(item, ast.Call)):
+        for call in (item for item in python_ast.walk(loop) if outputs and isinstance(item, ast.Call)):
             name, of, dimension = chosen_dimension.choice(call, self.model.definitions)
             base = written_sums.tensor_of(chosen_dimension.kept(of)) if of is not None else None
             if dimension == 0 and isinstance(base, ast.Name) and base.id in outputs:

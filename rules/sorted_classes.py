@@ -125,8 +125,8 @@ class SortedClasses(Rule):
         """Whether the file trains on a loader: in a loop with labels and a backward pass, or in a function for it."""
         loops = [node for node in self.model.tree.of_type(ast.For) if written_sums.iterated(node.iter) == loader]
         for loop in loops:
-            targets = (item.id for item in ast.walk(loop.target) if isinstance(item, ast.Name))
-            calls = [python_ast.called_name(item) for item in ast.walk(loop) if isinstance(item, ast.Call)]
+            targets = (item.id for item in python_ast.walk(loop.target) if isinstance(item, ast.Name))
+            calls = [python_ast.called_name(item) for item in python_ast.walk(loop) if isinstance(item, ast.Call)]
             if any(name.startswith("_") for name in targets) or not any(_TRAINING.search(name) for name in calls):
                 return False
         users = (call for call in self.model.tree.of_type(ast.Call) if _TRAINING.search(python_ast.called_name(call)))

@@ -110,7 +110,7 @@ class SplitPerInstance(Rule):
             if item is init.node:
                 break
             if isinstance(item, (ast.If, ast.IfExp)):
-                named = {python_ast.dotted(part).removeprefix("self.") for part in ast.walk(item.test)}
+                named = {python_ast.dotted(part).removeprefix("self.") for part in python_ast.walk(item.test)}
                 found = sorted(name for name in named if name in init.parameters and _PART.search(name))
                 if found:
                     return found[0]
@@ -119,7 +119,7 @@ class SplitPerInstance(Rule):
     def _is_decided(self, call: ast.Call, parameter: str) -> bool:
         """Whether the same parameter decides whether the list is shuffled at all."""
         tests = [item.test for item in self.model.tree.ancestors(call) if isinstance(item, ast.If)]
-        return any(parameter in {python_ast.dotted(part) for part in ast.walk(test)} for test in tests)
+        return any(parameter in {python_ast.dotted(part) for part in python_ast.walk(test)} for test in tests)
 
     def report_Reshuffled(self, found: Reshuffled) -> None:
         self.report(

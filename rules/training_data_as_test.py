@@ -102,7 +102,7 @@ class TrainingDataAsTest(Rule):
         block = self.model.tree.block(call)
         if self.model.tree.statement(first) not in block:
             return False
-        words = {python_ast.dotted(item).rpartition(".")[2] for node in block for item in ast.walk(node)}
+        words = {python_ast.dotted(item).rpartition(".")[2] for node in block for item in python_ast.walk(node)}
         return words.isdisjoint({"Subset", "random_split", "SubsetRandomSampler", "targets", "data", "indices"})
 
     def report_SameData(self, found: SameData) -> None:

@@ -217,7 +217,8 @@ class TrainingInEvalMode(Rule):
             if not isinstance(condition, ast.If):
                 continue
             is_one = isinstance(condition.test, ast.Compare) and isinstance(condition.test.ops[0], ast.Eq)
-            counts = not any(isinstance(item, ast.Mod) for item in ast.walk(condition.test))
+            parts = (item for item in python_ast.walk(condition.test) if isinstance(item, ast.BinOp))
+            counts = not any(isinstance(item.op, ast.Mod) for item in parts)
             if is_one and counts and not (counted | asked).isdisjoint(python_ast.names_read(condition.test)):
                 return True
             if not asked.isdisjoint(self.model.definitions.names_assigned(condition.body)):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeGuard
 from torchlint import Category, Rule, edits
 from torchlint.model import values
 from torchlint.pytorch import triggers
+from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
     from torchlint.index import FileIndex
@@ -119,7 +120,9 @@ class UndetachedHiddenState(Rule):
             return None
         if not isinstance(statement, ast.Assign) or statement not in tree.block(backward):
             return None
-        bound = [node.id for target in statement.targets for node in ast.walk(target) if isinstance(node, ast.Name)]
+        bound = [
+            node.id for target in statement.targets for node in python_ast.walk(target) if isinstance(node, ast.Name)
+        ]
         module = values.resolved(carried.maker.parents[0]) if carried.maker.parents else carried.maker
         detached = _DETACHED.get((module.name.rpartition(".")[2], len(bound))) if _is_of_torch(module) else None
         if detached is None or bound[-1] != name:

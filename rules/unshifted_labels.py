@@ -127,7 +127,7 @@ class UnshiftedLabels(Rule):
     def _is_cut(self, tokens: values.Value) -> bool:
         """Whether code drops positions of the tokens or stores something into them."""
         node = self.model.tree.node(tokens.site) if tokens.site is not None else None
-        if isinstance(node, ast.Subscript) and any(isinstance(item, ast.Slice) for item in ast.walk(node.slice)):
+        if isinstance(node, ast.Subscript) and any(isinstance(item, ast.Slice) for item in python_ast.walk(node.slice)):
             return True
         stores = (item for item in self.model.tree.of_type(ast.Subscript) if isinstance(item.ctx, ast.Store))
         return any(

@@ -81,7 +81,7 @@ class ViewSwapsDimensions(Rule):
         around = self.model.tree.parent(node)
         if isinstance(around, ast.Attribute) and around.attr in _REDUCTIONS:
             return True
-        names = {item.id for argument in node.args for item in ast.walk(argument) if isinstance(item, ast.Name)}
+        names = {item.id for argument in node.args for item in python_ast.walk(argument) if isinstance(item, ast.Name)}
         return bool(_SHIFT.search(function.name)) or any(
             self._is_cut(item, node) or _compares_with_one(item, names) for item in python_ast.walk(function)
         )

@@ -126,7 +126,7 @@ def _multiplies(method: FunctionInfo) -> bool:
     if len(method.parameters) < 3:
         return False
     value, count = method.parameters[1:3]
-    added = [node.value for node in ast.walk(method.node) if isinstance(node, ast.AugAssign)]
+    added = [node.value for node in python_ast.walk(method.node) if isinstance(node, ast.AugAssign)]
     products = [item for item in added if isinstance(item, ast.BinOp) and isinstance(item.op, ast.Mult)]
     sides = [{python_ast.dotted(item.left), python_ast.dotted(item.right)} for item in products]
     return {value, count} in sides and any(python_ast.dotted(item) == count for item in added)

@@ -313,5 +313,5 @@ def _called_on_itself(method: definitions.FunctionInfo) -> Iterator[str]:
 def _reads(method: definitions.FunctionInfo, name: str) -> bool:
     """Whether a method reads an attribute of its object."""
     own = method.parameters[:1]
-    nodes = (node for node in ast.walk(method.node) if isinstance(node, ast.Attribute) and node.attr == name)
+    nodes = (node for node in python_ast.walk(method.node) if isinstance(node, ast.Attribute) and node.attr == name)
     return any(python_ast.dotted(node.value) in own for node in nodes)

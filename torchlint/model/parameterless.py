@@ -59,7 +59,7 @@ def _kept(nodes: list[ast.AST]) -> Iterator[ast.expr]:
     for node in nodes:
         if isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            if any(isinstance(item, ast.Attribute) for target in targets for item in ast.walk(target)):
+            if any(isinstance(item, ast.Attribute) for target in targets for item in walk(target)):
                 yield node.value
 
 

@@ -7,7 +7,7 @@ import ast
 from torchlint.model import Model
 from torchlint.syntax.edits import Change, Replace
 from torchlint.syntax.matching import Nodes
-from torchlint.syntax.python_ast import Site
+from torchlint.syntax.python_ast import Site, walk
 
 
 class Activation:
@@ -37,7 +37,7 @@ class Activation:
         function = self._model.program.definitions.function_around(activation)
         if not isinstance(name, ast.Name) or not isinstance(statement, ast.Assign) or function is None:
             return False
-        same = [node for node in ast.walk(function.node) if isinstance(node, ast.Name) and node.id == name.id]
+        same = [node for node in walk(function.node) if isinstance(node, ast.Name) and node.id == name.id]
         return same.count(name) == 1 and len(same) == 2 and same[0] in statement.targets
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model.queries import names, written
-from torchlint.syntax.python_ast import FUNCTIONS, dotted
+from torchlint.syntax.python_ast import FUNCTIONS, dotted, walk
 
 if TYPE_CHECKING:
     from torchlint.model.definitions import Definitions, FunctionInfo
@@ -38,7 +38,7 @@ def _changes(info: FunctionInfo, parameter: str, steps: int) -> bool:
     for statement in info.node.body if isinstance(info.node, (ast.FunctionDef, ast.AsyncFunctionDef)) else ():
         if any(is_change(node, parameter, info.definitions, steps) for node in _always(statement)):
             return True
-        nodes = ast.walk(statement)
+        nodes = walk(statement)
         if isinstance(statement, ast.Return) or any(_is_store(node, parameter) for node in nodes):
             return False
     return False

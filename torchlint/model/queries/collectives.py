@@ -6,7 +6,7 @@ import ast
 
 from torchlint.model.definitions import Definitions, FunctionInfo
 from torchlint.model.queries import names, written
-from torchlint.syntax.python_ast import dotted
+from torchlint.syntax.python_ast import dotted, walk
 from torchlint.syntax.python_tree import PythonTree
 
 _ALL_REDUCE = "torch.distributed.all_reduce"
@@ -24,7 +24,7 @@ def sums(call: ast.Call, definitions: Definitions, steps: int = _DEEPEST) -> boo
     info = definitions.defined(dotted(call.func)) or names.function(call.func, definitions)
     if not steps or not isinstance(info, FunctionInfo):
         return False
-    inside = list(ast.walk(info.node))
+    inside = list(walk(info.node))
     if any(isinstance(item, (ast.BinOp, ast.AugAssign)) and isinstance(item.op, ast.Div) for item in inside):
         return False
     return any(sums(item, info.definitions, steps - 1) for item in inside if isinstance(item, ast.Call))
@@ -65,8 +65,8 @@ def reduced_copy(call: ast.Call, definitions: Definitions) -> FunctionInfo | Non
             name = node.args[0].id if isinstance(node.args[0], ast.Name) else ""
             stores = [item for item in nodes if isinstance(item, ast.Name) and item.id == name and _is_stored(item)]
             made = written.assigned(stores[0], info.definitions) if len(stores) == 1 else None
-            reads = {item.id for value in returned for item in ast.walk(value) if isinstance(item, ast.Name)}
-            of = {item.id for item in ast.walk(made) if isinstance(item, ast.Name)} if made is not None else set()
+            reads = {item.id for value in returned for item in walk(value) if isinstance(item, ast.Name)}
+            of = {item.id for item in walk(made) if isinstance(item, ast.Name)} if made is not None else set()
             if made is not None and _is_copy(made, info.definitions) and name in reads and of & {*info.parameters}:
                 return info
     return None

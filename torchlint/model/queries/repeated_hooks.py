@@ -59,7 +59,7 @@ class RepeatedHooks:
             walk = self._program.tree.node(loops[-1].site)
             if not isinstance(walk, ast.For):
                 return
-            inside = {python_ast.site_of(node).written for node in ast.walk(walk) if isinstance(node, ast.If)}
+            inside = {python_ast.site_of(node).written for node in python_ast.walk(walk) if isinstance(node, ast.If)}
             arms = (*path[len(loops[-1].path) :], *(arm for arm in passed if _written(arm) in inside))
             if not self._takes_all_of_some_class(walk, arms):
                 return
@@ -77,13 +77,13 @@ class RepeatedHooks:
 
     def _takes_all_of_some_class(self, walk: ast.For, arms: events.Path) -> bool:
         """Whether a loop selects layers by their classes only, so that each run selects the same ones."""
-        targets = {item.id for item in ast.walk(walk.target) if isinstance(item, ast.Name)}
+        targets = {item.id for item in python_ast.walk(walk.target) if isinstance(item, ast.Name)}
         definitions = self._program.definitions_of(walk)
         for branch, _ in arms:
             node = self._program.tree.node(branch.site) if isinstance(branch, events.Branch) else None
             if not isinstance(node, ast.If):
                 return False
-            calls = {python_ast.called_name(item) for item in ast.walk(node.test) if isinstance(item, ast.Call)}
+            calls = {python_ast.called_name(item) for item in python_ast.walk(node.test) if isinstance(item, ast.Call)}
             read = python_ast.names_read(node.test)
             roots = {name.partition(".")[0] for name in read} - targets - _OF_CLASS
             own = any(definitions.scopes.binding(name, node) is not None for name in roots)
@@ -100,7 +100,7 @@ class RepeatedHooks:
             return True
         node = self._program.tree.node(loop.site)
         names = python_ast.names_read(written) if written is not None else set()
-        targets = ast.walk(node.target) if isinstance(node, (ast.For, ast.AsyncFor)) else ()
+        targets = python_ast.walk(node.target) if isinstance(node, (ast.For, ast.AsyncFor)) else ()
         bound = {item.id for item in targets if isinstance(item, ast.Name)}
         is_called = len(event.calls) > loop.depth  # its names are those of another function
         return not is_called and not names.isdisjoint(bound | self._program.definitions.assigned_names(node))

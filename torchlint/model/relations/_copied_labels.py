@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from torchlint.syntax.python_ast import called_name, dotted, is_literal, site_of
+from torchlint.syntax.python_ast import called_name, dotted, is_literal, site_of, walk
 
 if TYPE_CHECKING:
     from torchlint.model.definitions import Definitions
@@ -98,8 +98,8 @@ class _Names:
         """Whether the function may remove padding from the labels, by a store into them or by a mask."""
         around = self._definitions.function_around(node)
         scope: ast.AST = around.node if around is not None else self._tree.module
-        names = {dotted(item) for item in ast.walk(given) if isinstance(item, ast.Name)} | {_LABELS}
-        for item in ast.walk(scope):
+        names = {dotted(item) for item in walk(given) if isinstance(item, ast.Name)} | {_LABELS}
+        for item in walk(scope):
             if isinstance(item, ast.Subscript) and isinstance(item.ctx, ast.Store):
                 inner = item.value
                 if (isinstance(inner, ast.Subscript) and _is_key(inner.slice, _LABELS)) or dotted(inner) in names:
@@ -130,4 +130,4 @@ def _is_key(node: ast.expr | None, key: str) -> bool:
 
 
 def _mentions(node: ast.expr, name: str) -> bool:
-    return any(dotted(item) == name for item in ast.walk(node) if isinstance(item, (ast.Name, ast.Attribute)))
+    return any(dotted(item) == name for item in walk(node) if isinstance(item, (ast.Name, ast.Attribute)))

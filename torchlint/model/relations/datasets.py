@@ -28,7 +28,7 @@ from torchlint.model.values import (
     resolved,
 )
 from torchlint.pytorch import datasets
-from torchlint.syntax.python_ast import Site, dotted, is_literal, site_of
+from torchlint.syntax.python_ast import Site, dotted, is_literal, site_of, walk
 
 _DATASET = "dataset"
 _MEASURING = frozenset({"len", "print"})
@@ -162,7 +162,7 @@ class Datasets:
         """The same for classes that split a dataset in one method and create the loaders in others."""
         named = self._program.definitions.named
         for info in self._program.definitions.classes.values():
-            nodes = list(ast.walk(info.node))
+            nodes = list(walk(info.node))
             loaders = [
                 node for node in nodes
                 if isinstance(node, ast.Call) and named(node.func) in datasets.LOADERS and not _has_sampler(node)

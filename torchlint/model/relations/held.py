@@ -342,4 +342,4 @@ class Held:
 def _is_plain_key(key: ast.expr) -> bool:
     """Whether a key consists of names and literals: `pid`, `(fold, pid)`, `f"{fold}/{pid}"`."""
     parts = (ast.Name, ast.Constant, ast.Tuple, ast.JoinedStr, ast.FormattedValue, ast.expr_context)
-    return all(isinstance(item, parts) for item in ast.walk(key))
+    return all(isinstance(item, parts) for item in walk(key))

@@ -6,7 +6,7 @@ import ast
 
 from torchlint.index import FileIndex
 from torchlint.lazy_pattern import LazyPattern
-from torchlint.syntax.python_ast import FUNCTIONS, LEAVING, Site, called_name, names_in
+from torchlint.syntax.python_ast import FUNCTIONS, LEAVING, Site, called_name, names_in, walk
 from torchlint.syntax.python_tree import PythonTree
 
 MEASURES = frozenset("shape size dim ndim ndimension numel len dtype is_floating_point".split())
@@ -31,7 +31,7 @@ def measures(test: ast.AST | None) -> bool:
     return test is not None and any(
         (isinstance(item, ast.Attribute) and item.attr in MEASURES)
         or (isinstance(item, ast.Name) and item.id in ("len", "isinstance"))
-        for item in ast.walk(test)
+        for item in walk(test)
     )
 
 
