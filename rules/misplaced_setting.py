@@ -90,8 +90,7 @@ class MisplacedSetting(Rule):
 
     def _swapped(self, call: ast.Call) -> Iterator[Misplaced]:
         """A length and a warm-up in each other's place, in a call to any function with parameters for both."""
-        values = [*call.args, *(item.value for item in call.keywords)]
-        if not {Role.WARM_UP, Role.LENGTH} <= set(map(self._role, values)):
+        if not {Role.WARM_UP, Role.LENGTH} <= set(map(self._role, python_ast.arguments(call))):
             return
         given = [(role_of_name(name), self._role(value), name, value) for name, value in self._arguments(call)]
         for_warm_up = [item for item in given if item[:2] == (Role.WARM_UP, Role.LENGTH)]

@@ -83,8 +83,8 @@ class RateInFactor(Rule):
         place = rate.value if isinstance(rate, ast.Subscript) and isinstance(rate.slice, ast.Constant) else rate
         if not python_ast.dotted(place) or isinstance(written.value_of(rate, self.model.definitions), ast.Constant):
             return False
-        same = (item for item in self.model.tree.of_type(type(rate)) if python_ast.written_alike(item, rate))
-        return isinstance(rate, ast.Name) or sum(isinstance(item.ctx, ast.Store) for item in same) < 2
+        stores = (item for item in self.model.tree.of_type(type(rate)) if isinstance(item.ctx, ast.Store))
+        return isinstance(rate, ast.Name) or sum(python_ast.written_alike(item, rate) for item in stores) < 2
 
     def _is_rate_of_all(self, made: ast.Call) -> bool:
         """Whether an optimizer gets plain parameters: groups may have rates of their own."""

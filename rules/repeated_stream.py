@@ -86,9 +86,10 @@ class RepeatedStream(Rule):
     calls = frozenset({"DataLoader"})
 
     def ask(self) -> Iterator[Repeated]:
-        if self.model.is_test or streams.PARTS.search(self.model.tree.source.text):
+        loaders = self.model.program.observations.loaders
+        if self.model.is_test or not loaders or streams.PARTS.search(self.model.tree.source.text):
             return
-        for loader in self.model.program.observations.loaders:
+        for loader in loaders:
             dataset = loader.part("dataset")
             dataset = values.resolved(dataset) if dataset is not None else None
             if isinstance(dataset, values.Instance) and streams.reads_all(dataset.info):
