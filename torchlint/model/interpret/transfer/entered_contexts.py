@@ -36,9 +36,10 @@ class EnteredContexts(Part):
         return None
 
     def _enter_by_hand(self, context: Value, arguments: Arguments, node: ast.Call) -> Value | None:
-        if isinstance(context, Context) and self.state.entered_from:
+        """`torch.no_grad().__enter__()`: the code continues in this mode, to an unknown end outside any block."""
+        if isinstance(context, Context):
             self._entered_from[context] = self.state.mode
-            self.state.mode = context.mode
+            self.state.mode = context.mode if self.state.entered_from else GradMode.UNKNOWN
         return None
 
     def _leave_by_hand(self, context: Value, arguments: Arguments, node: ast.Call) -> Value | None:
