@@ -200,7 +200,7 @@ class References:
 
     def _is_carried(self, value: Value, use: Event, call: Call, loop: Loop) -> bool:
         """Whether a value may hold tensors from an earlier iteration of a loop, or is used after the loop."""
-        sources = self._sources(value, loop)
+        sources = [item for item in self._sources(value, loop) if self.holds(item, call.value, loop)]
         phis = [item for item in sources if isinstance(item, Phi)]
         is_only_one = not phis and not set(call.path) <= set(use.path)  # then other iterations have it from before
         is_older = any(isinstance(item, Container) and loop not in item.loops for item in sources)
