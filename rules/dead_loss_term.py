@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchlint import Category, Rule
 from torchlint.model import events, values
 from torchlint.model.relations import terms
-from torchlint.pytorch import autograd_table, triggers
+from torchlint.pytorch import autograd_table, operators, triggers
 from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
@@ -41,8 +41,8 @@ class DeadLossTerm(Rule):
     torchlint follows sums, `torch.stack`, weights, and the `forward` of loss modules and of networks that return their
     loss.
 
-    Not reported: a whole term that is detached, data and constants, a factor of a term that has a graph, and a
-    difference from a reference.
+    Not reported: a whole term that is detached, data and constants, a factor of a term that has a graph, a
+    difference from a reference, and the entropy of a target that another term is multiplied by.
 
     ## Why is this bad?
     The term changes the logged loss but no gradient. The model trains without it, and nothing raises.
@@ -112,7 +112,16 @@ class DeadLossTerm(Rule):
         for term in found if alive else ():
             end = self._end(term)
             if end is not None and alive.isdisjoint(self.model.terms.came_from(term)):
-                yield DeadTerm(term, end, backward)
+                if not self._is_of_target(term, backward.loss):
+                    yield DeadTerm(term, end, backward)
+
+    def _is_of_target(self, term: terms.Term, loss: values.Value) -> bool:
+        """Whether a term has a detached factor of another one, a target: `(q * log_q).sum() - (q * log_p).sum()`."""
+        cut = {end.place.value for end in term.found.ends if end.cut in (terms.Cut.DETACHED, terms.Cut.NO_GRAD)}
+        others = (item for item in _products(loss) if self.model.terms.learns(item) is not values.Answer.NO)
+        shared = {factor for product in others for factor in map(values.resolved, product.parents)}
+        own = {factor for product in _products(term.place.value) for factor in map(values.resolved, product.parents)}
+        return any(cut & self.model.terms.ends.operands([terms.Place(factor)]) for factor in shared & own)
 
     def _end(self, term: terms.Term) -> terms.End | None:
         """The place where the graph of a term ends, if the author expects one."""
@@ -162,6 +171,18 @@ class DeadLossTerm(Rule):
 
     def _code(self, site: python_ast.Site) -> str:
         return " ".join(self.model.tree.code(site).split())
+
+
+def _products(whole: values.Value) -> Iterator[values.Value]:
+    """The products that a loss sums."""
+    stack, seen = [values.resolved(whole)], set[values.Value]()
+    while stack:
+        value = stack.pop()
+        if isinstance(value, values.Tensor) and value.op in terms.RESCALING and value not in seen:
+            seen.add(value)
+            stack += map(values.resolved, value.parents)
+            if value.op == operators.MUL:
+                yield value
 
 
 def _is_computed(term: terms.Term) -> bool:
