@@ -34,15 +34,30 @@ def is_similarity(scores: Value, steps: int = _MOST_STEPS, scale: float = 1.0) -
 
 
 def may_be_similarity(scores: Value) -> bool:
-    """Whether a temperature divides scores that torchlint does not know, so that they may be similarities."""
+    """Whether scores may be similarities: a quotient of a product of unknown vectors, or of unknown scores by a
+    temperature.
+    """
     scores = resolved(scores)
     if not isinstance(scores, Tensor) or scores.op not in (operators.DIV, operators.DIV_) or len(scores.parents) < 2:
         return False
-    divided = resolved(scores.parents[0])
-    while isinstance(divided, Tensor) and divided.op in _SAME and not isinstance(divided, Component):
-        divided = resolved(divided.parents[0])
-    is_known = isinstance(divided, Tensor) and not isinstance(divided, Component)
-    return not is_known and naming.TEMPERATURE.search(resolved(scores.parents[1]).label) is not None
+    divided = _before_changes_of_shape(scores.parents[0])
+    if isinstance(divided, Tensor) and divided.op in _PRODUCTS:
+        factors = [item for item in divided.parents if not isinstance(resolved(item), Plain)]
+        return all(_is_unknown(item) or _is_normalized(item, _MOST_STEPS) for item in factors)
+    return _is_unknown(divided) and naming.TEMPERATURE.search(resolved(scores.parents[1]).label) is not None
+
+
+def _before_changes_of_shape(value: Value) -> Value:
+    value = resolved(value)
+    while isinstance(value, Tensor) and value.op in _SAME and not isinstance(value, Component):
+        value = resolved(value.parents[0])
+    return value
+
+
+def _is_unknown(value: Value) -> bool:
+    """Whether no operator of the program computed a value."""
+    value = _before_changes_of_shape(value)
+    return not isinstance(value, Tensor) or isinstance(value, Component)
 
 
 def _several(value: Value) -> list[Value] | None:
