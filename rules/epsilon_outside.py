@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchlint import Category, Rule
 from torchlint.index import FileIndex
 from torchlint.lazy_pattern import LazyPattern
-from torchlint.model.queries import names
+from torchlint.model.queries import names, written
 from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
@@ -21,6 +21,10 @@ _MAY_BE_ZERO = LazyPattern(r"^(?:std|norm|sum|var|max|nanstd|nansum|amax)$")
 _NAMED = LazyPattern(r"(?i)(?:^|[._])(?:std|sigma|norm|denom\w*|union|\w+_(?:std|norm|sum))$")
 _LOGARITHMS = frozenset({"log", "log2", "log10"})
 _PROTECTED = LazyPattern(r"^(?:log\w*|sqrt|rsqrt|reciprocal|pow|atanh|entr|logit|div|divide|true_divide|kl_div)$")
+
+_BOUNDED = LazyPattern(r"(?i)(?:^|[._])(?:cov\w*|var\w*|sigma2?|std|pi|p|prob\w*|pmf|prior\w*|weights?|w|priorit\w+)$")
+"""Names of values for which 0 is no good value, so that a small number is their lower bound."""
+_NUMBERS = frozenset({"finfo", "float", "get", "getattr", "max", "min", "tensor"})
 
 
 class Outside(NamedTuple):
@@ -35,8 +39,13 @@ class EpsilonOutside(Rule):
     """A small number is added to a quotient instead of its denominator.
 
     ## What it does
-    Finds `(x - x.mean()) / x.std() + 1e-8` and `log(x) + eps`. The code adds the small number to the result. Not
-    reported where the code then divides by this sum, or takes its logarithm or root.
+    Finds `(x - x.mean()) / x.std() + 1e-8` and `log(x) + eps`. The code adds the small number to the result.
+
+    Not reported:
+
+    - The code then divides by this sum, or takes its logarithm or root.
+    - The sum is a variance, a probability or a weight with a lower bound, by its name.
+    - A tensor is added, such as `eps * torch.eye(n)`.
 
     ## Why is this bad?
     Division comes before addition, so a denominator of 0 stays 0. The quotient is infinite or NaN with or without the
@@ -65,7 +74,7 @@ class EpsilonOutside(Rule):
 
     def ask(self) -> Iterator[Outside]:
         for node in [] if self.model.is_test else self.model.tree.of_type(ast.BinOp):
-            if not isinstance(node.op, ast.Add) or not _is_epsilon(node.right) or self._protects(node):
+            if not isinstance(node.op, ast.Add) or not self._is_number(node.right) or self._protects(node):
                 continue
             operation = node.left
             is_quotient = isinstance(operation, ast.BinOp) and isinstance(operation.op, ast.Div)
@@ -74,6 +83,14 @@ class EpsilonOutside(Rule):
             elif isinstance(operation, ast.Call) and python_ast.called_name(operation) in _LOGARITHMS:
                 if not any(_is_epsilon(item) for item in python_ast.walk(operation)) and _is_of_value(operation):
                     yield Outside(python_ast.site_of(node.right), python_ast.site_of(operation), False)
+
+    def _is_number(self, epsilon: ast.expr) -> bool:
+        """Whether the code adds a small number, not a tensor such as `eps = torch.eye(n) * 1e-6`."""
+        if not _is_epsilon(epsilon):
+            return False
+        set_to = ast.walk(written.value_of(epsilon, self.model.definitions))
+        calls = (python_ast.called_name(item) for item in set_to if isinstance(item, ast.Call))
+        return _NUMBERS.issuperset(calls)
 
     def _has_epsilon(self, denominator: ast.expr, depth: int = 3) -> bool:
         """Whether a small number went into a variable of the denominator: `norm = sqrt(total + 1e-4)`."""
@@ -98,13 +115,13 @@ class EpsilonOutside(Rule):
                 return True
             if isinstance(item, ast.stmt):
                 is_quotient = isinstance(node.left, ast.BinOp) and not _is_standardized(node.left)
-                return self._is_read_so(item) or (isinstance(item, ast.Return) and is_quotient)
+                is_last = isinstance(item, ast.Return) or _BOUNDED.search(_target(item)) is not None
+                return self._is_read_so(item) or (is_last and is_quotient)
         return False
 
     def _is_read_so(self, statement: ast.stmt) -> bool:
         """Whether code later divides by the variable that a statement sets, or takes its logarithm or root."""
-        targets = statement.targets if isinstance(statement, ast.Assign) else []
-        name = python_ast.dotted(targets[0]) if targets else ""
+        name = _target(statement)
         scope = self.model.tree.function_around(statement) or self.model.tree.module
         for node in python_ast.walk(scope) if name else ():
             if isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Load):
@@ -133,6 +150,11 @@ class EpsilonOutside(Rule):
             related=[(found.operation, f"the {what} is computed first")],
             help=f"add it to the {where}, inside the parentheses",
         )
+
+
+def _target(statement: ast.stmt) -> str:
+    """The variable that a statement assigns."""
+    return python_ast.dotted(statement.targets[0]) if isinstance(statement, ast.Assign) else ""
 
 
 def _is_epsilon(node: ast.AST) -> bool:
