@@ -88,7 +88,8 @@ class TrainingLayers:
         if info in done:
             return None
         done.add(info)
-        parts = map(resolved, self._program.attributes_of(info).values())
+        attributes = self._program.attributes_of(info).items()
+        parts = (resolved(part) for name, part in attributes if not self._are_unread({name}, info))
         made = (part for part in parts if isinstance(part, Module) and part.info is None)
         found = (self._lost(part, done, given) for part in made)
         return next((lost for lost in found if lost is not None), None)
@@ -120,7 +121,11 @@ class TrainingLayers:
         statement = info.definitions.tree.statement(call)
         targets = statement.targets if isinstance(statement, ast.Assign) else ()
         names = {item.attr for item in targets if isinstance(item, ast.Attribute) and dotted(item.value) == "self"}
-        if not names or "forward" not in info.methods:
+        return bool(names) and self._are_unread(names, info)
+
+    def _are_unread(self, names: set[str], info: ClassInfo) -> bool:
+        """Whether no method of a class reads any of these attributes, by name or through all layers."""
+        if "forward" not in info.methods:
             return False
         if info not in self._attributes_read:
             self._attributes_read[info] = _attributes_read(info)
