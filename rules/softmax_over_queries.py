@@ -30,7 +30,7 @@ class SoftmaxOverQueries(Rule):
     ## What it does
     Finds `softmax(q @ k.transpose(-2, -1), dim=1) @ v`. The softmax of the scores is along one dimension, but the
     product with the values sums along the last one. Not reported where the code divides by the sum along the last
-    dimension.
+    dimension, and for products of attention weights with attention weights.
 
     ## Why is this bad?
     Each position gets a weighted sum of values whose weights do not sum to 1. The attention of one query depends on the
@@ -72,6 +72,8 @@ class SoftmaxOverQueries(Rule):
                 yield found
 
     def _wrong(self, product: values.Tensor) -> OtherDimension | None:
+        if all(map(attention.are_weights, product.parents[-2:])):
+            return None  # attention over attention
         for place, (weights, summed) in enumerate(self._factors(product)):
             softmax = attention.softmax_of(weights)
             if softmax is None or softmax.site is None or product.site is None:

@@ -21,6 +21,7 @@ _KEEPING = frozenset("dropout masked_fill clone contiguous float to type_as half
 }
 _PASSING = frozenset({"dropout", "contiguous", "clone", "float", "to"})
 _TRANSPOSING = frozenset({"transpose"})
+_AVERAGING = frozenset("mean sum unsqueeze squeeze transpose t T mT permute expand".split())
 _EINSUM = "einsum"
 _EQUATION = LazyPattern(r"^([a-zA-Z]+),([a-zA-Z]+)->([a-zA-Z]+)$")
 _MOST = 10
@@ -41,6 +42,18 @@ def softmax_of(weights: Value) -> Tensor | None:
         else:
             return None
     return None
+
+
+def are_weights(value: Value) -> bool:
+    """Whether a value holds attention weights, or averages of them, in any order of dimensions."""
+    for _ in range(_MOST):
+        if softmax_of(value) is not None:
+            return True
+        value = resolved(value)
+        if not isinstance(value, Tensor) or value.op not in _AVERAGING or not value.parents:
+            return False
+        value = value.parents[0]
+    return False
 
 
 def is_layer(value: Tensor, name: str = "Softmax") -> bool:
