@@ -107,6 +107,8 @@ class TeacherInTrainingMode(Rule):
             return None
         if not self._has_weights(module) or self._is_trained(trace, module) or self._is_averaged(name):
             return None
+        if self._is_passed_on(trace, module) or _switches_itself(module):
+            return None
         forward = own[0]
         settings = self.model.mode.at(trace, forward, module)
         is_as_made = bool(settings) and all(item.switch is None and item.since is None for item in settings)
@@ -146,6 +148,11 @@ class TeacherInTrainingMode(Rule):
         )
         return not is_loaded or any(map(_AVERAGED.search, names))
 
+    def _is_passed_on(self, trace: program.Trace, module: values.Value) -> bool:
+        """Whether each iteration passes a network to an unknown function: `update_teacher(student, teacher)`."""
+        given = (map(values.resolved, event.value.parents) for event in trace.of(events.Call) if event.loops)
+        return any(module in items for items in given)
+
     def report_NoisyTeacher(self, found: NoisyTeacher) -> None:
         layers = f", with {found.kept}" if found.kept else ""
         self.report(
@@ -155,3 +162,8 @@ class TeacherInTrainingMode(Rule):
             help=f"call `{found.name}.eval()` before training",
             confidence=Confidence.HIGH if found.kept else Confidence.LOW,
         )
+
+
+def _switches_itself(module: values.Value) -> bool:
+    """Whether the class of a network has its own `train`."""
+    return isinstance(module, values.Module) and module.info is not None and "train" in module.info.methods
