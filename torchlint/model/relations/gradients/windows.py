@@ -28,7 +28,16 @@ def windows_of(event: Event, tree: PythonTree) -> Iterator[Window]:
         branch, _ = arm
         node = tree.own_node(branch.site) if isinstance(branch, Branch) else None
         if isinstance(node, ast.If) and _is_counted(node.test, tree):
-            yield arm
+            if arm not in event.path or not _is_rest(node, arm):
+                yield arm
+
+
+def _is_rest(node: ast.If, arm: Window) -> bool:
+    """Whether an arm holds all micro-batches but one of each window: the body of `if i % k != 0:` and `if i % k:`."""
+    test = node.test
+    if isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.NotEq):
+        test = test.left if is_number(test.comparators[0], 0) else test
+    return arm[1] == 0 and isinstance(test, ast.BinOp) and isinstance(test.op, ast.Mod)
 
 
 def _is_counted(test: ast.expr, tree: PythonTree) -> bool:
