@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _RENAMING = ("replace(", "removeprefix(", "_orig_mod", ".module.", "startswith(", "[7:]")
 """Words in names of classes that remove a prefix."""
+_READING = frozenset({"print", "len", "type", "isinstance", "list", "sorted", "str", "load_state_dict"})
 
 
 class OtherNames(NamedTuple):
@@ -107,6 +108,8 @@ class RenamedParameters(Rule):
             return
         if not isinstance(made, ast.Call) or not self.model.provenance.has_weights(made):
             return
+        if self._is_passed_on(given, load):
+            return
         for saved, call in files.saved_for(read):
             for name, value in files.entries(saved):
                 is_state = isinstance(value, ast.Call) and python_ast.called_name(value) == "state_dict"
@@ -114,6 +117,14 @@ class RenamedParameters(Rule):
                     if prefix := files.prefix(value.func.value):
                         place = python_ast.site_of(load)
                         yield OtherNames(place, self.model.tree.code(network), prefix, python_ast.site_of(call))
+
+    def _is_passed_on(self, checkpoint: ast.expr, load: ast.Call) -> bool:
+        """Whether code before `load` passes the checkpoint to a function, which may rename its weights in place."""
+        around = self.model.tree.function_around(load) or self.model.tree.module
+        calls = (node for node in python_ast.walk(around) if isinstance(node, ast.Call) and node.lineno < load.lineno)
+        given = (item for call in calls if python_ast.called_name(call) not in _READING for item in call.args)
+        names = (python_ast.dotted(item.value if isinstance(item, ast.Subscript) else item) for item in given)
+        return isinstance(checkpoint, ast.Name) and checkpoint.id in names
 
     def _unknown_names(self, call: ast.Call, method: ast.Attribute) -> Iterator[UnknownNames]:
         """The places that pass a wrapper to an object with the names of the plain network."""

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
 
 _SHARED = LazyPattern(
-    r"(?i)shar(e|ing)|\btie|tied|tying|universal|recur|reus|albert|siamese|same[ _](weight|layer|param)"
+    r"(?i)shar(e|ing)|\btie|tied|tying|universal|recur|unroll|reus|albert|siamese|same[ _](weight|layer|param)"
 )
 """Words that show that sharing is intended."""
 _REGISTERING = frozenset({"add_module", "register_module", "setattr", "append"})
