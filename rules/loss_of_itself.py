@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule
 from torchlint.model import events, values
-from torchlint.model.queries import losses
+from torchlint.model.queries import losses, numbers
 from torchlint.pytorch import operators
 from torchlint.syntax import python_ast
 
@@ -75,7 +76,7 @@ class LossOfItself(Rule):
             is_kl = losses.loss_function(loss) == "kl_div"
             first, second = (self._source(item, is_kl) for item in given[:2])
             whole = first[0]
-            if first == second and self._is_one(whole, event):
+            if first == second and self._is_one(whole, event) and not self._is_carried(event.site):
                 yield OfItself(event.site, whole.site, whole.label or self._code(whole))
 
     def _is_one(self, value: values.Value, loss: events.Compute) -> bool:
@@ -84,6 +85,17 @@ class LossOfItself(Rule):
             return False
         around = {loop.site for loop in loss.loops} | self._repeats(loss.site)
         return value.site is None or self._repeats(value.site) <= around
+
+    def _is_carried(self, loss: Site) -> bool:
+        """Whether an operand is a variable that the loop sets only after the loss: it is of the previous iteration."""
+        call = self.model.tree.node(loss)
+        around = next((item for item in self.model.tree.ancestors(call) if isinstance(item, python_ast.LOOPS)), None)
+        names = {python_ast.dotted(item) for item in ast.walk(call) if isinstance(item, (ast.Name, ast.Attribute))}
+        stored: dict[str, list[int]] = {}
+        for item in ast.walk(around) if around is not None else ():
+            if isinstance(item, (ast.Name, ast.Attribute)) and isinstance(item.ctx, ast.Store):
+                stored.setdefault(python_ast.dotted(item), []).append(item.lineno)
+        return any(min(lines) > call.lineno for name, lines in stored.items() if name in names)
 
     def _repeats(self, site: Site) -> set[Site]:
         """The loops and comprehensions around a place."""
@@ -98,6 +110,8 @@ class LossOfItself(Rule):
             if not isinstance(value, values.Tensor) or isinstance(value, values.ModuleOutput) or not value.parents:
                 break
             if value.op in _SHAPES or (is_kl and value.op in _SOFTMAX):
+                if value.op.endswith("softmax"):
+                    steps.append(numbers.dimension(value, self.model.program))
                 value = values.resolved(value.parents[0])
             elif value.op == operators.DIV and len(value.parents) == 2:
                 steps.append((value.op, self._number(value.parents[1])))
