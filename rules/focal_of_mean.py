@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -9,6 +10,7 @@ from torchlint import Category, Rule
 from torchlint.model import values
 from torchlint.model.queries import losses, masks
 from torchlint.pytorch import operators
+from torchlint.syntax import python_ast
 from torchlint.syntax.python_ast import Site
 
 
@@ -76,7 +78,18 @@ class FocalOfMean(Rule):
         if not isinstance(operand, values.Tensor) or operand.op != operators.NEG or not operand.parents:
             return None
         loss = values.resolved(operand.parents[0])
-        return loss if isinstance(loss, values.Tensor) and losses.is_mean(loss, self.model.tree) else None
+        if not isinstance(loss, values.Tensor) or not losses.is_mean(loss, self.model.tree) or self._is_of_sample(loss):
+            return None
+        return loss
+
+    def _is_of_sample(self, loss: values.Tensor) -> bool:
+        """Whether a loop over samples computes a loss: from `logits[i]`, or from the elements of `zip(logits, y)`."""
+        given = values.resolved(losses.operands(loss)[0]) if losses.operands(loss) else None
+        if given is None or given.site is None:
+            return False
+        node = self.model.tree.node(given.site)
+        is_picked = isinstance(node, ast.Subscript) and bool(python_ast.names_read(node.slice))
+        return is_picked or isinstance(given, values.Iteration)
 
     def _is_focal(self, probability: values.Tensor) -> bool:
         """Whether an expression is a power of `1 - p`."""
