@@ -15,6 +15,7 @@ from torchlint.syntax.python_ast import Site
 _FILLS = frozenset({operators.MASKED_FILL, operators.MASKED_FILL_})
 _WEIGHTED = frozenset({"matmul", "bmm", "mm", "einsum", operators.MUL})
 """Operators that use the filled weights as factors."""
+_RANKING = frozenset({"topk", "argmax", "sort", "argsort", "max"})
 _SAME = frozenset("dropout view reshape unsqueeze squeeze transpose permute to float contiguous".split())
 _MOST_STEPS = 6
 
@@ -93,13 +94,19 @@ class FillAfterSoftmax(Rule):
         """Whether a product uses the filled weights."""
         for _ in range(_MOST_STEPS):
             users = self.model.domain.users(value)
-            if any(user.op in _WEIGHTED for user in users):
-                return True
+            products = [user for user in users if user.op in _WEIGHTED]
+            if products:
+                return not all(map(self._is_ranked, products))
             following = [user for user in users if self._is_same(user)]
             if len(following) != 1:
                 return False
             value = following[0]
         return False
+
+    def _is_ranked(self, product: values.Tensor) -> bool:
+        """Whether code only ranks the elements of a product."""
+        users = self.model.domain.users(product) if product.op == operators.MUL else []
+        return bool(users) and all(user.op in _RANKING for user in users)
 
     def _is_same(self, user: values.Tensor) -> bool:
         layer = values.resolved(user.parents[0]) if isinstance(user, values.ModuleOutput) else None
