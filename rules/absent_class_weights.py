@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from torchlint import Category, Rule
+from torchlint import Category, Confidence, Rule
 from torchlint.model import values
 from torchlint.syntax.python_ast import Site
 
@@ -23,6 +23,8 @@ class Counted(NamedTuple):
 
     counting: Site
     loss: Site | None
+    is_of_batch: bool
+    """Whether the labels are those of a batch, which need not have all classes."""
 
 
 class AbsentClassWeights(Rule):
@@ -31,6 +33,8 @@ class AbsentClassWeights(Rule):
     ## What it does
     Finds `bincount` without `minlength` whose counts become the `weight` of `cross_entropy` or `nll_loss`. Not reported
     where the program takes the number of classes from the counts, as in `len(counts)`.
+
+    Reported only with `--preview`: labels that are not those of a batch. A whole dataset usually has all classes.
 
     ## Why is this bad?
     `bincount` returns counts only up to the largest label in its input. If the last class does not occur in a batch or
@@ -80,7 +84,7 @@ class AbsentClassWeights(Rule):
             for count in self._counts(weight) if weight is not None else ():
                 if count.site is not None and count.site not in seen:
                     seen.add(count.site)
-                    yield Counted(count.site, loss.site)
+                    yield Counted(count.site, loss.site, self._is_of_batch(count, arguments.get(1, "target")))
 
     def _counts(self, weight: values.Value) -> Iterator[values.Tensor]:
         """The calls to `bincount` from which a weight is computed."""
@@ -99,6 +103,11 @@ class AbsentClassWeights(Rule):
             elif isinstance(item, values.Tensor) and not isinstance(item, values.ModuleOutput):
                 stack.extend(item.parents)
 
+    def _is_of_batch(self, count: values.Tensor, target: values.Value | None) -> bool:
+        """Whether the counted labels are the target of the same loss, or others in each iteration of a loop."""
+        counted = values.resolved(count.parents[0]) if count.parents else None
+        return bool(count.loops) or (target is not None and values.resolved(target) is counted)
+
     def _has_length(self, count: values.Tensor) -> bool:
         """Whether a call states the number of classes, or the program takes that number from the counts."""
         known = self.model.program.observations.calls[count]
@@ -114,4 +123,5 @@ class AbsentClassWeights(Rule):
             "`bincount` counts only up to the largest label: without the last class, the weights are too short",
             related=[(found.loss, "the loss uses the weights")] if found.loss is not None else (),
             help="pass `minlength=` with the number of classes",
+            confidence=Confidence.HIGH if found.is_of_batch else Confidence.LOW,
         )
