@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from torchlint import Category, Rule
+from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import events, values
 from torchlint.model.queries import masks, numbers, polarity
 from torchlint.pytorch import operators
@@ -21,6 +22,8 @@ _LAYERS = {
     "Transformer": "src tgt src_mask tgt_mask memory_mask src_key_padding_mask tgt_key_padding_mask".split(),
 }
 """The parameters of the attention layers."""
+_REVERSED = LazyPattern(r"(?i)backward|revers|right.to.left|r2l|anti_?causal|future")
+"""Names of masks for models that read from the end."""
 _MOST_USERS = 50
 """So many values are followed from scores to their softmax."""
 
@@ -113,7 +116,7 @@ class InvertedMask(Rule):
             return
         for mask, is_kept, adds in self._uses(value):
             known = self._polarities.of(mask, calls)
-            if known is None:
+            if known is None or self._is_reversed(mask, known):
                 continue
             if adds and not known.is_boolean:
                 yield Inverted(value.site, known.made, "adds")
@@ -121,6 +124,12 @@ class InvertedMask(Rule):
                 yield Inverted(value.site, known.made, "inverted")
             elif known.masks_itself:
                 yield Inverted(value.site, known.made, "itself")
+
+    def _is_reversed(self, mask: values.Value, known: polarity.Polarity) -> bool:
+        """Whether a mask shows later positions on purpose, by its name or that of its function."""
+        around = self.model.definitions.function_around(self.model.tree.node(known.made))
+        names = (values.resolved(mask).label, around.name if around is not None else "")
+        return known.is_causal and any(map(_REVERSED.search, names))
 
     def _uses(self, value: values.Tensor) -> Iterator[tuple[values.Value, bool, bool]]:
         """The masks of an operation, whether True should mean visible, and whether the mask is added to scores."""

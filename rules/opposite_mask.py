@@ -14,6 +14,8 @@ from torchlint.pytorch import operators
 from torchlint.syntax.python_ast import Site
 
 _MASK = LazyPattern(r"(?i)mask|pad|valid")
+_SAMPLES = LazyPattern(r"(?i)(?:^|[._])(?:pos|neg|positives?|negatives?|obj|noobj|object\w*|fg|bg|\w+ground)(?:[._]|$)")
+"""Names of masks of positive or negative samples."""
 _BOUNDS = frozenset({"clamp", "clamp_min", "maximum", "max", "item", operators.ADD})
 _TOTALS = frozenset({operators.SUM, operators.MEAN})
 _MOST = 6
@@ -34,8 +36,8 @@ class OppositeMask(Rule):
     Finds quotients whose numerator sets the positions of a mask to zero and whose denominator is the sum of this mask,
     and the reverse: `x.masked_fill(mask, 0).sum() / mask.sum()`, `(x * ~mask).sum() / mask.sum()`.
 
-    Not reported if no name says that the value is a mask: detectors divide the loss of the negative boxes by the number
-    of the positive ones.
+    Not reported if no name says that the value is a mask, or if the name says that it is one of positive or negative
+    samples: detectors divide the loss of the negative boxes by the number of the positive ones.
 
     ## Why is this bad?
     One of the two is inverted. If it is the numerator, the loss comes from the padding, or from the given context
@@ -142,7 +144,8 @@ class OppositeMask(Rule):
 
     def _is_named(self, mask: values.Value) -> bool:
         code = self.model.tree.code(mask.site) if mask.site is not None else ""
-        return bool(_MASK.search(mask.label) or _MASK.search(code))
+        is_of_samples = _SAMPLES.search(mask.label) or _SAMPLES.search(code)
+        return not is_of_samples and bool(_MASK.search(mask.label) or _MASK.search(code))
 
     def report_Opposite(self, found: Opposite) -> None:
         self.report(
