@@ -20,7 +20,10 @@ _SMALL = 1e-4
 _MAY_BE_ZERO = LazyPattern(r"^(?:std|norm|sum|var|max|nanstd|nansum|amax)$")
 _NAMED = LazyPattern(r"(?i)(?:^|[._])(?:std|sigma|norm|denom\w*|union|\w+_(?:std|norm|sum))$")
 _LOGARITHMS = frozenset({"log", "log2", "log10"})
-_PROTECTED = LazyPattern(r"^(?:log\w*|sqrt|rsqrt|reciprocal|pow|atanh|entr|logit|div|divide|true_divide|kl_div)$")
+_PROTECTED = LazyPattern(
+    r"^(?:log\w*|sqrt|rsqrt|reciprocal|pow|atanh|entr|logit|div|divide|true_divide|kl_div"
+    r"|\w*Categorical|Normal|Dirichlet|[mM]ultinomial|WeightedRandomSampler|choices?)$"
+)
 
 _BOUNDED = LazyPattern(r"(?i)(?:^|[._])(?:cov\w*|var\w*|sigma2?|std|pi|p|prob\w*|pmf|prior\w*|weights?|w|priorit\w+)$")
 """Names of values for which 0 is no good value, so that a small number is their lower bound."""
