@@ -17,6 +17,8 @@ from . import _dataset_parts
 if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
 
+_REPEATED = LazyPattern(r"(?i)(?:^|_)tta(?:_|$)")
+"""Names of test-time augmentation."""
 _HELD_OUT = LazyPattern(r"(?i)(?:^|_|\.)(?:val\w*|valid\w*|test\w*|dev|eval\w*)(?:_|$)")
 
 
@@ -131,7 +133,8 @@ class AugmentedValidation(Rule):
         """Datasets of held-out data with a transform that another dataset of the same class gets, too."""
         for statement in self.model.tree.of_type(ast.Assign):
             call, name = statement.value, python_ast.dotted(statement.targets[0])
-            if not isinstance(call, ast.Call) or not _HELD_OUT.search(name) or not held_out.is_held_out(call):
+            is_for_test = _HELD_OUT.search(name) and not _REPEATED.search(name)
+            if not isinstance(call, ast.Call) or not is_for_test or not held_out.is_held_out(call):
                 continue
             kind = names.imported(call.func, self.model.definitions)
             random = self._random(call) if kind.startswith("torchvision.datasets.") else None

@@ -15,6 +15,7 @@ from torchlint.syntax import python_ast
 from torchlint.syntax.python_ast import Site
 
 _BLOCKS = (ast.If, ast.IfExp, ast.With, ast.AsyncWith, *python_ast.TRIES)
+_RESTORING = frozenset({"set_rng_state", "set_rng_state_all", "set_state", "setstate"})
 _SEEDED = frozenset({"torch.manual_seed", "torch.random.manual_seed", "numpy.random.seed", "random.seed"})
 
 
@@ -160,10 +161,16 @@ class ReseededInLoop(Rule):
 
     def _of_loop(self, seeding: ast.Call, draw: ast.Call, loop: ast.AST, place: ast.Call) -> Reseeded | None:
         is_step = self._trains_in(loop)
-        if is_step is None or (place is seeding and not self._is_fixed(seeding, loop)):
+        if is_step is None or (place is seeding and not self._is_fixed(seeding, loop)) or self._is_restored(seeding):
             return None
         sites = [python_ast.site_of(node) for node in (seeding, draw, loop)]
         return Reseeded(sites[0], sites[1], sites[2], ast.unparse(seeding), is_step)
+
+    def _is_restored(self, seeding: ast.Call) -> bool:
+        """Whether code behind a seeding restores the state of the generator."""
+        around = self.model.tree.function_around(seeding) or self.model.tree.module
+        calls = (node for node in ast.walk(around) if isinstance(node, ast.Call) and node.lineno > seeding.lineno)
+        return any(python_ast.called_name(node) in _RESTORING for node in calls)
 
     def _loop_around(self, call: ast.Call) -> ast.AST | None:
         """The innermost loop in the same function whose iterations all make a call."""

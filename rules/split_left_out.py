@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from itertools import chain
 
 from torchlint import Category, Confidence, Rule
+from torchlint.model.queries import held_out
 from torchlint.model.relations import datasets
 from torchlint.syntax.python_ast import Site
 
@@ -58,7 +59,8 @@ class SplitLeftOut(Rule):
             return
         seen = set[Site]()
         for found in chain(self.model.datasets.left_out(), self.model.datasets.left_out_of_classes()):
-            if self.model.tree.own_node(found.loader) is not None and found.loader not in seen:
+            is_probe = held_out.is_named_training(found.whole) and not held_out.is_named_held_out(found.used)
+            if self.model.tree.own_node(found.loader) is not None and found.loader not in seen and not is_probe:
                 seen.add(found.loader)
                 yield found
 

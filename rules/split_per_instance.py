@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule
+from torchlint.index import FileIndex
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model.queries import names
 from torchlint.syntax import python_ast
@@ -76,7 +77,21 @@ class SplitPerInstance(Rule):
         for info in [] if self.model.is_test else self.model.definitions.classes.values():
             init = info.methods.get("__init__")
             if init is not None and ("__getitem__" in info.methods or self._is_dataset(info.bases)):
-                yield from self._reshuffled(init)
+                if not self._is_seeded(info.name):
+                    yield from self._reshuffled(init)
+
+    def _is_seeded(self, name: str) -> bool:
+        """Whether code seeds before each call of a class."""
+        calls = sorted(FileIndex.of(self.model.tree).calls_named(name), key=lambda item: item.lineno)
+        for previous, call in zip((None, *calls), calls, strict=False):
+            around = self.model.tree.function_around(call)
+            is_first = previous is None or self.model.tree.function_around(previous) is not around
+            start = 0 if is_first or previous is None else previous.lineno
+            nodes = names.own_nodes(around if around is not None else self.model.tree.module)
+            between = (node for node in nodes if isinstance(node, ast.Call) and start <= node.lineno < call.lineno)
+            if not any(_SEEDING.search(ast.unparse(node.func)) for node in between):
+                return False
+        return bool(calls)
 
     def _is_dataset(self, bases: list[str]) -> bool:
         return any(base.rpartition(".")[2].endswith("Dataset") for base in bases)

@@ -100,7 +100,7 @@ class TransformOrder(Rule):
             if name == "Normalize" and is_scaled and self._is_of_bytes(made):
                 yield WrongOrder(python_ast.site_of(made), to_tensor, name, "scale")
             if name == "Normalize":
-                normal = made
+                normal = made if normal is None else None  # the second one undoes the first
             elif not name or name in ("Lambda", "ToPILImage"):
                 normal = None
             elif name in _COLORS and normal is not None:

@@ -8,12 +8,15 @@ from typing import NamedTuple
 
 from torchlint import Category, Rule
 from torchlint.index import FileIndex
+from torchlint.lazy_pattern import LazyPattern
 from torchlint.model.queries import names, written
 from torchlint.syntax import python_ast
 from torchlint.syntax.python_ast import Site
 
 _LISTINGS = frozenset({"os.listdir", "os.scandir", "glob.glob", "glob.iglob"})
 _OF_PATHS = frozenset({"glob", "rglob", "iterdir"})
+_UNPAIRED = LazyPattern(r"(?i)(?:^|[._])(?:content|style|source|target|src|tgt|domain)")
+"""Names of data without pairs."""
 _ORDERING = frozenset({"sort", "sorted", "natsorted", "humansorted"})
 
 
@@ -32,6 +35,9 @@ class UnsortedPairs(Rule):
     ## What it does
     Finds two lists from `os.listdir`, `glob.glob` or `Path.glob` that nothing sorts. A dataset takes their elements at
     the same index, or `zip` pairs them.
+
+    Not reported if their names say that the data has no pairs: content and style, or the source and target of a
+    domain adaptation.
 
     ## Why is this bad?
     The order of a listing is arbitrary. It differs between folders, file systems and machines. Images get the masks or
@@ -82,7 +88,7 @@ class UnsortedPairs(Rule):
             labels = python_ast.dotted(first), python_ast.dotted(second)
             if labels in seen or len({ast.unparse(item) for item in listings if item is not None}) < len(listings):
                 continue
-            if any(self._is_ordered(item) for item in (first, second)):
+            if any(self._is_ordered(item) for item in (first, second)) or all(map(_UNPAIRED.search, labels)):
                 continue
             seen.add(labels)
             made = [python_ast.site_of(item) for item in listings if item is not None]

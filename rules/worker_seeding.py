@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchlint import Category, Confidence, Rule, Severity, edits
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import definitions, utilities, values
-from torchlint.model.queries import names
+from torchlint.model.queries import held_out, names
 from torchlint.pytorch import randomness
 from torchlint.syntax import python_ast
 
@@ -136,7 +136,7 @@ class WorkerSeeding(Rule):
             return
         options = {item.arg: item.value for item in loader.keywords}
         function = self._function(given)
-        if function is None or self._has_no_workers(loader, options):
+        if function is None or self._has_no_workers(loader, options) or self._is_held_out(loader):
             return
         lives_on = not python_ast.is_literal(options.get("persistent_workers", ast.Constant(False)), False)
         found: dict[bool, list[python_ast.Site]] = {}
@@ -147,6 +147,12 @@ class WorkerSeeding(Rule):
                 found.setdefault(by_worker, []).append(python_ast.site_of(given if is_imported else seeding))
         for by_worker, seedings in found.items():
             yield RepeatedSeed(tuple(dict.fromkeys(seedings)), python_ast.site_of(loader), by_worker, is_imported)
+
+    def _is_held_out(self, loader: ast.Call) -> bool:
+        """Whether a loader is for validation or test data, which may be the same in each epoch on purpose."""
+        statement = self.model.tree.parent(loader)
+        target = statement.targets[0] if isinstance(statement, ast.Assign) else None
+        return any(held_out.is_named_held_out(python_ast.dotted(item)) for item in (target, *loader.args[:1]) if item)
 
     def _has_no_workers(self, loader: ast.Call, options: dict[str | None, ast.expr]) -> bool:
         """Whether a loader has no workers, by its argument or by default, so that the function never runs."""
