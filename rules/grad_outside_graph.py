@@ -116,7 +116,7 @@ class GradOutsideGraph(Rule):
         for value in map(values.resolved, inputs):
             if self._surely_without(value) and not isinstance(value, (values.Plain, values.Container)):
                 yield WithoutGradient(grad, value)
-            elif self._is_later(value, outputs):
+            elif self._is_later(value, outputs, grad):
                 yield MadeLater(grad, value, outputs)
             elif isinstance(value, values.Tensor) and self._is_cut(value, outputs):
                 yield CutOff(grad, value, outputs)
@@ -144,13 +144,16 @@ class GradOutsideGraph(Rule):
         is_flat = any(end.cut is terms.Cut.FLAT for end in found.ends)
         return not found.open and not is_flat and found.before.isdisjoint(base for base in told if base is not None)
 
-    def _is_later(self, value: values.Value, outputs: values.Value) -> bool:
-        """Whether a value is a new tensor created after the outputs: a result, or a slice, `x[:, 0:1]`."""
+    def _is_later(self, value: values.Value, outputs: values.Value, grad: events.Grad) -> bool:
+        """Whether a value is a new tensor created between outputs and call: a result, or a slice, `x[:, 0:1]`.
+
+        A container may also hold what the end of an iteration stores for the outputs of the next one.
+        """
         is_in_loop = value.loops[: len(outputs.loops)] == outputs.loops
         if not isinstance(outputs, (values.Tensor, values.CallResult)) or not is_in_loop or outputs.site is None:
             return False
         if isinstance(value, values.Tensor):
-            return not value.leaf and value.op not in _MAYBE_ITSELF and value.order > outputs.order
+            return not value.leaf and value.op not in _MAYBE_ITSELF and outputs.order < value.order < grad.order
         node, before = self.model.tree.own_node(value.site), self.model.tree.own_node(outputs.site)
         if not isinstance(value, values.Element) or not isinstance(node, ast.Subscript) or before is None:
             return False
