@@ -243,7 +243,7 @@ COLLECTING = _any_of(
     r"(?<!gc\.)collect rollout episode trajector self_?play (?:^|[._])(?:env|game|gym|sim)[a-z]*s?\.reset$"
 )
 """Calls that gather experience."""
-TEMPERATURE = LazyPattern(r"(?i)temp(erature)?$|^tau$")
+TEMPERATURE = LazyPattern(r"(?i)temp(erature)?$|(?:^|\.)(?:tau|(?-i:T))$")
 """Names of the temperature that divides scores."""
 GENERATING = _any_of(r"(?:^|[._])generate(?:_|$) beam_?search (?:^|_)beam(?:_|$) rollout trajector")
 """Calls that run a model many times for one result: they take seconds, so the allocator does not matter."""

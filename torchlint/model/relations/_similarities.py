@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from torchlint.model.module_values import returned_parts
 from torchlint.model.values import Component, Container, ModuleOutput, Phi, Plain, Tensor, Value, inputs_of, resolved
 from torchlint.pytorch import naming, operators
 
@@ -26,25 +27,43 @@ def is_similarity(scores: Value, steps: int = _MOST_STEPS, scale: float = 1.0) -
     if scores.op == operators.COSINE_SIMILARITY:
         return scale <= _LARGEST
     if scores.op in _PRODUCTS:
-        factors = [item for item in scores.parents if not isinstance(resolved(item), Plain)]
+        factors = _factors(scores)
         return scale <= _LARGEST and len(factors) == 2 and all(_is_normalized(item, steps) for item in factors)
     if scores.op in (operators.DIV, operators.DIV_, operators.MUL) and len(scores.parents) == 2:
         return is_similarity(scores.parents[0], steps - 1, scale * _factor(scores))
     return False
 
 
-def may_be_similarity(scores: Value) -> bool:
-    """Whether scores may be similarities: a quotient of a product of unknown vectors, or of unknown scores by a
-    temperature.
+def may_be_similarity(scores: Value, steps: int = _MOST_STEPS) -> bool:
+    """Whether scores may be similarities: a quotient of a product of vectors that may be normalized, or of unknown
+    scores by a temperature.
     """
+    several = _several(scores)
+    if several is not None:
+        return steps > 0 and any(may_be_similarity(item, steps - 1) for item in several)
     scores = resolved(scores)
     if not isinstance(scores, Tensor) or scores.op not in (operators.DIV, operators.DIV_) or len(scores.parents) < 2:
         return False
-    divided = _before_changes_of_shape(scores.parents[0])
-    if isinstance(divided, Tensor) and divided.op in _PRODUCTS:
-        factors = [item for item in divided.parents if not isinstance(resolved(item), Plain)]
-        return all(_is_unknown(item) or _is_normalized(item, _MOST_STEPS) for item in factors)
-    return _is_unknown(divided) and naming.TEMPERATURE.search(resolved(scores.parents[1]).label) is not None
+    is_temperature = naming.TEMPERATURE.search(resolved(scores.parents[1]).label) is not None
+    return _may_be_product(scores.parents[0], steps, is_temperature=is_temperature)
+
+
+def _may_be_product(scores: Value, steps: int, *, is_temperature: bool) -> bool:
+    """Whether scores are products of vectors that may be normalized, or unknown scores that a temperature divides."""
+    several = _several(scores)
+    if several is not None:
+        return steps > 0 and any(_may_be_product(item, steps - 1, is_temperature=is_temperature) for item in several)
+    scores = _before_changes_of_shape(scores)
+    if not isinstance(scores, Tensor) or isinstance(scores, Component):
+        return is_temperature
+    factors = _factors(scores)
+    return scores.op in _PRODUCTS and len(factors) == 2 and all(map(_may_be_normalized, factors))
+
+
+def _may_be_normalized(vectors: Value) -> bool:
+    """Whether vectors are normalized, or unknown: the attribute that holds a queue."""
+    vectors = _before_changes_of_shape(vectors)
+    return not isinstance(vectors, Tensor) or isinstance(vectors, Component) or _is_normalized(vectors, _MOST_STEPS)
 
 
 def _before_changes_of_shape(value: Value) -> Value:
@@ -52,12 +71,6 @@ def _before_changes_of_shape(value: Value) -> Value:
     while isinstance(value, Tensor) and value.op in _SAME and not isinstance(value, Component):
         value = resolved(value.parents[0])
     return value
-
-
-def _is_unknown(value: Value) -> bool:
-    """Whether no operator of the program computed a value."""
-    value = _before_changes_of_shape(value)
-    return not isinstance(value, Tensor) or isinstance(value, Component)
 
 
 def _several(value: Value) -> list[Value] | None:
@@ -69,9 +82,18 @@ def _several(value: Value) -> list[Value] | None:
         return value.elements() if not value.is_open else []
     if isinstance(value, ModuleOutput):
         return [value.body] if value.body is not None else None
-    if isinstance(value, Component) or not isinstance(value, Tensor):
+    if isinstance(value, Component):
+        return returned_parts(value) or None
+    if not isinstance(value, Tensor):
         return None
     return list(value.parents[:1]) if value.op in _SAME | _JOINING else None
+
+
+def _factors(product: Tensor) -> list[Value]:
+    """The tensors that a product multiplies; `einsum` may receive them in a list."""
+    given = [resolved(item) for item in product.parents]
+    lists = [item.elements() if isinstance(item, Container) else [item] for item in given]
+    return [item for items in lists for item in items if not isinstance(resolved(item), Plain)]
 
 
 def _factor(product: Tensor) -> float:
