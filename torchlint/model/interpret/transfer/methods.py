@@ -48,6 +48,8 @@ from torchlint.pytorch.shapes import INTEGER_TYPES
 from torchlint.syntax.python_ast import site_of
 
 _OF_OPTIMIZERS = table.methods_with(Clears, Steps)
+_WITHOUT_METHODS = frozenset({"object", "ABC", "Protocol", "Generic"})
+"""Bases without a `step` or a `zero_grad`."""
 
 
 class Methods(Part):
@@ -256,10 +258,16 @@ class Methods(Part):
 
     def _delegates(self, receiver: Value) -> Iterator[Value]:
         """The optimizers of an object whose class lacks this method, so `__getattr__` probably forwards to them."""
-        if isinstance(receiver, Instance):
+        if isinstance(receiver, Instance) and not _may_inherit_more(receiver.info):
             for (owner, _), held in self.state.heap.items():
                 if owner is receiver and isinstance(resolved(held), Optimizer):
                     yield held
+
+
+def _may_inherit_more(info: ClassInfo) -> bool:
+    """Whether a class may inherit methods from a class outside the program: a scheduler from PyTorch's."""
+    bases = (item.rpartition(".")[2] for item in info.ancestors() if isinstance(item, str))
+    return info.method("__getattr__") is None and any(base not in _WITHOUT_METHODS for base in bases)
 
 
 def _dictionary_of(module: Module) -> Container | None:
