@@ -304,7 +304,18 @@ class Datasets:
         if own:
             is_alone = all(item in own or isinstance(item, (Generator, Plain)) for item in over)
             return Answer.YES if is_alone else Answer.UNKNOWN
-        return Answer.YES if all(isinstance(item, Plain) for item in over) else Answer.UNKNOWN
+        is_known = all(isinstance(item, Plain) and not self._is_length_of(item, cycle, len(around)) for item in over)
+        return Answer.YES if is_known else Answer.UNKNOWN
+
+    def _is_length_of(self, number: Value, cycle: Value, loops: int) -> bool:
+        """Whether a number comes from the length of data, which may end the loop within an epoch of a cycle.
+
+        Several loops over the whole length of its own loader draw several epochs.
+        """
+        how, operands, _ = self._observed.numbers.get(resolved(number), ("", (), None))
+        if how == "len":
+            return loops < 2 or resolved(operands[0]) is not resolved(cycle.parents[0])
+        return any(self._is_length_of(item, cycle, loops) for item in operands)
 
     # -- in words ---------------------------------------------------------------------------------------
 

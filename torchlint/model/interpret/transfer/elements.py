@@ -33,12 +33,16 @@ from torchlint.model.values import (
     Tuple,
     Unknown,
     Value,
+    drawn_from,
     inputs_of,
     resolved,
 )
 from torchlint.pytorch import datasets, naming, operators
 from torchlint.pytorch.api import WITH_INDICES
 from torchlint.syntax.python_ast import called_name, site_of
+
+_LAZY = frozenset({"zip", "enumerate", "map"})
+"""Functions that draw nothing before a loop iterates over their result."""
 
 
 class Elements(Part):
@@ -165,6 +169,7 @@ class Elements(Part):
         if carried is not None:
             return carried
         owner = resolved(owner)
+        self._note_draws(owner, node)
         if isinstance(owner, (Parameters, Container, Module)):
             return self.lookup(owner, None, node)
         if isinstance(owner, Tensor):
@@ -173,13 +178,19 @@ class Elements(Part):
             return Plain(node)
         if isinstance(owner, Unknown) and (self._is_output(owner) or self._is_input(owner)):
             return self.state.part_of(owner, "[]", Element, node)
-        if (endless := _endless(owner)) is not None:
-            self.observations.draws.setdefault(endless, []).append(self.state.position.loops)
         if is_kind(owner, Kind.LOADER) and not (isinstance(node, ast.Call) and called_name(node) == "next"):
             around = self.state.position.loops
             is_own = isinstance(node, ast.comprehension) or (bool(around) and around[-1].site == site_of(node))
             self.observations.passes.setdefault(owner, []).append(around[:-1] if is_own else around)
         return self.state.stamp(Iteration(node, (owner,)))
+
+    def _note_draws(self, owner: Value, node: ast.AST) -> None:
+        """Note that a loop or `next` draws from endless iterators. `zip(...)` draws once its own loop runs."""
+        if isinstance(node, ast.Call) and called_name(node) in _LAZY:
+            return
+        for item in drawn_from(owner) if isinstance(owner, (Generator, CallResult)) else ():
+            if (endless := _endless(item)) is not None:
+                self.observations.draws.setdefault(endless, []).append(self.state.position.loops)
 
     @staticmethod
     def _is_output(value: Unknown) -> bool:
