@@ -22,6 +22,7 @@ from torchlint.model.values import (
     Super,
     Tensor,
     Unknown,
+    UnknownObject,
     Value,
     inputs_of,
     resolved,
@@ -88,7 +89,8 @@ def is_module_like(item: Value) -> bool:
 def has_parameters(module: Value) -> bool:
     """Whether a module has parameters: known for PyTorch's and plain classes, assumed for others.
 
-    A class without any has those of the modules that it is built with.
+    A class without any has those of the modules that it is built with. The name of an unknown class may tell that it
+    only arranges points.
     """
     module = resolved(module)
     if isinstance(module, Phi):
@@ -97,7 +99,9 @@ def has_parameters(module: Value) -> bool:
         name = module.name.rpartition(".")[2]
         if name in ("Sequential", "ModuleList"):
             return any(has_parameters(item) for item in module.parents) or not module.parents
-        return name not in MODULES_WITHOUT_PARAMETERS
+        return name not in MODULES_WITHOUT_PARAMETERS and not naming.ARRANGING.search(name)
+    if isinstance(module, UnknownObject) and naming.ARRANGING.search(module.class_name):
+        return False
     if not isinstance(module, Module) or module.info is None or not is_parameterless(module.info):
         return True
     return any(isinstance(resolved(item), Module) and has_parameters(item) for item in module.parents)

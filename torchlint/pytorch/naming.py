@@ -57,6 +57,11 @@ def steps_too(label: str) -> bool:
 SCALER = _any_of("scaler")
 ENGINE = _any_of(r"(?:^|_)(?:accelerator|fabric|engine|booster|accel)$")
 LOSS = _any_of(r"crit(?:$|er) loss(?:$|_?f) ^mse$ ^bce$ cross_entropy")
+ARRANGING = LazyPattern(
+    r"(?i)ball_?query|query_?and_?group|group_?all$|group(?:er|ing)$|(?:^|_)knn$|k_?nearest|voxeli[sz](?:er|ation)$"
+    r"|(?<!up)(?<!down)sampler$|interpolat(?:e|or|ion)$|augment"
+)
+"""Classes and functions that select, group or move points: they have no parameters."""
 _MODULE_WORDS = (
     r"model net(?:work)?s?(?:$|[^a-z]) net$ module encoder decoder "
     r"actor critic policy backbone discriminator generator "
