@@ -41,8 +41,9 @@ class Parts:
         self._made_of: dict[Value, set[Value]] = {}
         self._holders: dict[Value, list[Value]] = {}
         for owner, value in dict.fromkeys(self.stored):
-            for part in (value, *(value.parents if isinstance(value, (Module, Container)) else ())):
-                for item in inputs_of(part):
+            for whole in inputs_of(value):
+                inside = self.made_of(whole) if isinstance(whole, (Module, Container)) else ()
+                for item in (whole, *inside):
                     self._holders.setdefault(item, []).append(owner)
         self._objects: dict[ClassInfo, list[Value]] = {}
         """The stored objects of each class."""

@@ -19,10 +19,12 @@ from torchlint.model.events import (
 )
 from torchlint.model.lineage import result_of_call
 from torchlint.model.module_values import modules_of
+from torchlint.model.parts import Parts
 from torchlint.model.program import Program, Trace
 from torchlint.model.tracking import Tracking
 from torchlint.model.values import (
     Answer,
+    Attribute,
     CallResult,
     Component,
     Container,
@@ -34,6 +36,7 @@ from torchlint.model.values import (
     Tensor,
     Unknown,
     Value,
+    resolved,
 )
 from torchlint.pytorch import losses, naming
 from torchlint.syntax.python_ast import walk
@@ -41,6 +44,9 @@ from torchlint.syntax.python_ast import walk
 if TYPE_CHECKING:
     from torchlint.model.relations.held import Held
     from torchlint.model.relations.module_states import ModuleStates
+
+_OF_LAYERS = frozenset({"weight", "bias"})
+"""Attributes that no `forward` computes."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +113,8 @@ class RetainedGraphs:
             return False
         if any(self._uses(event, results, backward) for event in self._users(trace, results, backward)):
             return False
-        own = results - self._below_leaves(graph)
+        if self._passes_stored(trace, graph, backward):
+            return False
         own = results - self._below_leaves(graph)
         return self.held.outlives({item for item in own if self.tracking.tracked(item) is Answer.YES}, loop)
 
@@ -122,6 +129,23 @@ class RetainedGraphs:
         for item in results:
             yield from (event for event in reversed(passes.get(item, [])) if event is not backward)
         yield from self._unresolved(trace)
+
+    def _passes_stored(self, trace: Trace, graph: set[Value], backward: Backward) -> bool:
+        """Whether a later pass goes through an attribute that a module of the graph may have set in its `forward`."""
+        called = {resolved(item.parents[0]) for item in graph if isinstance(item, ModuleOutput)}
+        called |= {resolved(item.callee) for item in graph if isinstance(item, CallResult) and item.callee is not None}
+        stored = {
+            item
+            for event in trace.of_kinds(Backward, Grad)
+            if event.order > backward.order and not exclusive(event.path, backward.path)
+            for item in self.tracking.pass_through(event.outputs, carried=False)
+            if isinstance(item, (Attribute, Container)) and item.label not in _OF_LAYERS
+        }
+        return bool(stored) and any(map(self._parts.part_of_any(called, derived=True), stored))
+
+    @cached_property
+    def _parts(self) -> Parts:
+        return Parts(self.program)
 
     def _passes(self, trace: Trace) -> dict[Value, list[Event]]:
         """The passes of a trace, by each value in their graphs."""

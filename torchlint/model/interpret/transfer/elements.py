@@ -12,6 +12,7 @@ from torchlint.model.interpret.transfer.tensors import Tensors
 from torchlint.model.module_values import returned_parts
 from torchlint.model.utilities import Kind, is_kind
 from torchlint.model.values import (
+    Attribute,
     CallResult,
     Component,
     Container,
@@ -89,6 +90,9 @@ class Elements(Part):
         if isinstance(owner, Phi):
             inputs = [item for item in inputs_of(owner) if isinstance(item, (Container, Tensor))]
             if len(inputs) == 1 and not owner.is_loop:
+                others = [item for item in inputs_of(owner) if isinstance(item, Attribute)]
+                if others and isinstance(inputs[0], Tensor):  # that of `__init__`, or what another method has set
+                    return self.state.phi(node, [self.lookup(item, key, node) for item in (inputs[0], *others)])
                 return self.lookup(inputs[0], key, node, basic=basic)
             entries = [part for item in _dictionaries(owner) if (part := item.part(key)) is not None]
             if entries:
