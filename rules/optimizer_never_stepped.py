@@ -1,0 +1,172 @@
+"""Optimizers that a training loop clears but never steps."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from torchlint import Category, Rule
+from torchlint.model import definitions, events, program, values
+from torchlint.pytorch import api, triggers
+from torchlint.syntax import commented_code, python_ast
+
+_QUIET = frozenset("zero_grad state_dict load_state_dict param_groups defaults state __class__".split())
+"""Parts of an optimizer whose use steps nothing."""
+_BY_STRING = frozenset({"getattr", "vars", "locals", "globals", "eval", "exec"})
+"""Functions that reach a variable or attribute without its name."""
+
+
+class Unstepped(NamedTuple):
+    """The gradients of `backward` reach the parameters of `name`, which is cleared at `clear` and never stepped."""
+
+    clear: python_ast.Site
+    name: str
+    backward: events.Backward
+    made: python_ast.Site | None
+    other: events.Step | None
+
+
+class OptimizerNeverStepped(Rule):
+    """A training loop clears the gradients of an optimizer, but nothing steps it.
+
+    ## What it does
+    Finds loops that call `optimizer.zero_grad()` and go backward, where no code steps this optimizer: the call of
+    `step` is missing, or steps another optimizer.
+
+    Not reported where other code may step it: the optimizer is passed to a function, returned, or an attribute of an
+    object that other files use. Also not reported where code reads the gradients, or where the step is commented out.
+
+    ## Why is this bad?
+    The parameters keep their initial values. The loop computes gradients and discards them. Nothing raises, and the
+    loss only varies with the batches. If another optimizer is stepped instead, one network of two learns nothing.
+
+    ## Example
+    ```python
+    import torch
+    import torch.nn.functional as F
+
+    def train(model, loader):
+        optimizer = torch.optim.Adam(model.parameters())
+        for x, y in loader:
+            optimizer.zero_grad()
+            loss = F.cross_entropy(model(x), y)
+            loss.backward()
+    ```
+
+    Use instead:
+    ```python
+    import torch
+    import torch.nn.functional as F
+
+    def train(model, loader):
+        optimizer = torch.optim.Adam(model.parameters())
+        for x, y in loader:
+            optimizer.zero_grad()
+            loss = F.cross_entropy(model(x), y)
+            loss.backward()
+            optimizer.step()
+    ```
+
+    ## References
+    - [torch.optim.Optimizer.step](https://docs.pytorch.org/docs/stable/generated/torch.optim.Optimizer.step.html)
+    """
+
+    code = "TL143"
+    category = Category.CORRECTNESS
+    triggers = (triggers.BACKWARD, (b"zero_grad",), (b"optim",))
+
+    def ask(self) -> Iterator[Unstepped]:
+        own = self.model.program
+        if self.model.is_test or own.is_benchmark or next(own.nodes(ast.Yield, ast.YieldFrom), None) is not None:
+            return
+        done: set[python_ast.Site | None] = set()
+        for trace in self.model.program.traces:
+            for clear in trace.of(events.Clear):
+                found = self._unstepped(trace, clear)
+                if found is not None and found.made not in done:
+                    done.add(found.made)
+                    yield found
+
+    def _unstepped(self, trace: program.Trace, clear: events.Clear) -> Unstepped | None:
+        optimizer = values.resolved(clear.target) if clear.target is not None else None
+        call = self.model.tree.own_node(clear.site)
+        if not isinstance(optimizer, values.Optimizer) or optimizer.info is not None or not isinstance(call, ast.Call):
+            return None
+        receiver = call.func.value if isinstance(call.func, ast.Attribute) else None
+        loop = next((item for item in reversed(clear.loops) if isinstance(item, events.Loop)), None)
+        is_repeated = loop is not None or isinstance(receiver, ast.Attribute)
+        is_ours = clear.explicit and is_repeated and isinstance(receiver, (ast.Name, ast.Attribute))
+        backwards = trace.of(events.Backward) if is_ours else []
+        passes = [item for item in backwards if (loop in item.loops if loop is not None else not item.loops)]
+        backward = next((item for item in passes if self.model.ownership.surely_reaches(item, optimizer)), None)
+        if backward is None or receiver is None or self._may_step(optimizer) or not self._is_left_alone(receiver):
+            return None
+        other = next(iter(trace.of(events.Step)), None)
+        return Unstepped(clear.site, python_ast.dotted(receiver), backward, optimizer.site, other)
+
+    def _may_step(self, optimizer: values.Optimizer) -> bool:
+        """Whether a step, a use of gradients or an unknown call may update the parameters of an optimizer."""
+        for trace in self.model.program.traces:
+            if trace.of(events.GradRead):
+                return True
+            for step in trace.of(events.Step):
+                stepped = values.resolved(step.optimizer)
+                is_other = isinstance(stepped, values.Optimizer) and stepped.site != optimizer.site
+                if not is_other or step.manual:
+                    return True
+            if any(self.model.ownership.is_handed(call, optimizer) for call in trace.of(events.MayClear)):
+                return True
+        return False
+
+    def _is_left_alone(self, name: ast.Name | ast.Attribute) -> bool:
+        """Whether no use of a variable or attribute steps its optimizer or passes it on."""
+        tree, last = self.model.tree, python_ast.last_name(name)
+        if any(python_ast.called_name(call) in _BY_STRING for call in tree.of_type(ast.Call)):
+            return False
+        calls = commented_code.calls_in_comments(tree.source.text, last)
+        if any(python_ast.dotted(call.func).endswith(f"{last}.step") for call in calls):
+            return False
+        if isinstance(name, ast.Attribute):
+            return self._is_own(name) and all(
+                self._is_quiet(node) for node in tree.of_type(ast.Attribute) if node.attr == last
+            )
+        scope = self.model.definitions.scopes.binding(name.id, name)
+        around = self.model.definitions.function_around(name)
+        same = [
+            node
+            for node in tree.of_type(ast.Name)
+            if node.id == last and self.model.definitions.scopes.binding(node.id, node) == scope
+            if scope is None or self.model.definitions.function_around(node) is around
+        ]
+        return all(map(self._is_quiet, same))
+
+    def _is_own(self, name: ast.Attribute) -> bool:
+        """Whether only the methods of a known class can use an attribute."""
+        method = self.model.definitions.method_around(name)
+        owner = method.owner if method is not None else None
+        if owner is None or not isinstance(name.value, ast.Name):
+            return False
+        bases = [item for item in owner.ancestors() if not isinstance(item, definitions.ClassInfo)]
+        is_closed = all(item in ("object", "torch.nn.Module", "torch.nn.modules.module.Module") for item in bases)
+        return is_closed and next(self.model.importers(owner.name, (f".{name.attr}".encode(),)), None) is None
+
+    def _is_quiet(self, node: ast.Name | ast.Attribute) -> bool:
+        if isinstance(node.ctx, ast.Store):
+            return True
+        parent = self.model.tree.parent(node)
+        if isinstance(parent, ast.Attribute):
+            return parent.attr in _QUIET
+        is_given = isinstance(parent, ast.Call) and parent.func is not node
+        return is_given and isinstance(parent, ast.Call) and api.makes_scheduler(self.model.definitions.named(parent.func))
+
+    def report_Unstepped(self, found: Unstepped) -> None:
+        related = [(found.backward.site, "`backward` computes its gradients here")]
+        if found.other is not None:
+            related.append((found.other.site, f"this step updates the parameters of `{found.other.name}` only"))
+        self.report(
+            found.clear,
+            f"`{found.name}` is never stepped: its parameters keep their initial values",
+            related=related,
+            help=f"call `{found.name}.step()` after `backward`",
+        )
