@@ -15,6 +15,8 @@ from torchlint.syntax import python_ast
 if TYPE_CHECKING:
     from torchlint.index import FileIndex
 
+    from ._foreign_terms import ForeignTerm
+
 _CUTTING_WORDS = "item tensor numpy detach arg round ceil floor sign no_grad data autograd > < =="
 
 
@@ -37,6 +39,9 @@ class DeadLossTerm(Rule):
     - `autograd.grad` without `create_graph`;
     - `round`, `ceil`, `floor` and `sign`, whose gradient is zero;
     - a detached output, or the data of a parameter.
+
+    Also finds terms that reach only networks which no step updates from this loss, such as the adversarial term of a
+    generator that is computed from `fake.detach()`.
 
     torchlint follows sums, `torch.stack`, weights, and the `forward` of loss modules and of networks that return their
     loss.
@@ -97,14 +102,21 @@ class DeadLossTerm(Rule):
     def concerns(cls, index: FileIndex) -> bool:
         return index.goes_backward
 
-    def ask(self) -> Iterator[DeadTerm]:
+    def ask(self) -> Iterator[DeadTerm | ForeignTerm]:
+        from ._foreign_terms import ForeignTerms
+
         done: set[python_ast.Site | None] = set()
+        foreign = ForeignTerms(self.model)
         for trace in self.model.program.traces:
             for backward in trace.of(events.Backward) if not self.model.program.tests(trace) else ():
                 for found in self._dead_terms(backward) if not backward.undecided else ():
                     if found.term.site not in done:
                         done.add(found.term.site)
                         yield found
+                for term in foreign.of(trace, backward) if not backward.undecided else ():
+                    if term.site not in done:
+                        done.add(term.site)
+                        yield term
 
     def _dead_terms(self, backward: events.Backward) -> Iterator[DeadTerm]:
         found = self.model.terms.of(backward.loss)
@@ -151,6 +163,14 @@ class DeadLossTerm(Rule):
             f"no parameter learns from the term `{self._code(dead.term.site)}`: {self._reason(dead.end)}",
             related=[(ended, "its graph ends here"), (dead.backward.site, "`backward` starts here")],
             help="use differentiable operators, on values that keep their graph",
+        )
+
+    def report_ForeignTerm(self, term: ForeignTerm) -> None:
+        self.report(
+            term.site,
+            f"no parameter of `{term.step.name}` learns from the term `{self._code(term.site)}`, which is detached",
+            related=[(term.cut, "it is detached here"), (term.step.site, "this step uses the gradients of the loss")],
+            help="compute the term from a result that is not detached",
         )
 
     def _reason(self, end: terms.End) -> str:

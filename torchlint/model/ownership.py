@@ -120,7 +120,7 @@ class Ownership:
     def modules_behind(self, backward: Backward) -> tuple[set[Value], bool]:
         """The modules behind a loss, and whether the list is complete."""
         if backward.loss not in self._modules:
-            self._modules[backward.loss] = self._modules_of(self.tracking.pass_through(backward.loss))
+            self._modules[backward.loss] = self.modules_in(self.tracking.pass_through(backward.loss))
         return self._modules[backward.loss]
 
     def surely_reaches(self, backward: Backward, optimizer: Value) -> bool:
@@ -130,7 +130,7 @@ class Ownership:
 
     def may_use(self, value: Value, ours: set[Value]) -> bool:
         """Whether a forward pass may run any of these modules."""
-        modules, complete = self._modules_of({value})
+        modules, complete = self.modules_in({value})
         return not complete or self.overlap(ours, modules)
 
     def _may_reach(self, through: tuple[set[Value], bool], ours: set[Value]) -> bool:
@@ -138,7 +138,7 @@ class Ownership:
         modules, complete = through
         return not complete or not modules or self.overlap(ours, modules)
 
-    def _modules_of(self, graph: set[Value]) -> tuple[set[Value], bool]:
+    def modules_in(self, graph: set[Value]) -> tuple[set[Value], bool]:
         """The modules with parameters in a graph, and whether the list is complete."""
         modules: set[Value] = set()
         complete = True

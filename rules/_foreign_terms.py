@@ -1,0 +1,75 @@
+"""Terms of a loss that reach only networks which no step updates with their gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from torchlint import Model
+from torchlint.model import events, lineage, program, values
+from torchlint.model.relations import terms
+from torchlint.syntax.python_ast import Site
+
+_CUTS = frozenset({"detach", "data"})
+
+
+class ForeignTerm(NamedTuple):
+    """A term of the loss of `backward` that is cut at `cut` from all networks that `step` updates."""
+
+    site: Site
+    cut: Site
+    backward: events.Backward
+    step: events.Step
+
+
+class ForeignTerms:
+    """Compares the networks behind each term with those of the steps that use its gradients."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+
+    def of(self, trace: program.Trace, backward: events.Backward) -> Iterator[ForeignTerm]:
+        """The terms that no step learns from, although one of them depends on what the step trains."""
+        found = [term for term in self._model.terms.of(backward.loss) if term.learns is not values.Answer.NO]
+        steps = self._steps(trace, backward) if len(found) > 1 else []
+        held = [self._model.ownership.held_by(values.resolved(step.optimizer)) for step in steps]
+        ours = {module for modules, _ in held for module in modules}
+        if not ours or not all(is_known for _, is_known in held):
+            return
+        own = [term for term in found if self._is_surely_ours(term, ours)]
+        for term in found if own else ():
+            cut = self._cut(term, ours) if term not in own and self._is_foreign(term, ours) else None
+            if cut is not None and term.site is not None:
+                yield ForeignTerm(term.site, cut, backward, steps[0])
+
+    def _steps(self, trace: program.Trace, backward: events.Backward) -> list[events.Step]:
+        """The steps that use the gradients of a backward; none if some of that is unknown."""
+        steps = []
+        for step in trace.of(events.Step):
+            arrivals = self._model.gradients.at(trace, step)
+            if step.manual or any(item.is_unknown for item in arrivals):
+                return []
+            if backward in self._model.gradients.pending(arrivals):
+                steps.append(step)
+        return steps
+
+    def _is_surely_ours(self, term: terms.Term, ours: set[values.Value]) -> bool:
+        return self._model.ownership.overlap(ours, self._modules(term)[0])
+
+    def _is_foreign(self, term: terms.Term, ours: set[values.Value]) -> bool:
+        """Whether a term has a graph, and the graph surely reaches none of these networks."""
+        modules, is_complete = self._modules(term)
+        return is_complete and bool(modules) and not self._model.ownership.overlap(ours, modules)
+
+    def _modules(self, term: terms.Term) -> tuple[set[values.Value], bool]:
+        return self._model.ownership.modules_in(self._model.tracking.pass_through(term.place.value))
+
+    def _cut(self, term: terms.Term, ours: set[values.Value]) -> Site | None:
+        """The place that detaches an output of these networks, on the way to a term."""
+        for value in self._model.terms.came_from(term):
+            if isinstance(value, values.Tensor) and value.op in _CUTS and value.site is not None:
+                graph = lineage.ancestry([value])
+                modules, _ = self._model.ownership.modules_in(graph)
+                if self._model.ownership.overlap(ours, modules):
+                    return value.site
+        return None
