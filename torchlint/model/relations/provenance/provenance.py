@@ -333,6 +333,22 @@ class Provenance:
         made = [self.created(value) if value is not None else None for value in ends]
         return bool(made) and all(isinstance(item, ast.Call) and self.has_weights(item, depth - 1) for item in made)
 
+    def _unpacked(self, argument: ast.expr) -> list[ast.expr]:
+        """The argument itself, or the elements of an unpacked list that a function surely fills."""
+        if not isinstance(argument, ast.Starred):
+            return [argument]
+        layers = argument.value
+        if isinstance(layers, ast.ListComp):
+            return [layers.elt]
+        if isinstance(layers, ast.List):
+            return layers.elts
+        around = self.definitions.function_around(layers)
+        calls = [node for node in walk(around.node) if isinstance(node, ast.Call)] if around is not None else []
+        added = [call for call in calls if dotted(call.func) == f"{dotted(layers)}.append" and len(call.args) == 1]
+        made = self.created(layers)
+        first = made.elts if isinstance(made, ast.List) else []
+        return [*first, *(call.args[0] for call in added if isinstance(layers, ast.Name))]
+
     def has_weights(self, call: ast.Call, depth: int = 2) -> bool:
         """Whether a call creates a module that surely has parameters."""
         info = self.definitions.class_named(dotted(call.func))
@@ -344,7 +360,8 @@ class Provenance:
             return depth > 0 and self._returns_weights(call, depth)
         last = called_name(call)
         if last == "Sequential":
-            return any(isinstance(item, ast.Call) and self.has_weights(item) for item in call.args)
+            items = [inner for item in call.args for inner in self._unpacked(item)]
+            return any(isinstance(item, ast.Call) and self.has_weights(item) for item in items)
         norm = stateful_modules.NORMS.get(last) if not call.keywords else None
         return last in stateful_modules.WEIGHTED or (norm is not None and any(norm.flags.values()))
 
