@@ -36,6 +36,13 @@ class LostInCopy(NamedTuple):
     is_option: bool
 
 
+class NotLoaded(NamedTuple):
+    """The statement at `site` passes weights to `state_dict`, which writes into them instead of loading them."""
+
+    site: Site
+    owner: str
+
+
 class LostParameter(NamedTuple):
     """The loop variable `name` receives a new unused tensor; the parameter does not change."""
 
@@ -47,14 +54,15 @@ class IneffectiveAssignment(Rule):
     """An assignment meant for an optimizer or a parameter has no effect.
 
     ## What it does
-    Finds five kinds of assignments that have no effect:
+    Finds six kinds of assignments that have no effect:
 
     - `optimizer.lr = x` on a PyTorch optimizer, where nothing reads it;
-    - a store into `optimizer.state_dict()` or `model.state_dict()`, including one through a variable that nothing
-      loads;
+    - a store into `optimizer.state_dict()` or `model.state_dict()`, including one in a loop over its groups, or through
+      a variable that nothing loads;
     - a loop over `parameters()` that reassigns its variable, `p = p - lr * p.grad`, and never reads it again;
     - a weighted sum of the parameters of two networks, in a variable that nothing reads;
-    - `model.encoder.requires_grad = False` on a module.
+    - `model.encoder.requires_grad = False` on a module;
+    - `model.state_dict(weights)`, which does not load the weights.
 
     ## Why is this bad?
     Training does not do what the line says, and nothing raises. An optimizer reads its learning rate from
@@ -98,7 +106,7 @@ class IneffectiveAssignment(Rule):
         ),
     )
 
-    def ask(self) -> Iterator[UnreadOption | LostInCopy | LostParameter | Unread | provenance.FlagOfModule]:
+    def ask(self) -> Iterator[UnreadOption | LostInCopy | LostParameter | NotLoaded | Unread | provenance.FlagOfModule]:
         from ._unread_weights import UnreadWeights
 
         yield from UnreadWeights(self.model, self._makes_tensor).all()
@@ -118,8 +126,17 @@ class IneffectiveAssignment(Rule):
             option = given[1].value if len(given) == 3 and isinstance(given[1], ast.Constant) else None
             if name == "setattr" and isinstance(option, str) and self._is_unread(given[0], option):
                 yield UnreadOption(python_ast.site_of(call), f"{python_ast.dotted(given[0])}.{option}")
+            elif name == "state_dict" and self._is_meant_to_load(call):
+                yield NotLoaded(python_ast.site_of(call), self.model.tree.code(call.func).removesuffix(".state_dict"))
             elif name == "update" and isinstance(call.func, ast.Attribute) and _is_state(call.func.value):
                 yield LostInCopy(python_ast.site_of(call), self.model.tree.code(call.func.value), False)
+
+    def _is_meant_to_load(self, call: ast.Call) -> bool:
+        """Whether a statement passes one positional argument to `state_dict` of PyTorch, and discards the result."""
+        is_plain = isinstance(call.func, ast.Attribute) and len(call.args) == 1 and not call.keywords
+        if not is_plain or not self.model.tree.stands_alone(call) or "dest" in self.model.tree.code(call.args[0]).lower():
+            return False
+        return not any("state_dict" in info.methods for info in self.model.definitions.classes.values())
 
     def _is_unread(self, optimizer: ast.expr, option: str) -> bool:
         """Whether an option is set on a PyTorch optimizer, and nothing in the file reads it there."""
@@ -138,12 +155,24 @@ class IneffectiveAssignment(Rule):
         is_option = depth == 3 and isinstance(target.slice, ast.Constant) and isinstance(statement, ast.Assign)
         if _is_state(inner) and (is_option or (depth == 1 and isinstance(statement, ast.Assign))):
             yield LostInCopy(python_ast.site_of(target), self.model.tree.code(inner), is_option)
+        elif depth == 1 and isinstance(inner, ast.Name) and (state := self._state_of_group(target, inner)) is not None:
+            yield LostInCopy(python_ast.site_of(target), self.model.tree.code(state), True)
         elif isinstance(inner, ast.Attribute) and inner.attr == "defaults" and depth == 1:
             if (
                 self.model.provenance.is_optimizer(inner.value)
                 and b"add_param_group" not in self.model.tree.source.code
             ):
                 yield UnreadOption(python_ast.site_of(target), self.model.tree.code(target))
+
+    def _state_of_group(self, target: ast.Subscript, group: ast.Name) -> ast.expr | None:
+        """The call of `state_dict()` over whose groups a loop iterates, if it sets one of their options."""
+        is_option = isinstance(target.slice, ast.Constant) and target.slice.value in _OPTIONS
+        for loop in self.model.tree.ancestors(target) if is_option else ():
+            if isinstance(loop, ast.For) and isinstance(loop.target, ast.Name) and loop.target.id == group.id:
+                groups = loop.iter
+                is_state = isinstance(groups, ast.Subscript) and _is_state(groups.value)
+                return groups.value if is_state and isinstance(groups, ast.Subscript) else None
+        return None
 
     def _is_lost(self, statement: ast.Assign, name: ast.Name) -> bool:
         """Whether a loop over parameters assigns its variable a new tensor that nothing reads."""
@@ -173,6 +202,13 @@ class IneffectiveAssignment(Rule):
         return self.model.definitions.named(call.func).startswith(("torch.", "math."))
 
     # -- report ----------------------------------------------------------------------------------------
+
+    def report_NotLoaded(self, found: NotLoaded) -> None:
+        self.report(
+            found.site,
+            f"`state_dict` loads nothing: `{found.owner}` keeps its weights, which overwrite those of the argument",
+            help=f"call `{found.owner}.load_state_dict(...)`",
+        )
 
     def report_UnreadOption(self, unread: UnreadOption) -> None:
         self.report(
