@@ -15,7 +15,7 @@ from torchlint.syntax import python_ast
 if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
 
-    from . import _forgotten_optimizers
+    from . import _forgotten_optimizers, _restarted_counts
 
 _KINDS = {"scheduler": LazyPattern(r"(?i)sched|(^|_)lr_"), "scaler": LazyPattern(r"(?i)scaler")}
 """Names of objects with a state that belong to an optimizer."""
@@ -47,6 +47,9 @@ class IncompleteResume(Rule):
 
     Also finds files that load a model and continue at the checkpoint's epoch, where nothing reads the saved state of
     the optimizer.
+
+    Also finds code that restores the optimizer, reads the epoch of the checkpoint, only prints it, and starts the loop
+    over epochs from the beginning.
 
     Not reported where `last_epoch` is set, or where the keys of the loaded states are computed.
 
@@ -85,10 +88,12 @@ class IncompleteResume(Rule):
     category = Category.SUSPICIOUS
     triggers = ((b"load_state_dict",), (b"state_dict",))
 
-    def ask(self) -> Iterator[LeftOut | _forgotten_optimizers.Forgotten]:
+    def ask(self) -> Iterator[LeftOut | _forgotten_optimizers.Forgotten | _restarted_counts.Restarted]:
         if not self.model.is_test:
             from ._forgotten_optimizers import ForgottenOptimizers
+            from ._restarted_counts import RestartedCounts
 
+            yield from RestartedCounts(self.model).all()
             yield from ForgottenOptimizers(self.model).all()
         loads, saved = self.model.provenance.states.loads, self.model.provenance.states.saved
         is_written_out = all(isinstance(owner, (ast.Name, ast.Attribute)) for _, owner in loads)
@@ -182,6 +187,14 @@ class IncompleteResume(Rule):
         """Whether a loop only steps a scheduler, to restore its position."""
         loop = self.model.tree.parent(self.model.tree.statement(call))
         return isinstance(loop, python_ast.LOOPS) and len(loop.body) == 1
+
+    def report_Restarted(self, found: _restarted_counts.Restarted) -> None:
+        self.report(
+            found.loop,
+            f"a resumed training starts over here: no loop continues at `{found.name}`",
+            related=[(found.read, "the epoch of the checkpoint is read here")],
+            help=f"start the loop at `{found.name}`",
+        )
 
     def report_Forgotten(self, found: _forgotten_optimizers.Forgotten) -> None:
         self.report(
