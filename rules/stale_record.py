@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from torchlint import Category, Rule
 from torchlint.lazy_pattern import LazyPattern
+from torchlint.model.queries import written
 from torchlint.syntax import python_ast
 
 _RECORD = LazyPattern(r"(?i)(^|_)best(_|$)|best_?(acc|loss|metric|score|val)")
@@ -89,20 +90,10 @@ class StaleRecord(Rule):
         if not is_kept or not (loops or isinstance(record, ast.Attribute)):
             return None
         stores = self._stores(record, condition)
-        value = self._value(stores[0]) if len(stores) == 1 else None
+        value = written.assigned(stores[0], self.model.definitions) if len(stores) == 1 else None
         if value is None or not _is_start(value) or any(loop in self.model.tree.ancestors(value) for loop in loops):
             return None
         return python_ast.site_of(stores[0])
-
-    def _value(self, target: ast.expr) -> ast.expr | None:
-        """The value that a statement assigns to a target, perhaps as a part of a tuple."""
-        parent = self.model.tree.parent(target)
-        if isinstance(parent, ast.Tuple):
-            statement = self.model.tree.parent(parent)
-            value = statement.value if isinstance(statement, ast.Assign) else None
-            is_alike = isinstance(value, ast.Tuple) and len(value.elts) == len(parent.elts)
-            return value.elts[parent.elts.index(target)] if isinstance(value, ast.Tuple) and is_alike else None
-        return parent.value if isinstance(parent, (ast.Assign, ast.AnnAssign)) else None
 
     def _around(self, node: ast.AST) -> Iterator[ast.AST]:
         for item in self.model.tree.ancestors(node):
