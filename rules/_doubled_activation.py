@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
 
 
+_OF_LOGITS = frozenset({"cross_entropy", "binary_cross_entropy_with_logits"})
+"""Losses that all expect logits: where the program chooses one of them, no choice makes an activation right."""
+
+
 class Doubled(NamedTuple):
     """The loss at `loss` gets the result of the activation at `activation`, and applies it again."""
 
@@ -47,7 +51,7 @@ class DoubledActivation(Rule):
         return any(loss in self.model.tracking.graph(value) for value in returned)
 
     def _found(self) -> Iterator[tuple[Doubled, values.Value]]:
-        for event, loss in self.model.endings.losses(self.function, of_any_module=True):
+        for event, loss in self.model.endings.losses(self.function, besides=_OF_LOGITS):
             if event.mode is api.GradMode.OFF:
                 continue  # an evaluation loss: the rule reports the training loss
             if losses.takes_one_hot(loss):

@@ -92,10 +92,13 @@ class FunctionInfo:
 class ClassInfo:
     """A class: its methods, bases and the names of the attributes its methods assign."""
 
-    __slots__ = ("__weakref__", "_known", "assigned", "bases", "bound", "definitions", "methods", "name", "node")
+    __slots__ = (
+        "__weakref__", "_builders", "_known", "assigned", "bases", "bound", "definitions", "methods", "name", "node",
+    )  # fmt: skip
 
     def __init__(self, node: ast.ClassDef, definitions: Definitions) -> None:
         self._known: dict[str, FunctionInfo | None] = {}
+        self._builders: frozenset[str] | None = None
         self.node = node
         self.definitions = definitions
         """The definitions of the module that contains it."""
@@ -153,6 +156,19 @@ class ClassInfo:
     def binders(self, name: str) -> set[str]:
         """The same without augmented assignments such as `+=`: an in-place change keeps the tensor."""
         return {method for item in self._classes() for method in item.bound.get(name, ())}
+
+    def builders(self) -> frozenset[str]:
+        """`__init__`, and the private methods that nothing else in their file mentions: they run once, at the start."""
+        if self._builders is None:
+            self._builders = frozenset({"__init__", *(name for name in self.methods if self._is_builder(name))})
+        return self._builders
+
+    def _is_builder(self, name: str) -> bool:
+        init = self.methods.get("__init__")
+        if init is None or not name.startswith("_") or name.endswith("__"):
+            return False
+        mentions = [item for item in self.definitions.tree.of_type(ast.Attribute) if item.attr == name]
+        return bool(mentions) and all(self.definitions.function_around(item) is init for item in mentions)
 
     def _classes(self) -> Iterator[ClassInfo]:
         return (item for item in self.ancestors() if isinstance(item, ClassInfo))

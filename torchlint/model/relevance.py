@@ -165,7 +165,7 @@ class Relevance:
     def _asked_for(self, calls: Collection[str]) -> Iterator[FunctionInfo]:
         names = set(calls)
         for node in self.tree.of_type(ast.Assign):
-            if isinstance(node.value, ast.Call) and self._called(node.value) in calls:
+            if any(self._is_asked_for(item, calls) for item in _choices(node.value)):
                 names.update(dotted(target).rpartition(".")[2] for target in node.targets)
         for call in self.tree.of_type(ast.Call):
             if self._called(call) in names:
@@ -173,6 +173,12 @@ class Relevance:
         if "eval" in calls:
             methods = FileIndex.of(self.tree).methods_in_evaluation
             yield from (info for info in self.definitions.functions.values() if info.node in methods)
+
+    def _is_asked_for(self, node: ast.expr, calls: Collection[str]) -> bool:
+        """Whether an expression is the result of such a call, or the function itself: `F.mse_loss`."""
+        if isinstance(node, ast.Call):
+            return self._called(node) in calls
+        return isinstance(node, ast.Attribute) and node.attr in calls
 
     def _called(self, call: ast.Call) -> str:
         """The last name of the callee, in the module it was imported from."""
@@ -193,6 +199,11 @@ class Relevance:
             if isinstance(item, (*FUNCTIONS, ast.ClassDef)):
                 return item.name == "training_step"
         return False
+
+
+def _choices(node: ast.expr) -> list[ast.expr]:
+    """An expression, or the two between which it chooses."""
+    return [*_choices(node.body), *_choices(node.orelse)] if isinstance(node, ast.IfExp) else [node]
 
 
 def _calls_one_of(method: FunctionInfo, names: Collection[str]) -> bool:

@@ -76,23 +76,25 @@ class Endings:
             return search.in_call(resolved(produced.parents[-1]))
         return search.in_call(resolved(produced.parents[0])) if produced.op in operators else value
 
-    def losses(self, *functions: str, of_any_module: bool = False) -> Iterator[tuple[Compute, Tensor]]:
+    def losses(self, *functions: str, besides: Collection[str] = ()) -> Iterator[tuple[Compute, Tensor]]:
         """The losses that the program computes by one of these PyTorch functions, or by its module.
 
-        A loss that a module of the program computes has the call of that module as its event. With `of_any_module`, a
-        call of one of several modules counts once if each of them computes such a loss.
+        A loss that a module of the program computes has the call of that module as its event. A call of one of several
+        modules counts once if each of them computes such a loss, or a loss `besides`.
         """
         for trace in self._program.traces:
             for event in trace.of(Compute):
                 several = _several(event)
-                if several is None or (of_any_module and self._are_losses(several, event, functions)):
+                if several is None or (besides and _is_among(several, event, functions, besides)):
                     yield from ((event, loss) for loss in _losses_of(event.value) if _is_one(loss, functions))
 
-    def _are_losses(self, several: Branch, event: Compute, functions: Collection[str]) -> bool:
-        """Whether each arm of a call computes such a loss; only for the event of the first arm."""
-        calls = [[item for item in arm if isinstance(item, Compute)] for arm in several.arms]
-        is_first = bool(calls) and event in calls[0]
-        return is_first and all(len(arm) == 1 and _is_one(arm[0].value, functions) for arm in calls)
+
+def _is_among(several: Branch, event: Compute, functions: Collection[str], besides: Collection[str]) -> bool:
+    """Whether an event is the first of these losses among the arms of a call, which all compute such a loss."""
+    calls = [[item for item in arm if isinstance(item, Compute)] for arm in several.arms]
+    if not all(len(arm) == 1 and _is_one(arm[0].value, {*functions, *besides}) for arm in calls):
+        return False
+    return event is next((arm[0] for arm in calls if _is_one(arm[0].value, functions)), None)
 
 
 def _several(event: Compute) -> Branch | None:

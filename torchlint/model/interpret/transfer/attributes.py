@@ -119,7 +119,7 @@ class Attributes(Part):
         """The value `__init__` stores in an attribute; None if that is not known."""
         owner, name = key
         info = class_of(owner)
-        if info is not None and "__init__" in info.assigned.get(name, ()):
+        if info is not None and not info.builders().isdisjoint(info.assigned.get(name, ())):
             return self._stored(owner, info, name)
         return self.observations.stored.get(key)
 
@@ -140,7 +140,7 @@ class Attributes(Part):
             return None
         is_leaf = isinstance(stored, Tensor) and stored.leaf
         writers = info.binders(name) if is_leaf else info.writers(name)
-        if is_none(stored) or (writers - {"__init__"} and not isinstance(stored, (Container, Optimizer))):
+        if is_none(stored) or (writers - info.builders() and not isinstance(stored, (Container, Optimizer))):
             return self.state.shared_part(owner, name, lambda: self._rewritten(stored, owner, name))
         return stored
 
