@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 _SCORES = frozenset({"linear", "conv1d", "conv2d", "conv3d"})
 _PROBABILITIES = frozenset({"softmax", "sigmoid"})
+_OF_LOGARITHMS = ("nll_loss", "ctc_loss")
 _CLASSES = {function: name for name, function in FUNCTIONS.items()}
 
 
@@ -33,14 +34,14 @@ class LossWithoutActivation(Rule):
 
     ## What it does
     Finds calls to `F.nll_loss` and `nn.NLLLoss` whose input comes from a softmax, a sigmoid, a linear layer or a
-    convolution. Also finds calls to `F.binary_cross_entropy` and `nn.BCELoss` whose input comes from such a layer. That
+    convolution. Finds the same for `F.ctc_loss` and `nn.CTCLoss`. Also finds calls to `F.binary_cross_entropy` and `nn.BCELoss` whose input comes from such a layer. That
     softmax, sigmoid or layer may be in the same function, or in every `return` of a module's `forward` in the same
     file.
 
-    Reported only with `--preview`: all forms except a softmax as input of `nll_loss`.
+    Reported only with `--preview`: all forms except those of `ctc_loss`, and a softmax as input of `nll_loss`.
 
     ## Why is this bad?
-    `nll_loss` expects log-probabilities, and returns their negative. For any other input, the result is not a loss. It
+    `nll_loss` and `ctc_loss` expect log-probabilities, and return their negative. For any other input, the result is not a loss. It
     falls below 0 without bound, and training follows it. `binary_cross_entropy` expects probabilities. A score below 0
     or above 1 raises an error.
 
@@ -90,8 +91,11 @@ class LossWithoutActivation(Rule):
 
     code = "TL505"
     category = Category.CORRECTNESS
-    triggers = ((b"NLLLoss", b"nll_loss", b"BCELoss", b"binary_cross_entropy"), (b"torch",))
-    calls = frozenset({"NLLLoss", "nll_loss", "BCELoss", "binary_cross_entropy"})
+    triggers = (
+        (b"NLLLoss", b"nll_loss", b"CTCLoss", b"ctc_loss", b"BCELoss", b"binary_cross_entropy"),
+        (b"torch",),
+    )
+    calls = frozenset({"NLLLoss", "nll_loss", "CTCLoss", "ctc_loss", "BCELoss", "binary_cross_entropy"})
 
     @classmethod
     def concerns(cls, index: FileIndex) -> bool:
@@ -100,21 +104,21 @@ class LossWithoutActivation(Rule):
         return any(True for _ in index.mentions(cls.calls)) and index.has_word(words)
 
     def ask(self) -> Iterator[WrongInput]:
-        for event, loss in self.model.endings.losses("nll_loss", "binary_cross_entropy"):
+        for event, loss in self.model.endings.losses(*_OF_LOGARITHMS, "binary_cross_entropy"):
             function, given = losses.loss_function(loss), losses.operands(loss)[0]
             scores = self.model.endings.of(given, _SCORES, call=event.value)
             if scores is not None:
                 yield WrongInput(event.site, scores, function, probabilities=False)
                 continue
             probabilities = (
-                self.model.endings.of(given, _PROBABILITIES, call=event.value) if function == "nll_loss" else None
+                self.model.endings.of(given, _PROBABILITIES, call=event.value) if function in _OF_LOGARITHMS else None
             )
             if probabilities is not None:
                 is_softmax = self.model.endings.of(given, {"softmax"}, call=event.value) is not None
                 yield WrongInput(event.site, probabilities, function, True, is_softmax)
 
     def report_WrongInput(self, wrong: WrongInput) -> None:
-        is_nll = wrong.function == "nll_loss"
+        is_nll, is_ctc = wrong.function in _OF_LOGARITHMS, wrong.function == "ctc_loss"
         wanted = "log-probabilities" if is_nll else "probabilities"
         given = "probabilities" if wrong.probabilities else "raw scores"
         then = "the loss falls below 0 without bound" if is_nll else "scores below 0 or above 1 raise an error"
@@ -124,6 +128,6 @@ class LossWithoutActivation(Rule):
             wrong.loss,
             f"`{wrong.function}` expects {wanted}, but gets {given}: {then}",
             related=[(wrong.source, f"the {given} are made here")],
-            help="apply `log_softmax`" if wrong.probabilities else instead,
-            confidence=Confidence.HIGH if wrong.is_softmax else Confidence.LOW,
+            help="apply `log_softmax`" if wrong.probabilities or is_ctc else instead,
+            confidence=Confidence.HIGH if wrong.is_softmax or is_ctc else Confidence.LOW,
         )

@@ -47,9 +47,9 @@ class MisalignedReduction(Rule):
     small number may be added to it.
 
     ## Why is this bad?
-    PyTorch aligns sizes from the right. A reduction of size (N,) meets the last dimension of a tensor of size (N, M), so
-    each column gets the number of another row. If N equals M, as for the similarities within a batch, nothing raises
-    an error, and the loss is wrong.
+    PyTorch aligns sizes from the right. A reduction of size (N,) meets the last dimension of a tensor of size (N, M),
+    so each column gets the number of another row. If N equals M, as for the similarities within a batch, nothing
+    raises an error, and the loss is wrong.
 
     ## Example
     ```python
