@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -11,9 +12,12 @@ from torchlint.model import values
 from torchlint.model.queries import masks, scalars
 from torchlint.model.relations import domain
 from torchlint.pytorch import operators
+from torchlint.syntax import python_ast
 from torchlint.syntax.python_ast import Site
 
 _NAMED = LazyPattern(r"(?i)(?:^|[._])(?:\w*mask\w*|(?:sample_|is_|importance_)?weights(?:_batch)?|non_?pad\w*)$")
+_OF_SEVERAL = frozenset({"FloatTensor", "from_numpy"})
+"""Functions that make a tensor with dimensions from a sequence or an array."""
 _REDUCTIONS = frozenset({operators.SUM, operators.MEAN})
 
 
@@ -23,8 +27,8 @@ class TooLate(NamedTuple):
     product: Site
     reduction: Site
     label: str
-    cancels: bool
-    """Whether the result is also divided by the sum of the same mask."""
+    is_sure: bool
+    """Whether the factor surely has several elements: the code also sums it, or makes a tensor from several numbers."""
 
 
 class MaskAfterReduction(Rule):
@@ -33,7 +37,7 @@ class MaskAfterReduction(Rule):
     ## What it does
     Finds losses and sums over all elements that are multiplied by a mask, or by one weight per sample, and then summed
     or averaged. Example: `(F.mse_loss(q, target) * weights).mean()`. Reported only with `--preview`: code where only
-    the name of the factor suggests one number per sample.
+    the name of the factor suggests one number per sample, and the code does not make it from a sequence.
 
     ## Why is this bad?
     The loss is already averaged, so each sample gets the same value. `(loss * mask).sum() / mask.sum()` equals `loss`,
@@ -94,13 +98,27 @@ class MaskAfterReduction(Rule):
                 factor = values.resolved(factor)
                 if scalars.reduction_of(factor, self.model.program) is not None:
                     continue
-                label = factor.label if factor.label[:1] != "[" else ""
-                label = label or (self.model.tree.code(factor.site) if factor.site is not None else "")
+                label = self._name(factor)
                 cancels = self._is_summed(factor)
                 if cancels or self._is_mask(factor):
                     yield TooLate(product.site, reduction.site, label, cancels)
+                elif (given := self._vector_of(factor)) is not None and _NAMED.search(given.label):
+                    yield TooLate(product.site, reduction.site, label, True)
                 elif _NAMED.search(label) and self._is_of_batch(factor):
                     yield TooLate(product.site, reduction.site, label, False)
+
+    def _name(self, factor: values.Value) -> str:
+        label = factor.label if factor.label[:1] != "[" else ""
+        return label or (self.model.tree.code(factor.site) if factor.site is not None else "")
+
+    def _vector_of(self, factor: values.Value) -> values.Value | None:
+        """The numbers from a sampled batch of which the code makes a tensor: `torch.FloatTensor(weights)`."""
+        made = masks.adapted(factor)
+        node = self.model.tree.node(made.site) if made.site is not None else None
+        if not isinstance(node, ast.Call) or python_ast.called_name(node) not in _OF_SEVERAL or len(node.args) != 1:
+            return None
+        given = self.model.program.observations.copied.get(made, ()) or made.parents
+        return next((item for item in map(values.resolved, given) if isinstance(item, values.Element)), None)
 
     def _products(self, value: values.Value) -> Iterator[values.Tensor]:
         """The products in the terms of a sum."""
@@ -135,5 +153,5 @@ class MaskAfterReduction(Rule):
             f"{name} comes too late: the loss is already a single number for all elements",
             related=[(found.reduction, "this reduces it to a single number")],
             help='reduce the loss after this product: use `reduction="none"`, or `sum` over a dimension',
-            confidence=Confidence.HIGH if found.cancels else Confidence.LOW,
+            confidence=Confidence.HIGH if found.is_sure else Confidence.LOW,
         )

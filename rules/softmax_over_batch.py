@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchlint import Category, Rule
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import events, values
-from torchlint.model.queries import attention, losses
+from torchlint.model.queries import attention, losses, names, written
 from torchlint.pytorch import operators
 from torchlint.syntax import python_ast
 
@@ -23,6 +23,13 @@ if TYPE_CHECKING:
 _LOADER = LazyPattern(r"(?i)loader|(?:^|_)dl$")
 _LOG = "log_softmax"
 _STEPS = 6
+
+
+class OverAll(NamedTuple):
+    """The `argmax` at `site` picks one element of a whole tensor, but `use` expects one for each row."""
+
+    site: Site
+    use: Site
 
 
 class OverBatch(NamedTuple):
@@ -41,6 +48,9 @@ class SoftmaxOverBatch(Rule):
 
     - a `softmax` or `log_softmax` along dimension 0 whose result is the input of `nll_loss`;
     - an `argmax` or `max` of the model's output along dimension 0 that is compared with the labels.
+
+    Also finds an `argmax` over all elements that is compared with one index for each row:
+    `scores.argmax() == torch.arange(len(scores))`.
 
     ## Why is this bad?
     Dimension 0 is the batch dimension. The scores of one sample do not sum to one, and its loss depends on the other
@@ -82,9 +92,10 @@ class SoftmaxOverBatch(Rule):
     triggers = ((b"torch",), (b"argmax", b"max", b"oftmax"), (b"==", b"eq", b"nll_loss", b"NLLLoss"))
     calls = frozenset({"nll_loss", "NLLLoss"})
 
-    def ask(self) -> Iterator[OverBatch]:
+    def ask(self) -> Iterator[OverBatch | OverAll]:
         if not self.model.is_test:
             yield from self._losses()
+            yield from self._of_rows()
             for loop in self.model.tree.of_type(ast.For):
                 if _LOADER.search(written_sums.iterated(loop.iter)):
                     yield from self._predictions(loop)
@@ -122,6 +133,42 @@ class SoftmaxOverBatch(Rule):
         loops = (self.model.tree.node(loop.site) for loop in event.loops)
         return any(isinstance(item, ast.For) and _LOADER.search(written_sums.iterated(item.iter)) for item in loops)
 
+    def _of_rows(self) -> Iterator[OverAll]:
+        """The comparisons of the row numbers of a tensor with its largest element."""
+        for node in self.model.tree.of_type(ast.Compare):
+            if len(node.ops) == 1 and isinstance(node.ops[0], ast.Eq):
+                for side, other in ((node.left, node.comparators[0]), (node.comparators[0], node.left)):
+                    scores = self._picked_of_all(side)
+                    rows = written.value_of(other, self.model.definitions)
+                    is_counted = bool(scores) and python_ast.dotted(_counted(rows)) == scores
+                    if is_counted and self._is_matrix(scores, node):
+                        yield OverAll(python_ast.site_of(side), python_ast.site_of(node))
+
+    def _is_matrix(self, name: str, near: ast.AST) -> bool:
+        """Whether a function transposes a tensor, or takes its cross-entropy: then it has rows."""
+        function = self.model.tree.function_around(near) or self.model.tree.module
+        for call in (item for item in names.own_nodes(function) if isinstance(item, ast.Call)):
+            owner = call.func.value if isinstance(call.func, ast.Attribute) else None
+            called = python_ast.called_name(call)
+            if called == "t" and owner is not None and python_ast.dotted(owner) == name:
+                return True
+            if called == "cross_entropy" and call.args and python_ast.dotted(call.args[0]) == name:
+                return True
+        return False
+
+    def _picked_of_all(self, node: ast.expr) -> str:
+        """The name of the tensor of whose elements `x.argmax()` or `torch.argmax(x.t())` picks one."""
+        node = chosen_dimension.kept(written.value_of(node, self.model.definitions))
+        if not isinstance(node, ast.Call) or node.keywords or python_ast.called_name(node) != "argmax":
+            return ""
+        name, of, _ = chosen_dimension.choice(node, self.model.definitions)
+        is_method = isinstance(node.func, ast.Attribute) and of is node.func.value
+        if of is None or not name or len(node.args) != (0 if is_method else 1):
+            return ""
+        if isinstance(of, ast.Call) and python_ast.called_name(of) == "t" and isinstance(of.func, ast.Attribute):
+            of = of.func.value
+        return python_ast.dotted(of)
+
     def _predictions(self, loop: ast.For) -> Iterator[OverBatch]:
         """The predictions along dimension 0 that a loop compares with the labels of its batch."""
         outputs = batch_predictions.outputs(loop)
@@ -133,9 +180,32 @@ class SoftmaxOverBatch(Rule):
                 if compared is not None:
                     yield OverBatch(python_ast.site_of(call), python_ast.site_of(compared), name)
 
+    def report_OverAll(self, found: OverAll) -> None:
+        self.report(
+            found.site,
+            "`argmax` without a dimension picks one element of the whole tensor, not one in each row",
+            related=[(found.use, "this compares it with the number of each row")],
+            help="use `dim=1`",
+        )
+
     def report_OverBatch(self, found: OverBatch) -> None:
         if found.picks:
             message = f"`{found.picks}` along dimension 0 picks a sample of the batch, not a class"
         else:
             message = "the softmax is along dimension 0, which is the batch dimension"
         self.report(found.site, message, related=[(found.use, "this expects classes")], help="use `dim=1`")
+
+
+def _counted(node: ast.expr) -> ast.expr | None:
+    """The tensor whose rows `torch.arange(len(x))` counts."""
+    if not isinstance(node, ast.Call) or python_ast.called_name(node) != "arange" or len(node.args) != 1:
+        return None
+    length = node.args[0]
+    if isinstance(length, ast.Call) and python_ast.called_name(length) == "len" and len(length.args) == 1:
+        return length.args[0]
+    if isinstance(length, ast.Subscript) and isinstance(length.value, ast.Attribute) and length.value.attr == "shape":
+        return length.value.value if isinstance(length.slice, ast.Constant) and length.slice.value == 0 else None
+    if isinstance(length, ast.Call) and isinstance(length.func, ast.Attribute) and length.func.attr == "size":
+        is_first = len(length.args) == 1 and isinstance(length.args[0], ast.Constant) and length.args[0].value == 0
+        return length.func.value if is_first else None
+    return None
