@@ -10,6 +10,7 @@ from torchlint.model.queries import numbers
 from torchlint.pytorch import operators
 
 if TYPE_CHECKING:
+    from torchlint.model.model import Model
     from torchlint.model.program import Program
 
 _SAME = frozenset({"float", "double", "to", "detach", "contiguous", "clone", "type"})
@@ -17,41 +18,38 @@ _ELEMENTWISE = frozenset({operators.ADD, operators.SUB, operators.RSUB, operator
 _CHOOSING = frozenset({"gather"})
 _CONVERTED = _SAME | {"long"}
 _WIDENING = frozenset({operators.UNSQUEEZE, "view", "reshape"})
+_SECOND = (1, -1)
 _REDUCED = frozenset({"amax", "amin"})
 _EXTREMA = frozenset({"max", "min"})
 _MOST_STEPS = 16
 
 
-def chosen_first(first: values.Value, second: values.Value, program: Program) -> bool | None:
+def chosen_first(first: values.Value, second: values.Value, model: Model) -> bool | None:
     """Whether the first operand is a column of chosen values, if the other one lacks its second dimension."""
-    if _is_chosen(first, program) and _has_extremum(second, program):
+    if _is_chosen(first, model.program) and _lacks_second(second, model):
         return True
-    return False if _is_chosen(second, program) and _has_extremum(first, program) else None
+    return False if _is_chosen(second, model.program) and _lacks_second(first, model) else None
 
 
 def _is_chosen(value: values.Value, program: Program) -> bool:
-    """Whether a value is one number of each row, as a column: `q.gather(1, action.unsqueeze(1))`."""
+    """Whether a value holds chosen numbers of each row and keeps the dimension: `q.gather(1, action)`."""
     value = values.resolved(value)
     while isinstance(value, values.Tensor) and value.op in _SAME and value.parents:
         value = values.resolved(value.parents[0])
-    if (
-        not isinstance(value, values.Tensor)
-        or value.op not in _CHOOSING
-        or numbers.dimension(value, program) not in (1, -1)
-    ):
+    if not isinstance(value, values.Tensor) or value.op not in _CHOOSING:
         return False
-    index = numbers.argument(value, 1, "index", program)
+    dimension = numbers.dimension(value, program)
+    return dimension == 1 or (dimension == -1 and _is_widened(numbers.argument(value, 1, "index", program)))
+
+
+def _is_widened(index: values.Value | None) -> bool:
+    """Whether an index has a new last dimension: the values then belong to rows of a batch."""
     while isinstance(index, values.Tensor) and index.op in _CONVERTED and index.parents:
         index = values.resolved(index.parents[0])
-    if not isinstance(index, values.Tensor) or index.op not in _WIDENING:
-        return False
-    known = program.observations.calls.get(index)
-    given = known[1].positional if known is not None else []
-    last = numbers.of(given[-1], program) if given else None
-    return last in (1, -1) if index.op == operators.UNSQUEEZE else last == 1 and len(given) == 2
+    return isinstance(index, values.Tensor) and index.op in _WIDENING
 
 
-def _has_extremum(value: values.Value, program: Program) -> bool:
+def _lacks_second(value: values.Value, model: Model) -> bool:
     """Whether a sum has a term without the second dimension: `reward + gamma * q.max(1)[0] * (1 - done)`."""
     stack, seen = [value], set[values.Value]()
     while stack and len(seen) < _MOST_STEPS:
@@ -59,13 +57,23 @@ def _has_extremum(value: values.Value, program: Program) -> bool:
         if item in seen:
             continue
         seen.add(item)
-        if _is_extremum(item, program):
+        if _is_extremum(item, model.program) or _is_row(item, model):
             return True
         if isinstance(item, values.Tensor) and item.op in _SAME:
             stack.extend(item.parents[:1])
         elif isinstance(item, values.Tensor) and item.op in _ELEMENTWISE:
             stack.extend(item.parents)
     return False
+
+
+def _is_row(value: values.Value, model: Model) -> bool:
+    """Whether a new tensor has one dimension of several elements, which code may fill: `torch.zeros(batch_size)`."""
+    if not isinstance(value, values.Tensor):
+        return False
+    types = model.shapes.types_of(value)
+    return bool(types) and all(
+        item.rank == 1 and (item.sizes[0] is None or item.sizes[0].number != 1) for item in types
+    )
 
 
 def _is_extremum(value: values.Value, program: Program) -> bool:
@@ -81,7 +89,7 @@ def _is_extremum(value: values.Value, program: Program) -> bool:
 
 def _drops_second(value: values.Tensor, program: Program) -> bool:
     keeps = numbers.argument(value, 1, "keepdim", program)
-    return keeps is None and numbers.dimension(value, program) in (1, -1)
+    return keeps is None and numbers.dimension(value, program) in _SECOND
 
 
 def _takes_first(value: values.Value, program: Program) -> bool:

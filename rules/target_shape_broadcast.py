@@ -132,8 +132,7 @@ class TargetShapeBroadcast(Rule):
             if len(operands) > 1 and (column := self._column(operands[0], operands[1])) is not None:
                 yield BroadcastTarget(event.site, column, self._are_of_batch(*operands[:2]))
             elif (
-                len(operands) > 1
-                and (column := actions.chosen_first(operands[0], operands[1], self.model.program)) is not None
+                len(operands) > 1 and (column := actions.chosen_first(operands[0], operands[1], self.model)) is not None
             ):
                 yield BroadcastTarget(event.site, column, is_sure=True)
             elif len(operands) > 1 and self._are_of_batch(*operands[:2]):
