@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from torchlint import Category, Rule
+from torchlint import Category, Confidence, Rule
 from torchlint.model.queries import names
 from torchlint.syntax import python_ast
 from torchlint.syntax.python_ast import Site
@@ -21,12 +21,22 @@ _MAKING_ENGINES = frozenset({"deepspeed.initialize"})
 _OF_ENGINES = frozenset({"save_checkpoint", "save_16bit_model", "load_checkpoint"})
 
 
+_OF_FRAMEWORKS = {
+    "is_global_zero": frozenset({"save_checkpoint", "strategy.barrier"}),
+    "is_main_process": frozenset({"wait_for_everyone", "gather", "gather_for_metrics", "reduce"}),
+    "is_local_main_process": frozenset({"wait_for_everyone", "gather", "gather_for_metrics", "reduce"}),
+}
+"""Conditions of Lightning's trainer and of Accelerate, with methods of the same object for which all processes wait."""
+
+
 class OneRank(NamedTuple):
     """Only processes for which `condition` holds make the collective call at `site`."""
 
     site: Site
     condition: Site
     called: str
+    is_sure: bool = False
+    """Whether the object of the condition makes the call itself, so that its other processes wait for the same."""
 
 
 class CollectiveOnOneRank(Rule):
@@ -35,8 +45,11 @@ class CollectiveOnOneRank(Rule):
     ## What it does
     Finds collective calls of `torch.distributed`, and checkpoints of DeepSpeed engines, in a branch that compares the
     rank of the process with a number, or after a branch on the rank that returns. The call may be in a function in the
-    same file. Reported only if no other branch makes the same call, and the call gets no group. This rule is in preview
-    because a call elsewhere may be the counterpart.
+    same file. Reported only if no other branch makes the same call, and the call gets no group. These forms are
+    reported only with `--preview`, because a call elsewhere may be the counterpart.
+
+    Also finds `trainer.save_checkpoint` of Lightning in a branch on `trainer.is_global_zero`, and
+    `accelerator.wait_for_everyone` and `gather` of Accelerate in a branch on `accelerator.is_main_process`.
 
     ## Why is this bad?
     A collective call waits until all processes of the group make it. The program hangs until the timeout of the process
@@ -72,12 +85,17 @@ class CollectiveOnOneRank(Rule):
 
     code = "TL615"
     category = Category.CORRECTNESS
-    preview = True
-    triggers = ((b"get_rank", b"RANK", b"rank"), (b"distributed", b"deepspeed"))
+    triggers = (
+        (b"get_rank", b"RANK", b"rank", b"is_global_zero", b"is_main_process", b"is_local_main_process"),
+        (b"distributed", b"deepspeed", b"save_checkpoint", b"accelerat"),
+    )
 
     def ask(self) -> Iterator[OneRank]:
         known = self.model.definitions
         for branch in [] if self.model.is_test else self.model.tree.of_type(ast.If):
+            if (call := _of_framework(branch)) is not None:
+                called = python_ast.dotted(call.func)
+                yield OneRank(python_ast.site_of(call), python_ast.site_of(branch.test), called, is_sure=True)
             if not ranks.asks(branch.test, known):
                 continue
             other = {python_ast.dotted(call.func) for call in _calls(branch.orelse)}
@@ -146,7 +164,19 @@ class CollectiveOnOneRank(Rule):
             f"only some processes call `{found.called}`: it waits for the others, and the program hangs",
             related=[(found.condition, "the condition on the rank is here")],
             help="let all processes make the call",
+            confidence=Confidence.HIGH if found.is_sure else Confidence.LOW,
         )
+
+
+def _of_framework(branch: ast.If) -> ast.Call | None:
+    """The call in a branch on one process of a trainer or accelerator for which that object's processes wait."""
+    test = branch.test
+    if not isinstance(test, ast.Attribute) or test.attr not in _OF_FRAMEWORKS:
+        return None
+    owner = python_ast.dotted(test.value)
+    waiting = {f"{owner}.{name}" for name in _OF_FRAMEWORKS[test.attr]} if owner else set()
+    others = {python_ast.dotted(call.func) for call in _calls(branch.orelse)}
+    return next((call for call in _calls(branch.body) if python_ast.dotted(call.func) in waiting - others), None)
 
 
 def _calls(statements: list[ast.stmt]) -> list[ast.Call]:

@@ -182,9 +182,7 @@ class MissingSetEpoch(Rule):
             for value in values.inputs_of(given) if given is not None else ():
                 held = value.parents if isinstance(value, values.Unknown) else ()
                 for item in (value, *(item for part in held for item in values.inputs_of(part))):
-                    callee = item.callee if isinstance(item, values.Unknown) else None
-                    if isinstance(callee, values.External) and _SAMPLER.match(callee.name):
-                        assert isinstance(item, values.Unknown)
+                    if isinstance(item, values.Unknown) and _may_be_distributed(item):
                         yield item
 
     def _shuffles(self, sampler: values.Unknown) -> bool:
@@ -258,6 +256,12 @@ class MissingSetEpoch(Rule):
         return edits.Change(
             "set the epoch of the sampler", [edits.InsertBefore(first, f"{name.id}.set_epoch({epoch.id})")]
         )
+
+
+def _may_be_distributed(sampler: values.Unknown) -> bool:
+    """Whether the class of a sampler, or one of several that the program chooses from, is `DistributedSampler`."""
+    callees = values.inputs_of(sampler.callee) if sampler.callee is not None else ()
+    return any(isinstance(item, values.External) and bool(_SAMPLER.match(item.name)) for item in callees)
 
 
 def _restarts(*files: definitions.Definitions) -> Iterator[definitions.FunctionInfo]:

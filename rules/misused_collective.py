@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule
-from torchlint.model.queries import collectives, names, written
+from torchlint.model import events, values
+from torchlint.model.queries import collectives, losses, names, written
+from torchlint.pytorch import api
 from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
 
 _MODULE = "torch.distributed."
 _IN_PLACE = frozenset({"all_reduce", "reduce", "broadcast", "all_gather", "scatter", "reduce_scatter"})
+_JOINING = frozenset({"cat", "concat", "stack", "vstack"})
 _GATHERING = {"all_gather": 0, "gather": 1, "all_gather_object": 0}
 
 
@@ -40,6 +43,14 @@ class Dropped(NamedTuple):
     name: str
 
 
+class CutGradient(NamedTuple):
+    """The code replaces `name`, which has a graph, by what `all_gather` at `site` has copied from all processes."""
+
+    site: Site
+    replaced: Site
+    name: str
+
+
 class MisusedCollective(Rule):
     """The result of a collective call is not where the program expects it.
 
@@ -49,10 +60,14 @@ class MisusedCollective(Rule):
     `[torch.zeros(n)] * world_size`. Also finds statements that call a function of the program and discard its result,
     where the function reduces a copy of its argument and returns the copy.
 
+    Also finds features that a loss takes only from `all_gather`: the code replaces its own features by the gathered
+    list, `x = torch.cat(parts)`, and does not put its own `x` into the list.
+
     ## Why is this bad?
     These calls write into their tensor arguments and return None. A list that repeats one tensor has one buffer for the
     data of all processes, so every element holds the data that arrived last. If the program discards the returned copy,
-    each process keeps only its own share.
+    each process keeps only its own share. `all_gather` copies numbers without their graph, so the network that computed
+    the features gets no gradient from the loss.
 
     ## Example
     ```python
@@ -83,8 +98,9 @@ class MisusedCollective(Rule):
     code = "TL618"
     category = Category.CORRECTNESS
     triggers = ((b"distributed",), (b"reduce", b"gather", b"broadcast", b"scatter"))
+    calls = frozenset({"all_gather"})
 
-    def ask(self) -> Iterator[NoResult | SameTensor | Dropped]:
+    def ask(self) -> Iterator[NoResult | SameTensor | Dropped | CutGradient]:
         for call in self.model.tree.of_type(ast.Call):
             if self.model.tree.stands_alone(call) and collectives.reduced_copy(call, self.model.definitions):
                 yield Dropped(python_ast.site_of(call), python_ast.called_name(call))
@@ -95,8 +111,40 @@ class MisusedCollective(Rule):
                 yield NoResult(python_ast.site_of(call), name)
             if name in _GATHERING and (given := written.argument(call, _GATHERING[name], "tensor_list")) is not None:
                 made = written.value_of(given, self.model.definitions)
+                cut = self._replaced(call, given) if name == "all_gather" else None
+                if cut is not None:
+                    yield CutGradient(
+                        python_ast.site_of(call), python_ast.site_of(cut), python_ast.dotted(cut.targets[0])
+                    )
                 if name != "all_gather_object" and collectives.repeats_one(made):
                     yield SameTensor(python_ast.site_of(given), python_ast.site_of(made), name)
+
+    def _replaced(self, call: ast.Call, parts: ast.expr) -> ast.Assign | None:
+        """The statement that replaces the gathered tensor, which has a graph, by the list from all processes."""
+        own, function = written.argument(call, 1, "tensor"), self.model.tree.function_around(call)
+        if not isinstance(own, ast.Name) or not isinstance(parts, ast.Name) or function is None:
+            return None
+        nodes = list(names.own_nodes(function))
+        changes = (item for item in nodes if isinstance(item, ast.Subscript) and not written.is_load(item))
+        if any(python_ast.dotted(item.value) == parts.id for item in changes) or not self._trains(function, own):
+            return None
+        for node in nodes:
+            if isinstance(node, ast.Assign) and node.lineno > call.lineno and isinstance(node.value, ast.Call):
+                is_joined = python_ast.called_name(node.value) in _JOINING and node.value.args
+                if is_joined and python_ast.dotted(node.value.args[0]) == parts.id:
+                    return node if python_ast.dotted(node.targets[0]) == own.id else None
+        return None
+
+    def _trains(self, function: ast.FunctionDef | ast.AsyncFunctionDef, own: ast.Name) -> bool:
+        """Whether a function computes the features with gradients, and a loss of PyTorch from them."""
+        is_computed = has_loss = False
+        for event in (event for trace in self.model.program.traces for event in trace.of(events.Compute)):
+            if self.model.tree.function_around(self.model.tree.node(event.site)) is function:
+                if event.mode is not api.GradMode.OFF:
+                    has_loss = has_loss or bool(losses.loss_function(event.value))
+                is_tracked = self.model.tracking.tracked(event.value) is values.Answer.YES
+                is_computed = is_computed or (event.value.label == own.id and is_tracked)
+        return is_computed and has_loss
 
     def _is_used(self, call: ast.Call) -> bool:
         """Whether the code assigns or computes with the result of a synchronous call."""
@@ -122,6 +170,14 @@ class MisusedCollective(Rule):
             f"the list for `{found.name}` holds one tensor several times: each element is the data that arrived last",
             related=[(found.made, "the list is made here")],
             help="create one tensor for each process: `[torch.empty_like(x) for _ in range(n)]`",
+        )
+
+    def report_CutGradient(self, found: CutGradient) -> None:
+        self.report(
+            found.site,
+            f"`all_gather` copies `{found.name}` without its graph: what computed it gets no gradient from the loss",
+            related=[(found.replaced, "the copies replace it here")],
+            help=f"put the own `{found.name}` back into the list, or use `torch.distributed.nn.all_gather`",
         )
 
     def report_Dropped(self, found: Dropped) -> None:
