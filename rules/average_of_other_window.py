@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule
+from torchlint.pytorch import naming
 from torchlint.syntax import python_ast
 
 from . import _after_loop as after_loop
@@ -26,12 +27,22 @@ class OtherWindow(NamedTuple):
     divisor: int
 
 
+class OverEpochs(NamedTuple):
+    """`total` contains the losses of one epoch, and is divided at `site` by `count`, the number of epochs."""
+
+    site: Site
+    epochs: Site
+    total: str
+    count: str
+
+
 class AverageOfOtherWindow(Rule):
     """A running loss is divided by the wrong number of batches.
 
     ## What it does
     Finds losses that a training loop sums, divides by a literal number and resets to 0 every `N` iterations, where the
-    literal is not `N`.
+    literal is not `N`. Also finds losses that the code sums over the batches of one epoch and divides by the number of
+    epochs.
 
     ## Why is this bad?
     The printed loss is wrong by a constant factor. The error usually appears when someone changes the interval but not
@@ -73,13 +84,15 @@ class AverageOfOtherWindow(Rule):
 
     code = "TL636"
     category = Category.SUSPICIOUS
-    triggers = ((b"backward",), (b"%",), (b"+=",), (b"/",))
+    triggers = ((b"backward",), (b"%", b"range("), (b"+=",), (b"/",))
 
-    def ask(self) -> Iterator[OtherWindow]:
+    def ask(self) -> Iterator[OtherWindow | OverEpochs]:
         tree = self.model.tree
         keywords = (item.arg for item in tree.of_type(ast.keyword))
         if self.model.is_test or any(name in ("reduction", "size_average") for name in keywords):
             return
+        for loop in tree.of_type(ast.For):
+            yield from self._over_epochs(loop)
         for branch in tree.of_type(ast.If):
             loop, window = tree.parent(branch), _window(branch.test)
             if window is None or not isinstance(loop, ast.For):
@@ -98,6 +111,30 @@ class AverageOfOtherWindow(Rule):
                     sites = python_ast.site_of(tree.statement(division)), python_ast.site_of(branch.test)
                     yield OtherWindow(*sites, total, window, divisor.value)
 
+    def _over_epochs(self, epochs: ast.For) -> Iterator[OverEpochs]:
+        """The divisions by the number of epochs of what one epoch sums over its batches."""
+        count = _number_of(epochs.iter)
+        resets = set[str]()
+        for index, statement in enumerate(epochs.body if count else ()):
+            resets |= {name for name, value in after_loop.bound(statement) if after_loop.is_zero(value)}
+            is_batches = isinstance(statement, ast.For) and naming.LOADER.search(written_sums.iterated(statement.iter))
+            if not isinstance(statement, ast.For) or not is_batches:
+                continue
+            rest = (item for later in epochs.body[index + 1 :] for item in ast.walk(later))
+            for division in (item for item in rest if isinstance(item, (ast.BinOp, ast.AugAssign))):
+                divisor = division.right if isinstance(division, ast.BinOp) else division.value
+                total = written_sums.dividend(division) if isinstance(division.op, ast.Div) else ""
+                if total in resets and python_ast.dotted(divisor) == count and _sums_losses(total, statement):
+                    yield OverEpochs(python_ast.site_of(division), python_ast.site_of(epochs), total, count)
+
+    def report_OverEpochs(self, found: OverEpochs) -> None:
+        self.report(
+            found.site,
+            f"`{found.total}` contains the losses of one epoch, but is divided by the number of epochs, `{found.count}`",
+            related=[(found.epochs, "the epochs are here")],
+            help="divide by the number of batches",
+        )
+
     def report_OtherWindow(self, found: OtherWindow) -> None:
         self.report(
             found.site,
@@ -105,6 +142,15 @@ class AverageOfOtherWindow(Rule):
             related=[(found.condition, "the interval is here")],
             help=f"divide by {found.window}",
         )
+
+
+def _number_of(iterable: ast.expr) -> str:
+    """The name of the number of iterations: `n` of `range(n)`, `range(1, n + 1)` or `tqdm(range(n))`."""
+    iterable = written_sums.unwrapped(iterable)
+    if not isinstance(iterable, ast.Call) or python_ast.called_name(iterable) not in ("range", "trange"):
+        return ""
+    last = iterable.args[min(len(iterable.args), 2) - 1] if iterable.args else iterable
+    return python_ast.dotted(last.left if isinstance(last, ast.BinOp) and isinstance(last.op, ast.Add) else last)
 
 
 def _window(test: ast.expr) -> int | None:
