@@ -130,7 +130,7 @@ class AverageOfOtherWindow(Rule):
     def report_OverEpochs(self, found: OverEpochs) -> None:
         self.report(
             found.site,
-            f"`{found.total}` contains the losses of one epoch, but is divided by the number of epochs, `{found.count}`",
+            f"`{found.total}` has the losses of one epoch, but is divided by the number of epochs, `{found.count}`",
             related=[(found.epochs, "the epochs are here")],
             help="divide by the number of batches",
         )

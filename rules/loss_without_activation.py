@@ -34,16 +34,16 @@ class LossWithoutActivation(Rule):
 
     ## What it does
     Finds calls to `F.nll_loss` and `nn.NLLLoss` whose input comes from a softmax, a sigmoid, a linear layer or a
-    convolution. Finds the same for `F.ctc_loss` and `nn.CTCLoss`. Also finds calls to `F.binary_cross_entropy` and `nn.BCELoss` whose input comes from such a layer. That
-    softmax, sigmoid or layer may be in the same function, or in every `return` of a module's `forward` in the same
-    file.
+    convolution. Finds the same for `F.ctc_loss` and `nn.CTCLoss`. Also finds calls to `F.binary_cross_entropy` and
+    `nn.BCELoss` whose input comes from such a layer. That softmax, sigmoid or layer may be in the same function, or in
+    every `return` of a module's `forward` in the same file.
 
     Reported only with `--preview`: all forms except those of `ctc_loss`, and a softmax as input of `nll_loss`.
 
     ## Why is this bad?
-    `nll_loss` and `ctc_loss` expect log-probabilities, and return their negative. For any other input, the result is not a loss. It
-    falls below 0 without bound, and training follows it. `binary_cross_entropy` expects probabilities. A score below 0
-    or above 1 raises an error.
+    `nll_loss` and `ctc_loss` expect log-probabilities, and return their negative. For any other input, the result is
+    not a loss. It falls below 0 without bound, and training follows it. `binary_cross_entropy` expects probabilities. A
+    score below 0 or above 1 raises an error.
 
     ## Example
     ```python

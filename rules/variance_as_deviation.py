@@ -1,0 +1,176 @@
+"""Samples whose noise is multiplied by the variance instead of the standard deviation."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from torchlint import Category, Rule
+from torchlint.model.queries import names
+from torchlint.syntax import python_ast
+
+if TYPE_CHECKING:
+    from torchlint.syntax.python_ast import Site
+
+_NOISE = frozenset({"randn", "randn_like", "normal_", "normal"})
+_KEEPING = frozenset("to cuda cpu type type_as float detach Variable".split())
+_STEPS = 6
+
+
+class VarianceScale(NamedTuple):
+    """The code at `site` scales noise by `exp(name)`, and the divergence at `divergence` takes that for a variance."""
+
+    site: Site
+    divergence: Site
+    name: str
+
+
+class VarianceAsDeviation(Rule):
+    """Noise is multiplied by the variance instead of the standard deviation.
+
+    ## What it does
+    Finds `mean + noise * log_var.exp()` in a file whose Kullback-Leibler divergence
+    `1 + log_var - mean.pow(2) - log_var.exp()` treats the same variable as the logarithm of the variance.
+
+    ## Why is this bad?
+    `exp(log_var)` is the variance, and the standard deviation is `exp(0.5 * log_var)`. The samples come from another
+    distribution than the one whose divergence the loss computes. The loss is no bound of the likelihood, and reported
+    likelihoods are wrong.
+
+    ## Example
+    ```python
+    import torch
+
+    def sample(mean, log_var):
+        return mean + torch.randn_like(mean) * log_var.exp()
+
+    def divergence(mean, log_var):
+        return -0.5 * torch.sum(1 + log_var - mean.pow(2) - log_var.exp(), dim=1)
+    ```
+
+    Use instead:
+    ```python
+    import torch
+
+    def sample(mean, log_var):
+        return mean + torch.randn_like(mean) * (0.5 * log_var).exp()
+
+    def divergence(mean, log_var):
+        return -0.5 * torch.sum(1 + log_var - mean.pow(2) - log_var.exp(), dim=1)
+    ```
+
+    ## References
+    - [Auto-Encoding Variational Bayes](https://arxiv.org/abs/1312.6114), Appendix B
+    """
+
+    code = "TL551"
+    category = Category.CORRECTNESS
+    triggers = ((b"torch",), (b"exp",), (b"randn", b"normal"), (b"pow(2)", b"** 2", b"**2", b"square", b"*"))
+
+    def ask(self) -> Iterator[VarianceScale]:
+        if self.model.is_test:
+            return
+        divergences = dict(self._divergences())
+        for node in self.model.tree.of_type(ast.BinOp, ast.Call) if divergences else ():
+            for scale, noise in _factors(node):
+                name = _last(self._exponent(scale))
+                if name in divergences and self._is_noise(noise):
+                    yield VarianceScale(python_ast.site_of(node), python_ast.site_of(divergences[name]), name)
+                    break
+
+    def _divergences(self) -> Iterator[tuple[str, ast.BinOp]]:
+        """The sums `1 + v - mean ** 2 - exp(v)`, each with the name of `v`."""
+        for node in self.model.tree.of_type(ast.BinOp):
+            terms = list(_terms(node)) if self._is_whole(node) else []
+            squares = {sign for term, sign in terms if _is_square(term)}
+            for term, sign in terms:
+                name = _last(self._exponent(term))
+                if name and sign in squares and any(_last(other) == name and -sign == at for other, at in terms):
+                    yield name, node
+
+    def _is_whole(self, node: ast.BinOp) -> bool:
+        """Whether a sum is no part of a larger one."""
+        around = self.model.tree.parent(node)
+        is_part = isinstance(around, ast.BinOp) and isinstance(around.op, (ast.Add, ast.Sub))
+        return isinstance(node.op, (ast.Add, ast.Sub)) and not is_part
+
+    def _exponent(self, node: ast.expr) -> ast.expr | None:
+        """The operand of `v.exp()` or `torch.exp(v)`, also through a variable."""
+        value = names.only_value(node, self.model.definitions) if isinstance(node, ast.Name) else None
+        call = value if value is not None else node
+        if not isinstance(call, ast.Call) or python_ast.called_name(call) not in ("exp", "exp_"):
+            return None
+        if names.imported(call.func, self.model.definitions) == "torch.exp":
+            return call.args[0] if call.args else None
+        return call.func.value if isinstance(call.func, ast.Attribute) and not call.args else None
+
+    def _is_noise(self, node: ast.expr) -> bool:
+        """Whether an expression is noise from the standard normal distribution."""
+        for _ in range(_STEPS):
+            if isinstance(node, ast.Name):
+                value = names.only_value(node, self.model.definitions)
+                if value is None:
+                    return False
+                node = value
+            if not isinstance(node, ast.Call):
+                return False
+            called = python_ast.called_name(node)
+            if called in _NOISE:
+                return called != "normal" or _is_standard(node)
+            if called not in _KEEPING:
+                return False
+            owner = node.func.value if isinstance(node.func, ast.Attribute) else None
+            node = node.args[0] if called == "Variable" and node.args else owner if owner is not None else node
+        return False
+
+    def report_VarianceScale(self, found: VarianceScale) -> None:
+        self.report(
+            found.site,
+            f"`exp({found.name})` is the variance, but noise is scaled by the standard deviation",
+            related=[(found.divergence, f"the divergence treats `{found.name}` as the logarithm of the variance")],
+            help=f"use `exp(0.5 * {found.name})`",
+        )
+
+
+def _factors(node: ast.BinOp | ast.Call) -> list[tuple[ast.expr, ast.expr]]:
+    """The two factors of a product, `a * b` or `a.mul(b)`, in both orders."""
+    if isinstance(node, ast.BinOp):
+        pair = (node.left, node.right) if isinstance(node.op, ast.Mult) else None
+    else:
+        is_product = python_ast.called_name(node) in ("mul", "mul_") and len(node.args) == 1
+        pair = (node.func.value, node.args[0]) if is_product and isinstance(node.func, ast.Attribute) else None
+    return [pair, pair[::-1]] if pair is not None else []
+
+
+def _terms(node: ast.expr | None, sign: int = 1) -> Iterator[tuple[ast.expr, int]]:
+    """The terms of a sum, each with its sign."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Sub)):
+        yield from _terms(node.left, sign)
+        yield from _terms(node.right, sign if isinstance(node.op, ast.Add) else -sign)
+    elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        yield from _terms(node.operand, -sign)
+    elif node is not None:
+        yield node, sign
+
+
+def _is_square(node: ast.expr) -> bool:
+    """Whether an expression is a square: `x.pow(2)`, `x ** 2`, `x * x`."""
+    if isinstance(node, ast.Call):
+        called, last = python_ast.called_name(node), node.args[-1] if node.args else None
+        return called == "square" or (called == "pow" and isinstance(last, ast.Constant) and last.value == 2)
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow):
+        return isinstance(node.right, ast.Constant) and node.right.value == 2
+    is_product = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult)
+    return is_product and isinstance(node, ast.BinOp) and python_ast.written_alike(node.left, node.right)
+
+
+def _last(node: ast.expr | None) -> str:
+    """The last name of a variable or attribute."""
+    return python_ast.dotted(node).rpartition(".")[2] if isinstance(node, (ast.Name, ast.Attribute)) else ""
+
+
+def _is_standard(call: ast.Call) -> bool:
+    """Whether `torch.normal(0, 1, ...)` draws from the standard normal distribution."""
+    given = [item.value if isinstance(item, ast.Constant) else None for item in call.args[:2]]
+    return given == [0, 1]
