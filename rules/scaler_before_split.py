@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
 
 
+_STATISTICS = frozenset({"mean", "std", "min", "max"})
+
+
 class Leaked(NamedTuple):
     """The scaler at `site` is fitted to data that the code splits at `split`."""
 
@@ -27,7 +30,8 @@ class ScalerBeforeSplit(Rule):
 
     ## What it does
     Finds results of `fit_transform` of a scikit-learn scaler that the same function splits into training and test data
-    afterwards, with `train_test_split` or by slices.
+    afterwards, with `train_test_split` or by slices. Also finds data that the code normalizes by hand with their own
+    mean, deviation, minimum or maximum, `x = x - x.mean(0)`, and splits afterwards.
 
     ## Why is this bad?
     The mean and deviation contain the test data, so information leaks into training. For time series, the scale tells
@@ -63,18 +67,29 @@ class ScalerBeforeSplit(Rule):
     code = "TL638"
     category = Category.SUSPICIOUS
     preview = True
-    triggers = ((b"fit_transform",), (b"sklearn",), (b"torch",))
+    triggers = (
+        (b"fit_transform", b".mean(", b".std(", b".min(", b".max("),
+        (b"sklearn", b"test", b"val"),
+        (b"torch",),
+    )
 
     def ask(self) -> Iterator[Leaked]:
-        for call in [] if self.model.is_test else self.model.tree.of_type(ast.Call):
-            statement = self.model.tree.parent(call)
-            if not isinstance(call.func, ast.Attribute) or call.func.attr != "fit_transform" or len(call.args) != 1:
+        for statement in [] if self.model.is_test else self.model.tree.of_type(ast.Assign):
+            name = python_ast.dotted(statement.targets[0])
+            value = statement.value
+            if not name or not (self._is_fitted(value, name) or _is_normalized(value, name)):
                 continue
-            name = python_ast.dotted(statement.targets[0]) if isinstance(statement, ast.Assign) else ""
-            if name and self._is_scaler(call.func.value) and not self._is_of_training(call, name):
-                split = self._split(call, name)
-                if split is not None:
-                    yield Leaked(python_ast.site_of(call), python_ast.site_of(split), name)
+            split = self._split(statement, name)
+            if split is not None:
+                yield Leaked(python_ast.site_of(value), python_ast.site_of(split), name)
+
+    def _is_fitted(self, value: ast.expr, name: str) -> bool:
+        """Whether an expression is the result of a scaler that is fitted to all data."""
+        is_call = isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and len(value.args) == 1
+        if not isinstance(value, ast.Call) or not is_call or not isinstance(value.func, ast.Attribute):
+            return False
+        is_fit = value.func.attr == "fit_transform" and self._is_scaler(value.func.value)
+        return is_fit and not self._is_of_training(value, name)
 
     def _is_scaler(self, node: ast.expr) -> bool:
         made = names.only_value(node, self.model.definitions) if isinstance(node, ast.Name) else node
@@ -91,30 +106,65 @@ class ScalerBeforeSplit(Rule):
             held_out.is_named_training(item) or item.lower().startswith(("y", "label", "target")) for item in texts
         )
 
-    def _split(self, call: ast.Call, name: str) -> ast.AST | None:
-        """The place behind a call where the function splits a variable."""
-        scope = self.model.tree.function_around(call) or self.model.tree.module
+    def _split(self, made: ast.Assign, name: str) -> ast.AST | None:
+        """The place behind a statement where the function splits a variable."""
+        scope = self.model.tree.function_around(made) or self.model.tree.module
         for node in names.own_nodes(scope):
-            if getattr(node, "lineno", 0) <= call.lineno:
+            if getattr(node, "lineno", 0) <= made.lineno:
                 continue
             if isinstance(node, ast.Call) and python_ast.called_name(node) == "train_test_split":
                 if any(isinstance(item, ast.Name) and item.id == name for item in node.args):
                     return node
-            elif isinstance(node, ast.Assign) and _is_end_of(node, name):
+            elif _is_end_of(node, name) or (isinstance(node, ast.IfExp) and _are_halves(node.body, node.orelse, name)):
                 return node
         return None
 
     def report_Leaked(self, found: Leaked) -> None:
         self.report(
             found.site,
-            f"the scaler of `{found.name}` is fitted to the test data, too",
+            f"the scale of `{found.name}` comes from all data, also from the test data",
             related=[(found.split, "they are split off here")],
             help="split first, fit to the training data, and `transform` the test data",
         )
 
 
-def _is_end_of(statement: ast.Assign, name: str) -> bool:
+def _is_normalized(value: ast.expr, name: str) -> bool:
+    """Whether an expression scales a variable by its own statistics over the samples: `(x - x.mean(0)) / x.std(0)`."""
+    if not isinstance(value, ast.BinOp):
+        return False
+    return any(
+        isinstance(item, ast.Call)
+        and isinstance(item.func, ast.Attribute)
+        and item.func.attr in _STATISTICS
+        and python_ast.dotted(item.func.value) == name
+        and _is_over_samples(item)
+        for item in ast.walk(value)
+    )
+
+
+def _is_over_samples(call: ast.Call) -> bool:
+    """Whether a statistic covers the samples: it has no dimension, or dimension 0."""
+    given = [*call.args, *(item.value for item in call.keywords if item.arg in ("dim", "axis"))]
+    return not given or (isinstance(given[0], ast.Constant) and given[0].value == 0)
+
+
+def _are_halves(first: ast.expr, second: ast.expr, name: str) -> bool:
+    """Whether two expressions are the beginning and the end of a variable: `x[:n]` and `x[n:]`."""
+    cuts = [item.slice for item in (first, second) if isinstance(item, ast.Subscript)]
+    if len(cuts) != 2 or any(
+        python_ast.dotted(item.value) != name for item in (first, second) if isinstance(item, ast.Subscript)
+    ):
+        return False
+    slices = [item for item in cuts if isinstance(item, ast.Slice) and item.step is None]
+    starts = [item for item in slices if item.lower is None and item.upper is not None]
+    ends = [item for item in slices if item.lower is not None and item.upper is None]
+    return len(starts) == len(ends) == 1 and ast.dump(starts[0].upper or first) == ast.dump(ends[0].lower or first)
+
+
+def _is_end_of(statement: ast.AST, name: str) -> bool:
     """Whether an assignment gives held-out data the end of a variable: `test = values[n:]`."""
+    if not isinstance(statement, ast.Assign):
+        return False
     target, value = statement.targets[0], statement.value
     pairs = (
         zip(target.elts, value.elts, strict=False)
