@@ -118,7 +118,8 @@ class ScaledTwice(Rule):
             if isinstance(node, ast.Assign) and node.lineno < getattr(division, "lineno", 0):
                 targets = node.targets[0].elts if isinstance(node.targets[0], ast.Tuple) else node.targets
                 if any(python_ast.dotted(item) == name.id for item in targets[:1]):
-                    found = node.value
+                    is_paired = isinstance(node.value, ast.Tuple) and len(node.value.elts) == len(targets)
+                    found = node.value.elts[0] if isinstance(node.value, ast.Tuple) and is_paired else node.value
         inner = _source(found) if found is not None else None
         if isinstance(inner, ast.Subscript) and _is_image(inner) and isinstance(inner.value, ast.Name):
             return self._assigned(inner.value, inner)  # `img = augmented["image"]`
