@@ -1,0 +1,142 @@
+"""Smoothed labels whose probabilities do not sum to 1."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from torchlint import Category, Rule
+from torchlint.lazy_pattern import LazyPattern
+from torchlint.model.queries import names, written
+from torchlint.syntax import python_ast
+
+if TYPE_CHECKING:
+    from torchlint.syntax.python_ast import Site
+
+_SMOOTHING = LazyPattern(r"(?i)smooth")
+_FILLING = frozenset({"fill_", "full", "full_like", "new_full"})
+_CLEARING = frozenset({"index_fill_", "index_fill", "masked_fill_", "masked_fill"})
+
+
+class Unnormalized(NamedTuple):
+    """The expression at `site` gives smoothed labels the wrong share."""
+
+    site: Site
+    name: str
+    instead: str
+
+
+class UnnormalizedSmoothing(Rule):
+    """Smoothed labels do not sum to 1, because a part of the smoothing is missing or too large.
+
+    ## What it does
+    Finds two formulas of label smoothing:
+
+    - `(1 - smoothing) * labels + 1 / n`, which adds 1 instead of `smoothing` in total
+    - `labels.fill_(smoothing / (n - 2))` followed by `labels.scatter_(1, y, 1 - smoothing)`, if no code sets one of the
+      `n` columns to 0
+
+    ## Why is this bad?
+    The targets are no distribution. The loss has its minimum at another prediction than the smoothed labels, and an
+    option `smoothing` of 0 does not turn the smoothing off.
+
+    ## Example
+    ```python
+    def smooth(labels, smoothing):
+        return (1.0 - smoothing) * labels + 1.0 / labels.size(1)
+    ```
+
+    Use instead:
+    ```python
+    def smooth(labels, smoothing):
+        return (1.0 - smoothing) * labels + smoothing / labels.size(1)
+    ```
+
+    ## References
+    - [Rethinking the Inception Architecture for Computer Vision](https://arxiv.org/abs/1512.00567), section 7
+    """
+
+    code = "TL552"
+    category = Category.CORRECTNESS
+    triggers = ((b"smooth",), (b"/",), (b"1",))
+
+    def ask(self) -> Iterator[Unnormalized]:
+        for node in [] if self.model.is_test else self.model.tree.of_type(ast.BinOp):
+            for product, share in ((node.left, node.right), (node.right, node.left)):
+                name = _kept_share(product)
+                if isinstance(node.op, ast.Add) and _SMOOTHING.search(name) and _is_inverse(share):
+                    yield Unnormalized(python_ast.site_of(share), name, f"{name} / n")
+        for call in [] if self.model.is_test else self.model.tree.of_type(ast.Call):
+            if python_ast.called_name(call) == "scatter_" and len(call.args) == 3:
+                yield from self._filled(call)
+
+    def _filled(self, scatter: ast.Call) -> Iterator[Unnormalized]:
+        """The filling with too large a share before `labels.scatter_(1, y, 1 - smoothing)`."""
+        labels = python_ast.dotted(scatter.func.value) if isinstance(scatter.func, ast.Attribute) else ""
+        confidence = written.value_of(scatter.args[2], self.model.definitions)
+        function = self.model.tree.function_around(scatter)
+        name = _rest_of(confidence)
+        if not labels or not name or function is None:
+            return
+        nodes = list(names.own_nodes(function))
+        if any(_clears(node, labels) for node in nodes):
+            return
+        for call in (node for node in nodes if isinstance(node, ast.Call)):
+            if python_ast.called_name(call) in _FILLING and call.lineno <= scatter.lineno and self._is_of(call, labels):
+                for share in (item for item in ast.walk(call) if isinstance(item, ast.BinOp)):
+                    left_out = _left_out(share, name)
+                    if left_out is not None and left_out > 1:
+                        yield Unnormalized(python_ast.site_of(share), name, f"{name} / (n - 1)")
+
+    def _is_of(self, call: ast.Call, labels: str) -> bool:
+        """Whether a call fills or creates the labels."""
+        statement = self.model.tree.statement(call)
+        is_created = isinstance(statement, ast.Assign) and labels in map(python_ast.dotted, statement.targets)
+        owner = call.func.value if isinstance(call.func, ast.Attribute) else None
+        return is_created or python_ast.dotted(owner) == labels
+
+    def report_Unnormalized(self, found: Unnormalized) -> None:
+        self.report(
+            found.site,
+            f"the smoothed labels do not sum to 1: the other classes need a total of `{found.name}`",
+            help=f"use `{found.instead}`",
+        )
+
+
+def _kept_share(node: ast.expr) -> str:
+    """The name `s` of a product with `1 - s`."""
+    factors = [node.left, node.right] if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult) else []
+    return next((name for item in factors if (name := _rest_of(item))), "")
+
+
+def _rest_of(node: ast.expr) -> str:
+    """The name `s` of `1 - s`."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub) and _is_one(node.left):
+        return python_ast.dotted(node.right)
+    return ""
+
+
+def _is_inverse(node: ast.expr) -> bool:
+    """Whether an expression is `1 / n`."""
+    return isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) and _is_one(node.left)
+
+
+def _is_one(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value == 1 and not isinstance(node.value, bool)
+
+
+def _left_out(share: ast.BinOp, name: str) -> int | None:
+    """The number `k` of `smoothing / (n - k)`."""
+    below = share.right if isinstance(share.op, ast.Div) else None
+    is_smoothing = python_ast.last_name(share.left) == name.rpartition(".")[2]
+    if not is_smoothing or not isinstance(below, ast.BinOp) or not isinstance(below.op, ast.Sub):
+        return None
+    return below.right.value if isinstance(below.right, ast.Constant) and isinstance(below.right.value, int) else None
+
+
+def _clears(node: ast.AST, labels: str) -> bool:
+    """Whether code sets a part of the labels."""
+    if isinstance(node, ast.Subscript) and not written.is_load(node):
+        return python_ast.dotted(node.value) == labels
+    return isinstance(node, ast.Call) and python_ast.called_name(node) in _CLEARING
