@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 from torchlint import Category, Rule
 from torchlint.model import values
-from torchlint.model.queries import attention, masks
+from torchlint.model.queries import attention, masks, numbers
+from torchlint.pytorch import operators
 from torchlint.syntax.python_ast import Site
 
 _PRODUCTS = frozenset({"matmul", "bmm", "mm"})
@@ -30,7 +31,8 @@ class SoftmaxOverQueries(Rule):
     ## What it does
     Finds `softmax(q @ k.transpose(-2, -1), dim=1) @ v`. The softmax of the scores is along one dimension, but the
     product with the values sums along the last one. Not reported where the code divides by the sum along the last
-    dimension, and for products of attention weights with attention weights.
+    dimension, and for products of attention weights with attention weights. Also finds `(weights * values).sum(0)` where
+    both factors are stacked along dimension 0, but the softmax of the weights is along another one.
 
     ## Why is this bad?
     Each position gets a weighted sum of values whose weights do not sum to 1. The attention of one query depends on the
@@ -60,13 +62,13 @@ class SoftmaxOverQueries(Rule):
 
     code = "TL718"
     category = Category.CORRECTNESS
-    triggers = ((b"torch",), (b"oftmax",), (b"bmm", b"matmul", b"@", b"einsum"))
-    calls = frozenset({"bmm", "matmul", "einsum", "softmax", "Softmax"})
+    triggers = ((b"torch",), (b"oftmax",), (b"bmm", b"matmul", b"@", b"einsum", b"stack"))
+    calls = frozenset({"bmm", "matmul", "einsum", "softmax", "Softmax", "stack"})
 
     def ask(self) -> Iterator[OtherDimension]:
         seen = set[Site]()
         for value, _ in masks.computed(self.model.program) if not self.model.is_test else ():
-            found = self._wrong(value)
+            found = self._wrong(value) or self._wrong_choice(value)
             if found is not None and found.softmax not in seen:
                 seen.add(found.softmax)
                 yield found
@@ -86,6 +88,31 @@ class SoftmaxOverQueries(Rule):
             if behind != summed:
                 return OtherDimension(softmax.site, product.site, dimension, summed, place == 0)
         return None
+
+    def _wrong_choice(self, total: values.Tensor) -> OtherDimension | None:
+        """A sum over stacked alternatives whose weights sum to 1 along another dimension."""
+        product = values.resolved(total.parents[0]) if total.op == operators.SUM and total.parents else None
+        summed = numbers.dimension(total, self.model.program)
+        if not isinstance(product, values.Tensor) or product.op != operators.MUL or summed is None:
+            return None
+        for weights, others in (product.parents[:2], product.parents[1::-1]):
+            softmax = attention.softmax_of(weights)
+            given = softmax.parents[-1 if attention.is_layer(softmax) else 0] if softmax is not None else None
+            dimension = attention.dimension(softmax, self.model.program) if softmax is not None else None
+            if given is None or dimension is None or softmax is None or softmax.site is None or product.site is None:
+                continue
+            are_stacked = self._stacked(given) == self._stacked(others) == summed
+            if are_stacked and dimension != summed and (dimension < 0) == (summed < 0):
+                return OtherDimension(softmax.site, product.site, dimension, summed, is_first=True)
+        return None
+
+    def _stacked(self, value: values.Value) -> int | None:
+        """The dimension along which a tensor is a stack of several tensors."""
+        value = values.resolved(value)
+        if not isinstance(value, values.Tensor) or value.op != "stack":
+            return None
+        is_named = numbers.argument(value, 0, "dim", self.model.program) is not None
+        return numbers.dimension(value, self.model.program) if is_named else 0
 
     def _factors(self, product: values.Tensor) -> Iterator[tuple[values.Value, int]]:
         """The two factors of a product, each with the one dimension that it is summed over, counted from the end."""
