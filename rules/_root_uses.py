@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from torchlint.model import values
+from torchlint.model.queries import numbers
 from torchlint.pytorch import operators
 
 if TYPE_CHECKING:
+    from torchlint.model.model import Model
     from torchlint.model.relations.domain import Domains
     from torchlint.syntax.python_ast import Site
 
@@ -34,6 +36,22 @@ def late_bound(root: values.Tensor, domain: Domains) -> Site | None:
             return None
         value = following[0]
     return None
+
+
+def is_sine(root: values.Tensor, domain: Domains, model: Model) -> bool:
+    """Whether a root is that of `1 - cosine ** 2`, where the cosine is a product of normalized vectors."""
+    operand = values.resolved(root.parents[0])
+    if not isinstance(operand, values.Tensor) or operand.op not in (operators.SUB, operators.RSUB):
+        return False
+    first, square = (values.resolved(item) for item in (operand.parents[0], operand.parents[-1]))
+    if operand.op == operators.RSUB:
+        first, square = square, first
+    if numbers.of(first, model.program) != 1 or not isinstance(square, values.Tensor) or not square.parents:
+        return False
+    factors = [values.resolved(item) for item in square.parents]
+    is_power = square.op == operators.POW and len(factors) > 1 and numbers.of(factors[1], model.program) == 2
+    is_square = square.op == operators.SQUARE or (square.op == operators.MUL and factors[0] is factors[-1])
+    return (is_power or is_square) and domain.is_similarity(factors[0])
 
 
 def hinge(root: values.Tensor, domain: Domains) -> Site | None:

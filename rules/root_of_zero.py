@@ -26,6 +26,8 @@ class UnsafeRoot(NamedTuple):
     late: Site | None
     hinge: Site | None = None
     """Where a hinge `relu(margin - root)` uses the root, so that its gradient is not 0 at 0."""
+    reason: str = ""
+    is_sure: bool = True
 
 
 class RootOfZero(Rule):
@@ -37,12 +39,15 @@ class RootOfZero(Rule):
     - The operand is a sum of squares, an absolute value or a variance, and the code adds a small number to the root or
       clamps the root.
     - The operand holds the distances between all rows of one tensor, so its diagonal is 0.
+    - The operand is the output of a ReLU, which is 0 for each unit that is off.
+    - The operand is `1 - cosine ** 2`, where the cosine is a product of normalized vectors.
     - Reported only with `--preview`: a hinge that subtracts the root of a sum of squares from a margin,
-      `relu(margin - distance)`.
+      `relu(margin - distance)`, and all forms in a loss whose inputs may have no gradient.
 
     ## Why is this bad?
     The gradient of `sqrt` at 0 is infinite, and the gradient of its operand is 0. Their product is NaN. A single zero
     row turns all weights into NaN in that step. A bound after the root protects a division, but not the gradient.
+    Rounding can make a cosine larger than 1, so `1 - cosine ** 2` is negative, and its root is NaN.
 
     ## Example
     ```python
@@ -90,36 +95,50 @@ class RootOfZero(Rule):
         seen = set[object]()
         for trace in [] if self.model.is_test else self.model.program.traces:
             for event in trace.of(events.Compute):
-                for root in self._roots(event.value):
+                for root, calls in self._roots(event.value):
                     if root.site is not None and root.site not in seen:
-                        for unsafe in self._unsafe(root, root.site):
+                        for unsafe in self._unsafe(root, calls, root.site):
                             seen.add(unsafe.site)
                             yield unsafe
 
-    def _roots(self, value: values.Tensor) -> Iterator[values.Tensor]:
+    def _roots(self, value: values.Tensor) -> Iterator[tuple[values.Tensor, masks.Calls]]:
         """The roots with a graph that an event computes, also in the `forward` of a module that it calls."""
         for root, calls in masks.computed_in_calls(value):
-            if domain.is_root(root) and self.model.tracking.tracked_in_calls(root, calls) is values.Answer.YES:
-                yield root
+            if domain.is_root(root):
+                tracked = self.model.tracking.tracked_in_calls(root, calls)
+                if tracked is values.Answer.YES or (tracked is values.Answer.UNKNOWN and self._is_in_loss(root)):
+                    yield root, calls
 
-    def _unsafe(self, root: values.Tensor, site: Site) -> Iterator[UnsafeRoot]:
+    def _is_in_loss(self, root: values.Tensor) -> bool:
+        """Whether the `forward` of a loss computes a root."""
+        method = (
+            self.model.definitions.method_around(self.model.tree.node(root.site)) if root.site is not None else None
+        )
+        owner = method.owner if method is not None else None
+        return method is not None and method.name == "forward" and owner is not None and "Loss" in owner.name
+
+    def _unsafe(self, root: values.Tensor, calls: masks.Calls, site: Site) -> Iterator[UnsafeRoot]:
+        is_sure = self.model.tracking.tracked_in_calls(root, calls) is values.Answer.YES
         numbers = self.model.domain.under_root(root)
-        if numbers is not None and numbers.zero is not values.Answer.NO:
+        if uses.is_sine(root, self.model.domain, self.model):
+            yield UnsafeRoot(site, None, reason="rounding makes the cosine 1 or more", is_sure=is_sure)
+        elif self.model.domain.is_rectified(masks.argument(root.parents[0], calls)):
+            yield UnsafeRoot(site, None, reason="a ReLU is 0 for each unit that is off", is_sure=is_sure)
+        elif numbers is not None and numbers.zero is not values.Answer.NO:
             late = uses.late_bound(root, self.model.domain) if numbers.kind is domain.Kind.NON_NEGATIVE else None
             hinge = uses.hinge(root, self.model.domain) if numbers.kind is domain.Kind.NON_NEGATIVE else None
             if late is not None or numbers.zero is values.Answer.YES:
-                yield UnsafeRoot(site, late)
+                reason = "the small number is added after the root" if late else "the operand is 0 on the diagonal"
+                yield UnsafeRoot(site, late, reason=reason, is_sure=is_sure)
             elif hinge is not None:
-                yield UnsafeRoot(site, None, hinge)
+                yield UnsafeRoot(site, None, hinge, "the hinge is active there", is_sure=False)
 
     def report_UnsafeRoot(self, unsafe: UnsafeRoot) -> None:
-        where = "the small number is added after the root" if unsafe.late else "the operand is 0 on the diagonal"
-        where = "the hinge is active there" if unsafe.hinge is not None else where
         places = [(unsafe.late, "too late for the gradient"), (unsafe.hinge, "the hinge is here")]
         self.report(
             unsafe.site,
-            f"the gradient of this square root is NaN where its operand is 0: {where}",
+            f"the gradient of this square root is NaN where its operand is 0: {unsafe.reason}",
             related=[(place, text) for place, text in places if place is not None],
             help="add the small number, such as `1e-12`, before the root",
-            confidence=Confidence.LOW if unsafe.hinge is not None else Confidence.HIGH,
+            confidence=Confidence.HIGH if unsafe.is_sure else Confidence.LOW,
         )

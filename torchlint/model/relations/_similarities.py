@@ -13,7 +13,7 @@ _SAME = frozenset(
     "view reshape squeeze unsqueeze flatten t T mT transpose permute contiguous getitem detach clone to cuda".split()
 )
 _JOINING = frozenset({"cat", "concat", "stack"})
-_PRODUCTS = frozenset({"matmul", "mm", "bmm", "einsum"})
+_PRODUCTS = frozenset({"matmul", "mm", "bmm", "einsum", "linear"})
 
 
 def is_similarity(scores: Value, steps: int = _MOST_STEPS, scale: float = 1.0) -> bool:

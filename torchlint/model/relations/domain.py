@@ -115,6 +115,18 @@ class Domains:
         )
         return Domain(Kind.NON_NEGATIVE, Answer.UNKNOWN) if is_of_squares else None
 
+    def is_rectified(self, value: Value) -> bool:
+        """Whether a value is the result of a ReLU, which is exactly 0 for each unit that is off."""
+        value = resolved(value)
+        while isinstance(value, Tensor) and value.op in _RESHAPING and value.parents:
+            value = resolved(value.parents[0])
+        if not isinstance(value, ModuleOutput):
+            return isinstance(value, Tensor) and value.op == "relu"
+        if value.body is not None:
+            return self.is_rectified(value.body)
+        layer = _last_layer(resolved(value.parents[0]) if value.parents else None)
+        return layer is not None and layer.name.removeprefix("torch.nn.") == "ReLU"
+
     def is_similarity(self, scores: Value) -> bool:
         """Whether scores are products of normalized vectors: no probability from them is 0 at a usual temperature."""
         return is_similarity(scores)
