@@ -13,6 +13,7 @@ from torchlint.syntax import python_ast
 from torchlint.syntax.python_ast import Site
 
 from . import _after_loop as after_loop
+from . import _written_lengths as written_lengths
 from . import _written_sums as written_sums
 
 _READING = frozenset("item detach cpu float double mean sum numpy clone tolist".split())
@@ -38,8 +39,9 @@ class LastBatchAverage(Rule):
 
     ## What it does
     Finds a loss, or a number of correct predictions, that each batch overwrites with `=` and that is divided by the
-    number of batches or samples after the loop. Also finds a mean over a list that gets its only value after the loop.
-    Reported only with `--preview`: code that appends the loss of the last batch in each epoch.
+    number of batches or samples after the loop. The loop itself may count them. Also finds a mean over a list that gets
+    its only value after the loop. Reported only with `--preview`: code that appends the loss of the last batch in each
+    epoch.
 
     ## Why is this bad?
     The number is not an average. It is the value of one batch, divided by the number of all batches or samples. It
@@ -78,7 +80,7 @@ class LastBatchAverage(Rule):
 
     code = "TL612"
     category = Category.SUSPICIOUS
-    triggers = ((b"len", b"append"), (b"for",), (b"backward", b"no_grad", b"eval"))
+    triggers = ((b"len", b"append", b"+="), (b"for",), (b"backward", b"no_grad", b"eval"))
 
     def ask(self) -> Iterator[LastBatch]:
         for loop in [] if self.model.is_test else self.model.tree.of_type(ast.For):
@@ -101,7 +103,7 @@ class LastBatchAverage(Rule):
         for node in assigned:
             name = self._place(node.targets[0])
             if name and self._is_of_batch(node.value, name, inside) and not self._is_summed(name, loop):
-                use = self._division(behind, name, loader)
+                use = self._division(behind, name, loader, loop)
                 if use is not None:
                     sites = [python_ast.site_of(item) for item in (use, node, loop)]
                     yield LastBatch(sites[0], sites[1], sites[2], name, is_average=True)
@@ -190,7 +192,7 @@ class LastBatchAverage(Rule):
                     return not _divides(node.value)
         return False
 
-    def _division(self, behind: list[ast.AST], name: str, loader: str) -> ast.AST | None:
+    def _division(self, behind: list[ast.AST], name: str, loader: str, loop: ast.For) -> ast.AST | None:
         """The place where a value is divided by the number of batches or samples of the loader."""
         for node in behind:
             if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
@@ -199,10 +201,14 @@ class LastBatchAverage(Rule):
                 dividend, divisor = node.target, node.value
             else:
                 continue
+            if self._place(_base(dividend)) != name:
+                continue
+            if written_lengths.own_count(divisor, loop, self.model.definitions) is not None:
+                return node
             if isinstance(divisor, ast.Name):
                 divisor = names.only_value(divisor, self.model.definitions) or divisor
             counted = written_sums.counted(divisor)
-            if counted is not None and counted[0] == loader and self._place(_base(dividend)) == name:
+            if counted is not None and counted[0] == loader:
                 return node
         return None
 
@@ -246,6 +252,13 @@ def _goes_backward(name: str, inside: list[ast.AST]) -> bool:
 
 
 def _divides(value: ast.expr) -> bool:
+    """Whether an expression is a quotient, also as a number: `(loss / n).cpu().numpy()`."""
+    while isinstance(value, (ast.Call, ast.Attribute)):
+        inner = _base(value)
+        inner = inner.value if inner is value and isinstance(inner, ast.Attribute) and inner.attr == "data" else inner
+        if inner is value:
+            return False
+        value = inner
     return isinstance(value, ast.BinOp) and isinstance(value.op, ast.Div)
 
 
