@@ -344,7 +344,12 @@ def _outcome_of_files(paths: tuple[Path, ...], options: _Options, configurations
     targets = discovery.files(paths)
     _warn([*discovery.warnings, *["no Python files found under the given paths"] * (not targets)], options)
     with options.speed.means(configurations) as means, Progress(sys.stderr, quiet=options.quiet) as progress:
-        return options.adoption.run(targets, progress, means, options.fixing)
+        outcome = options.adoption.run(targets, progress, means, options.fixing)
+    if options.fixing is not None or not any(finding.elsewhere for finding in outcome.findings):
+        return outcome
+    from torchlint.run.places import at_causes
+
+    return at_causes(outcome, targets)
 
 
 def _outcome_of_stdin(options: _Options, configurations: Configurations) -> Outcome:

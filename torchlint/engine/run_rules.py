@@ -255,10 +255,21 @@ class Walk:
         found: list[Finding] = []
         for rule, report in reports:
             with self.crashes.of(rule):
-                lines = self.python.lines_around(self._span(report.place, spans))
-                if not suppressions.covers(rule.meta(), lines):
+                if not self._is_suppressed(rule.meta(), report.place, spans, suppressions):
                     found.append(self._finding(rule.meta(), report, spans, suppressions))
         return found
+
+    def _is_suppressed(
+        self, meta: Meta, place: Place, spans: Mapping[cst.CSTNode, Span], suppressions: Suppressions
+    ) -> bool:
+        """Whether a comment suppresses a report: beside the call in this file, or where it happens in another one."""
+        if suppressions.covers(meta, self.python.lines_around(self._span(place, spans))):
+            return True
+        inner = place.inner if isinstance(place, Site) else None
+        if inner is None:
+            return False
+        lines = inner.tree.lines_around(inner.tree.span(inner.site))
+        return suppressions.of(inner.tree.source).covers(meta, lines)
 
     def _span(self, place: Place, spans: Mapping[cst.CSTNode, Span]) -> Span:
         return self.python.span(place) if isinstance(place, Site) else _header(place, spans)

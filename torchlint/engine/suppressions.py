@@ -140,6 +140,10 @@ class Suppressions:
         self.source = source
         self._ignored = ignored
 
+    def of(self, source: SourceFile) -> Suppressions:
+        """The comments of another file."""
+        return Suppressions(source, ignored=self._ignored)
+
     def covers(self, meta: Meta, lines: Container[int]) -> bool:
         """Whether a finding of `meta` is suppressed by a comment on one of `lines`, or for the whole file."""
         covering = [mark for mark in self._marks if mark.covers(meta, lines)]
