@@ -211,7 +211,7 @@ class TrainingInEvalMode(Rule):
         """Whether a condition enables a switch only in the last iteration, or ends the loop."""
         node = self.model.tree.node(loop.site)
         asked = python_ast.names_read(node.test) if isinstance(node, ast.While) else set()
-        counted = python_ast.names_read(node.target) if isinstance(node, (ast.For, ast.AsyncFor)) else set()
+        counted = python_ast.names_bound(node.target) if isinstance(node, (ast.For, ast.AsyncFor)) else set()
         for branch, _ in switch.path[len(loop.path) :]:
             condition = self.model.tree.node(branch.site) if isinstance(branch, events.Branch) else None
             if not isinstance(condition, ast.If):

@@ -90,8 +90,7 @@ class UncopiedStateDict(Rule):
     module's memory. Refuted if the state has memory of its own.
 
     ## Known limits
-    torchlint does not follow weights that a variable holds before the condition that selects the best ones. It also
-    does not connect a training loop and an early stop in different files.
+    torchlint does not follow weights that a variable holds before the condition that selects the best ones.
 
     ## References
     - [Saving and loading models](https://docs.pytorch.org/tutorials/beginner/saving_loading_models.html)

@@ -258,6 +258,11 @@ def names_in(node: ast.AST) -> set[str]:
     return {item.id for item in walk(node) if isinstance(item, ast.Name)}
 
 
+def names_bound(target: ast.expr) -> set[str]:
+    """The dotted names that an assignment target binds: `a.b`, but not `a`, in `for a.b in x`."""
+    return {dotted(item) for item in walk(target) if isinstance(getattr(item, "ctx", None), ast.Store)} - {""}
+
+
 def names_read(node: ast.AST) -> set[str]:
     """The dotted names that an expression reads: `a.b` and `a` for `a.b.c()`, but not `b`, nor names that it binds."""
     found: set[str] = set()

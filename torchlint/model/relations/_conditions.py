@@ -8,7 +8,7 @@ from functools import cached_property
 from torchlint.model.definitions import defaults_of
 from torchlint.model.events import Branch, Keep, Loop, Path
 from torchlint.model.program import Program
-from torchlint.syntax.python_ast import called_name, dotted, names_read, walk
+from torchlint.syntax.python_ast import called_name, dotted, names_bound, walk
 
 _SELDOM = 100
 """A place that is emptied only once in this many iterations counts as never emptied."""
@@ -27,7 +27,7 @@ class Conditions:
     def is_for_a_few(self, keep: Keep, loop: Loop) -> bool:
         """Whether something is kept only in the first iterations, or only while the place holds few items."""
         body = self._program.tree.node(loop.site)
-        counted = names_read(body.target) if isinstance(body, (ast.For, ast.AsyncFor)) else set[str]()
+        counted = names_bound(body.target) if isinstance(body, (ast.For, ast.AsyncFor)) else set[str]()
         first = tuple((branch, arm) for branch, arm in keep.path[len(loop.path) :] if arm == 0)
         return any(_is_about_few(test, keep.name, counted) for test in self._tests(first))
 

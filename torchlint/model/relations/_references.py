@@ -34,7 +34,7 @@ from torchlint.model.values import (
     resolved,
 )
 from torchlint.pytorch import operators
-from torchlint.syntax.python_ast import LOOPS, Site, arguments, called_name, dotted, names_read, walk
+from torchlint.syntax.python_ast import LOOPS, Site, arguments, called_name, dotted, names_bound, names_read, walk
 from torchlint.syntax.python_tree import PythonTree
 
 SHALLOW = frozenset({"dict", "OrderedDict", "copy", "items"})
@@ -97,7 +97,7 @@ class References:
 
     def _is_state_dict(self, call: Call) -> bool:
         """`model.state_dict()` in the file itself."""
-        node = self._tree.own_node(call.site)
+        node = self._tree.node(call.site)
         return (
             isinstance(node, ast.Call)
             and called_name(node) == "state_dict"
@@ -131,7 +131,7 @@ class References:
 
     def place(self, call: Call) -> str:
         """The variable or attribute that the statement of a call assigns."""
-        node = self._tree.own_node(call.site)
+        node = self._tree.node(call.site)
         statement = self._tree.statement(node) if node is not None else None
         targets = statement.targets if isinstance(statement, ast.Assign) else [getattr(statement, "target", None)]
         target = targets[0] if len(targets) == 1 else None
@@ -145,15 +145,15 @@ class References:
 
     def _is_beside(self, other: Call, call: Call) -> bool:
         """Whether two calls are in one statement: entries of one dictionary, or one call interpreted twice."""
-        nodes = [self._tree.own_node(item.site) for item in (other, call)]
+        nodes = [self._tree.node(item.site) for item in (other, call)]
         return len({self._tree.statement(node) for node in nodes if node is not None}) < 2
 
     # -- the model ---------------------------------------------------------------------------------------
 
     def _is_another(self, call: Call, loop: Loop) -> bool:
         """Whether each iteration may have another model: one of many clients, a new model, other tensors in it."""
-        around, made = self._tree.own_node(loop.site), self._tree.own_node(call.place_in(loop))
-        node = self._tree.own_node(call.site)
+        around, made = self._tree.node(loop.site), self._tree.node(call.place_in(loop))
+        node = self._tree.node(call.site)
         if not isinstance(around, LOOPS) or not isinstance(made, ast.Call) or not isinstance(node, ast.Call):
             return True
         parts = [item for item in (made.func, *arguments(made)) if isinstance(item, ast.Attribute)]
@@ -177,7 +177,7 @@ class References:
         blocks = (item for item in self._tree.ancestors(node) if isinstance(item, ast.With))
         if not dotted(node.func.value) or any("state_dict" in ast.unparse(item.items[0]) for item in blocks):
             return True
-        nodes = (item for event in events_in(loop.body) if (item := self._tree.own_node(event.site)))
+        nodes = (item for event in events_in(loop.body) if (item := self._tree.node(event.site)))
         inside = set(map(self._tree.function_around, nodes)) - {self._tree.function_around(around)}
         regions = [around, *(item for item in inside if item is not None)]
         calls = [item for region in regions for item in walk(region) if isinstance(item, ast.Call)]
@@ -284,7 +284,7 @@ class References:
         return None
 
     def _answer(self, call: Call, place: str, found: tuple[Event, str], others: list[Call]) -> Reference:
-        node = self._tree.own_node(call.site)
+        node = self._tree.node(call.site)
         assert isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
         sites = dict.fromkeys(item.site for item in others if item.site != call.site)
         return Reference(call.site, place, self._tree.code(node.func.value), found[0].site, found[1], tuple(sites))
@@ -313,7 +313,7 @@ def _used(event: Event) -> tuple[Value | None, str]:
 
 def is_for_the_end(node: ast.AST, loop: ast.AST, tree: PythonTree) -> bool:
     """Whether a condition on the progress of a loop decides alone, so that no step may follow."""
-    targets = set(names_read(loop.target)) if isinstance(loop, (ast.For, ast.AsyncFor)) else set()
+    targets = names_bound(loop.target) if isinstance(loop, (ast.For, ast.AsyncFor)) else set()
     added = [item for item in walk(loop) if isinstance(item, ast.AugAssign)]
     counters = {dotted(item.target) for item in added if isinstance(item.value, ast.Constant) and item.value.value == 1}
     inside = takewhile(lambda item: item is not loop, tree.ancestors(node))

@@ -276,7 +276,9 @@ class GraphEnds:
         return is_kind(source, Kind.LOADER) or any(map(naming.LOADER.search, (source.label, written)))
 
     def _is_setting(self, value: Unknown) -> bool:
-        """Whether a value is a setting: an attribute of the object that has the learning rate of an optimizer."""
+        """Whether a value is a setting: of `parse_args()`, or of the object that has the learning rate of an optimizer."""
+        if isinstance(value, Attribute) and value.parents and _is_plain_object(resolved(value.parents[0])):
+            return True
         tree = self._definitions.tree
         node = tree.own_node(value.site) if isinstance(value, Attribute) else None
         owner = dotted(node.value) if isinstance(node, ast.Attribute) else ""
@@ -324,6 +326,11 @@ def _parts_of_output(place: Place, value: ModuleOutput | Component) -> list[Plac
         return [place.to(item) for item in value.parents[1:]] if is_whole else None
     returned = returned_parts(value) if isinstance(value, Component) else [returned_by(whole)]
     return [Place(resolved(item), (*place.calls, whole)) for item in returned if item is not None] or None
+
+
+def _is_plain_object(value: Value) -> bool:
+    """Whether a value is the result of a package that knows no tensors."""
+    return isinstance(value, Plain) and not value.is_none
 
 
 def is_literal(value: Value) -> bool:
