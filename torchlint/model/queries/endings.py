@@ -10,6 +10,7 @@ from torchlint.model.module_values import is_as_made
 from torchlint.model.program import Program
 from torchlint.model.queries import losses
 from torchlint.model.values import (
+    FILLED,
     Component,
     Container,
     Module,
@@ -32,6 +33,8 @@ SHAPES = frozenset(
 """Operators that keep the values of their input, all or some of them."""
 BOUNDS = frozenset({"clamp", "clamp_min", "add"})
 """Operators that keep values away from a bound; `add` if it adds a number."""
+_JOINING = frozenset({"stack", "cat", "concat", "concatenate"})
+"""Operators whose result has the values of all elements of a list."""
 _OF_MODULES = {
     "Softmax": "softmax",
     "Softmax2d": "softmax",
@@ -160,7 +163,12 @@ class _Search:
             return value.site
         if isinstance(value, ModuleOutput):
             return self._of_module(resolved(value.parents[0]), value, seen)
-        return self._of_output(value, seen) if isinstance(value, Component) else None
+        if isinstance(value, Component):
+            return self._of_output(value, seen)
+        joined = resolved(value.parents[0]) if value.op in _JOINING and value.parents else None
+        if not isinstance(joined, Container) or joined.is_open or joined.has_use(FILLED):
+            return None
+        return _only([self.of_value(item, seen) for item in joined.elements()])
 
     def in_call(self, value: Value) -> Value:
         """A value, or the value that the call passes for it."""
