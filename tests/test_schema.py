@@ -43,7 +43,7 @@ def test_the_committed_schema_is_up_to_date() -> None:
 def documented(page: str) -> str:
     """docs/settings.md with the table of keys as they are now."""
     rows = [f"| `{name}` | {_type(key.kind.schema())} | {key.meaning} |" for name, key in KEYS.items()]
-    table = "\n".join(["| Key | | |", "| --- | --- | --- |", *rows])
+    table = "\n".join(["| Key | Value | Meaning |", "| --- | --- | --- |", *rows])
     return re.sub(r"(?<=<!-- keys -->\n).*?(?=<!-- /keys -->)", lambda _: f"{table}\n", page, flags=re.DOTALL)
 
 

@@ -39,7 +39,7 @@ KEYS: dict[str, Key] = {
     "required-version": Key(
         Requirement(_version),
         "The releases of torchlint that this file works with, such as `>=0.2,<0.4`. "
-        "Any other release stops with an error.",
+        "Other releases print an error and stop.",
         of_this_file=True,
     ),
     "extend": Key(
@@ -60,8 +60,7 @@ KEYS: dict[str, Key] = {
     "follow": Key(Flag(), "Follow imports to other files of the repository."),
     "src": Key(
         Folders(),
-        "Folders to search for imported modules, if torchlint does not find these folders by itself. "
-        "`*` matches any name.",
+        "More folders in which torchlint searches for imported modules. `*` matches any name.",
     ),
     "output-format": Key(Choice(list(FORMATS)), "The format of the findings, unless --output-format is given."),
     "baseline": Key(InsidePath(), "Report only findings that this baseline does not contain. --baseline overrides it."),
