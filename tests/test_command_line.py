@@ -151,7 +151,7 @@ def test_show_settings(folder: Path) -> None:
     lines = [" ".join(line.split()) for line in text.splitlines()]
     for line in (
         "# Settings of sub",
-        "# by sub/torchlint.toml, which extends pyproject.toml",
+        "# from sub/torchlint.toml, which extends pyproject.toml",
         'select = ["XX"] # pyproject.toml:2',
         'ignore = ["XX002"] # sub/torchlint.toml:2',
         'unfixable = ["XX001"] # --unfixable',
@@ -174,13 +174,13 @@ def test_a_nested_file_says_what_it_does_not_inherit(folder: Path) -> None:
     (folder / "sub").mkdir()
     (folder / "sub" / "torchlint.toml").write_text("")
     said = torchlint("--show-settings", "sub").stdout
-    assert "# by sub/torchlint.toml\n# Inherits nothing from pyproject.toml: add `extend` for that\n" in said
+    assert "# from sub/torchlint.toml\n# Inherits nothing from pyproject.toml: add `extend` for that\n" in said
     (folder / "pyproject.toml").write_text("[project]\nname = 'torchlint'\n")
     assert "Inherits nothing" not in torchlint("--show-settings", "sub").stdout
 
 
 def test_show_settings_without_a_file(folder: Path) -> None:
-    assert "# by no configuration file" in torchlint("--show-settings", "--isolated", "bad.py").stdout
+    assert "# from the defaults: no configuration file applies" in torchlint("--show-settings", "--isolated", "bad.py").stdout
     assert torchlint("--show-settings", "nowhere").stderr == "error: path does not exist: nowhere\n"
     (folder / "torchlint.toml").write_text("selct = 1")
     assert torchlint("--show-settings").exit_code == 2

@@ -60,10 +60,10 @@ def _sources(path: Path, found: Settings) -> Iterator[str]:
     from torchlint.project.config import next_above, shown_path
 
     if not found.files:
-        yield "# by no configuration file"
+        yield "# from the defaults: no configuration file applies"
         return
     first, *extended = map(shown_path, found.files)
-    yield f"# by {first}" + "".join(f", which extends {name}" for name in extended)
+    yield f"# from {first}" + "".join(f", which extends {name}" for name in extended)
     above = next_above(found.files[0])
     if above is not None and above not in found.files:
         yield f"# Inherits nothing from {shown_path(above)}: add `extend` for that"
@@ -103,4 +103,4 @@ def _rules(path: Path, found: Settings) -> Iterator[str]:
     yield from wrap(listed, _WIDTH, initial_indent="# ", subsequent_indent="#   ", break_on_hyphens=False)
     if found.torch is not None:
         releases = [".".join(map(str, release)) for release in (found.torch.lowest, found.torch.highest)]
-        yield f"# PyTorch {' to '.join(dict.fromkeys(releases))}, by the requirements of the project"
+        yield f"# PyTorch {' to '.join(dict.fromkeys(releases))}, as the project requires"
