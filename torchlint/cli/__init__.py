@@ -71,7 +71,7 @@ def _refuse_names_of_files(args: list[str]) -> None:
 def cli() -> None:
     """Find bugs in PyTorch training code: wrong gradients, memory leaks, wasted time.
 
-    `torchlint PATH` is short for `torchlint check PATH`; `torchlint check --help` lists all options.
+    `torchlint PATH` is short for `torchlint check PATH`. `torchlint check --help` lists all options.
     Linting never imports or runs your code. Only `verify` and `watch` run your program.
 
     \b

@@ -41,7 +41,7 @@ _OPTIONS = (
         "--baseline",
         type=PathType(dir_okay=False),
         metavar="FILE",
-        help="Report only findings that this file does not contain. --update-baseline creates it.",
+        help="Report only findings that this file does not contain. --update-baseline creates the file.",
         **variable("baseline"),
     ),
     click.option(
@@ -50,26 +50,26 @@ _OPTIONS = (
     click.option(
         "--update-baseline",
         is_flag=True,
-        help="Write the findings of this run to the --baseline file, and report none. Entries for files that "
-        "this run does not lint stay.",
+        help="Write all findings to the --baseline file instead of reporting them. If you lint only some "
+        "files, the entries of the others stay.",
     ),
     click.option(
         "--since",
         metavar="REV",
         help="Report only findings that are new since this Git revision: on changed lines, or caused by "
-        "a change elsewhere in the file. Uncommitted changes and untracked files count. For example, "
-        "main reports the changes since this branch left main, and HEAD reports uncommitted changes.",
+        "a change elsewhere in the file. Uncommitted changes and untracked files count. Example: main "
+        "for the changes of this branch, HEAD for changes that are not committed.",
     ),
     click.option(
         "--add-ignores",
         is_flag=True,
-        help="Suppress all findings: add `# torchlint: ignore[...]` to their lines.",
+        help="Suppress all findings: append `# torchlint: ignore[...]` to their lines.",
     ),
     click.option(
         "--reason",
         callback=_checked_reason,
         metavar="TEXT",
-        help="The reason in the comments of --add-ignores: `# torchlint: ignore[...] TEXT`.",
+        help="A reason for --add-ignores to write into the comments: `# torchlint: ignore[...] TEXT`.",
     ),
 )
 

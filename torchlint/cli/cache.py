@@ -21,8 +21,8 @@ from torchlint.cli.speed import cache_dir_option
 def cache(ctx: click.Context) -> None:
     """Clear the cache, which stores results so that unchanged files are not linted again.
 
-    The cache is in the user's cache folder. --cache-dir, the variable TORCHLINT_CACHE_DIR or `cache-dir` in the
-    configuration can name another folder.
+    The cache is in your own cache folder, unless --cache-dir, the variable TORCHLINT_CACHE_DIR or `cache-dir` in the
+    configuration names another one.
     """
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help(), err=True)

@@ -49,8 +49,8 @@ Exit codes:
   0  no findings, or --exit-zero
   1  findings
   2  wrong usage or configuration
-  3  a rule crashed, or torchlint could not read or write a file
-     (it still prints the findings)
+  3  torchlint could not finish: a rule crashed, or a file could not be
+     read or written; torchlint still prints the findings that it has
 """
 
 
@@ -175,13 +175,13 @@ Environment variables, which options override:
     "-o",
     "--output-file",
     type=PathType(dir_okay=False),
-    help="Write the findings to this file.",
+    help="Write the findings to this file, not to the terminal.",
     **variable("output-file"),
 )
 @click.option(
     "--statistics",
     is_flag=True,
-    help="Count the findings of each rule instead of listing them. With --output-format json, print JSON.",
+    help="Count the findings of each rule instead of listing them. --output-format json prints the counts as JSON.",
 )
 @showing_options
 @color_option
@@ -191,15 +191,15 @@ Environment variables, which options override:
     "--stdin-filename",
     type=PathType(),
     metavar="PATH",
-    help="The file name to report for standard input. It also selects the configuration.",
+    help="The file name to report for standard input. Its folder decides which configuration applies.",
 )
-@click.option("--fix", is_flag=True, help="Apply the safe fixes, and list the remaining findings.")
+@click.option("--fix", is_flag=True, help="Apply the safe fixes, then list the findings that remain.")
 @click.option(
     "--unsafe-fixes", is_flag=True, help="Also apply unsafe fixes. They may change results, which is often the point."
 )
 @click.option("--fix-only", is_flag=True, help="Like --fix, but list no findings.")
 @click.option("--show-fixes", is_flag=True, help="Like --fix, and also list the fixed findings of each file.")
-@click.option("--diff", is_flag=True, help="Show the changes of --fix, but write nothing.")
+@click.option("--diff", is_flag=True, help="Show what --fix would change, but write nothing.")
 @adoption_options
 @speed_options
 @click.pass_context
@@ -212,8 +212,8 @@ def check(ctx: click.Context, /, paths: tuple[Path, ...], **values: Any) -> None
     For an old code base, use one of these:
       torchlint --baseline old.json --update-baseline   store existing findings
       torchlint --baseline old.json                     report only new findings
-      torchlint --since main                            only those of this branch
-      torchlint --add-ignores                           suppress with comments
+      torchlint --since main                            report only findings of this branch
+      torchlint --add-ignores                           suppress all findings with comments
     """
     chosen = {field.name: values.pop(field.name) for field in fields(Choosing) if field.name in values}
     options = _Options(Choosing(**chosen, said=origins(ctx)), **values)

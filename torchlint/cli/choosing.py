@@ -34,29 +34,32 @@ class ConfigType(PathType):
 
 
 _OPTIONS = (
-    list_option("--select", "Use only these rules. Give names, codes, prefixes of codes, categories, or `all`."),
+    list_option(
+        "--select",
+        "Use only these rules. RULES are names, codes, code prefixes or categories, separated by commas, or `all`.",
+    ),
     list_option("--ignore", "Do not use these rules."),
     list_option("--extend-select", "Use these rules too."),
     list_option("--fixable", "Fix only findings of these rules."),
     list_option("--unfixable", "Do not fix findings of these rules."),
     list_option(
         "--exclude",
-        "Skip files and folders that match, in addition to those that the configuration excludes. "
-        "Patterns as in .gitignore.",
+        "Skip files and folders that match these patterns, and those that the configuration excludes. "
+        "Write patterns as in .gitignore.",
         "PATTERNS",
         also="--extend-exclude",
     ),
     list_option(
         "--per-file-ignores",
-        "Ignore a rule in files that match, as in 'tests/*:missing-zero-grad'. This replaces the "
-        "setting in the configuration. Patterns as in .gitignore.",
+        "Ignore a rule in files that match a pattern. Example: 'tests/*:missing-zero-grad'. This option "
+        "replaces the setting in the configuration. Write patterns as in .gitignore.",
         "PATTERN:RULE",
     ),
     click.option("--ignore-noqa", is_flag=True, help="Also report findings that comments in the code suppress."),
     click.option(
         "--preview",
         is_flag=True,
-        help="Turn on unstable rules and low-confidence findings.",
+        help="Turn on preview rules and low-confidence findings.",
         **variable("preview"),
     ),
     click.option("--force-exclude", is_flag=True, help="Skip excluded files even if the command line names them."),
@@ -65,13 +68,13 @@ _OPTIONS = (
         type=ConfigType(),
         multiple=True,
         metavar="FILE|KEY=VALUE",
-        help="Use this configuration file for all files, or set one key: --config preview=true or "
-        "--config severity.performance=hint. A key overrides configuration files, and options "
+        help="Use this configuration file for all files, or set one key. Examples: --config preview=true, "
+        "--config severity.performance=hint. The key overrides configuration files. Other options "
         "override the key.",
         **variable("config"),
     ),
     click.option("--no-follow", is_flag=True, help="Do not follow imports to other files of the repository."),
-    click.option("--isolated", is_flag=True, help="Use no configuration file.", **variable("isolated")),
+    click.option("--isolated", is_flag=True, help="Ignore all configuration files.", **variable("isolated")),
 )
 
 choosing_options = all_of(_OPTIONS)

@@ -45,8 +45,8 @@ def budget_options(command: Command) -> Command:
         type=click.Choice(["soft", "hard"]),
         default="soft",
         show_default=True,
-        help="soft: raise an exception, so that the program cleans up (it may save a checkpoint of the "
-        "short run). hard: stop at once.",
+        help="How to stop the program. soft: raise an exception, so that the program can clean up. It may "
+        "then save a checkpoint of the short run. hard: stop at once.",
     )
     return steps(seconds(stop(command)))
 
@@ -98,8 +98,8 @@ def ask(command: tuple[str, ...], limits: Limits, purpose: str, yes: bool, often
 
     steps, seconds = limits.max_steps, limits.max_seconds
     ends = [f"{steps:,} steps"] * bool(steps) + [f"{seconds:g} seconds"] * bool(seconds)
-    until = f" until {' or '.join(ends)}" if ends else ""
-    announce(f"{purpose}; runs{often}{until}: {join(command)}")
+    until = f", and stops it after {' or '.join(ends)}" if ends else ""
+    announce(f"{purpose}. torchlint runs this program{often}{until}: {join(command)}")
     if yes:
         return
     if not sys.stdin.isatty():

@@ -22,13 +22,13 @@ _OPTIONS = (
     click.option(
         "--show-settings",
         is_flag=True,
-        help="Show the settings of PATH, their origins and the active rules, but lint nothing.",
+        help="Show the settings of PATH, where each one was set, and the active rules. Lint nothing.",
     ),
     click.option(
         "-w",
         "--watch",
         is_flag=True,
-        help="Lint again after each change of a file or a configuration, until Ctrl-C. The exit code is "
+        help="Lint again whenever a file or a configuration changes, until you press Ctrl-C. The exit code is "
         "that of the last run.",
     ),
     click.option(

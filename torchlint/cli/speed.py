@@ -23,7 +23,7 @@ cache_dir_option = click.option(
     "--cache-dir",
     type=PathType(file_okay=False),
     metavar="FOLDER",
-    help="The folder of the cache. The variable TORCHLINT_CACHE_DIR sets it too, with a full path.",
+    help="Use this folder for the cache. The variable TORCHLINT_CACHE_DIR does the same; it needs a full path.",
 )
 
 _OPTIONS = (
@@ -32,7 +32,7 @@ _OPTIONS = (
         "--jobs",
         type=click.IntRange(min=1),
         metavar="N",
-        help="The number of processes. The default is one per processor, or fewer if more would not help.",
+        help="The number of processes. By default torchlint uses all processors, and fewer for a few files.",
         **variable("jobs"),
     ),
     click.option(
@@ -46,7 +46,7 @@ _OPTIONS = (
     click.option(
         "--executor",
         metavar="dask://HOST:PORT",
-        help="Lint on the workers of this Dask scheduler. They receive the files, and need no shared disk.",
+        help="Lint on the workers of this Dask scheduler. torchlint sends the files to the workers.",
         **variable("executor"),
     ),
 )

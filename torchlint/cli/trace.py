@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 _EXIT_CODES = """\b
 Exit codes:
   0  every file was traced
-  2  wrong usage or configuration, or an unreadable file
-     (the others are traced)
+  2  wrong usage or configuration, or a file could not be read;
+     torchlint still traces the others
 """
 
 
@@ -35,48 +35,50 @@ Exit codes:
     type=click.Choice(["text", "json"]),
     default="text",
     show_default=True,
-    help="text: for people. json: everything, for programs, with lines and columns from 0.",
+    help="text: for people. json: for programs. Lines and columns in JSON start at 0.",
 )
-@click.option("--all", "everything", is_flag=True, help="Also show operators, calls and reads that affect no answer.")
+@click.option("--all", "everything", is_flag=True, help="Also show events that no rule depends on here.")
 @color_option
 @click.pass_context
 def trace(ctx: click.Context, files: tuple[Path, ...], output_format: str, everything: bool, color: str) -> None:
     """Show what torchlint understands in a file, and why it reports a finding or does not.
 
-    FILE is a .py file or a notebook; `-` reads standard input. torchlint follows calls to functions in the same file
-    and in other modules of the repository, with the caller's values. The events of a called function are indented
-    below the call. The last lines name the modules that torchlint followed, and say why it did not follow others.
+    FILE is a .py file or a notebook. `-` reads standard input. For each function, the output first lists the optimizers
+    and their parameters. Then it lists the events in the order in which they run. Last come the values that torchlint
+    does not know. If a function calls another one, the events of the called function are indented below the call.
 
     \b
-    A line shows the place, the event, the source, and the meaning:
-      forward    a module, or a value used like one, runs
+    Each line shows the place, the event, the code, and the meaning. The events:
+      forward    a module runs, or a value that is called like a module
       backward   gradients are computed `for` or `perhaps for` these optimizers
-      clear      gradients of these optimizers are cleared
+      clear      the gradients of these optimizers are cleared
       step       an optimizer updates its parameters
-      call       an unknown function: it may clear gradients or run `backward`
-      keep       a value outlives its statement, with its graph or without
+      call       torchlint does not know the function: it may do any of these
+      keep       a value is stored, with its graph or without
       change     a tensor is changed in place
       gradients  gradients are read or changed
-      yield      a generator hands control to its consumer
-      make       an optimizer, a module or a leaf is created
-      follow     a function of this file is called; its events are below
-      repeat     a comprehension, or a closure that its optimizer calls again
-      either, one of, perhaps   parts of an expression; at most one of them runs
-      autograd   `torch.autograd.grad`
-      clip, cache, memory, anomaly   a clip, an emptied cache, ...
+      yield      a generator returns a value to the loop that uses it
+      make       an optimizer, a module or a leaf tensor is created
+      follow     a function is called that torchlint knows
+      repeat     code that runs several times inside one expression or step
+      either, one of, perhaps   at most one of the parts below runs
+      autograd   a call of `torch.autograd.grad`
+      clip       gradients are clipped
+      cache      the CUDA cache is emptied
+      memory     memory is measured
+      anomaly    anomaly detection is turned on or off
 
-    For each function, the optimizers and their parameters come first, then the events, then the unknown values that
-    affect them. Relations answer questions about the whole program, for example which gradients a step uses. Their
-    answers come last.
+    The lines under `relation` answer questions about the whole program, such as which gradients a step uses. At the end
+    you see which imported files torchlint has read, and why it has not read others.
 
     \b
-    Common reasons for no finding:
-      a call `may clear the gradients` between two steps
-      a call does part of the step in code that torchlint does not follow
-      a loss has `no graph`, or perhaps none
-      the parameters of an optimizer are unknown
-      a branch leaves the iteration before the step
-      a step is `not taken for the step of an optimizer`
+    If you expect a finding and get none, look for:
+      a call that `may clear the gradients` between two steps
+      a call that does a part of the step in a file that torchlint has not read
+      a loss that has `no graph`
+      an optimizer whose parameters are unknown
+      a branch that leaves the iteration before the step
+      a step that is `not taken for the step of an optimizer`
     """
     from torchlint.colours import painter
     from torchlint.trace import text

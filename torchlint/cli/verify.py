@@ -24,8 +24,8 @@ Exit codes:
   0    nothing confirmed
   1    at least one finding confirmed
   2    wrong usage
-  3    torchlint could not observe the program, or write a report
-  4    the program failed before the run showed anything
+  3    torchlint could not measure anything, or could not write a report
+  4    the program failed too early
   130  interrupted (128 plus the signal number)
 """
 
@@ -38,19 +38,19 @@ Exit codes:
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="-- COMMAND...")
 @budget_options
 @list_option("--select", "Verify only findings of these rules.")
-@click.option("--preview", is_flag=True, help="Turn on unstable rules and low-confidence findings.")
+@click.option("--preview", is_flag=True, help="Turn on preview rules and low-confidence findings.")
 @click.option(
     "--findings",
     type=PathType(exists=True, dir_okay=False),
     metavar="FILE",
-    help="Verify the findings in this output of `torchlint --output-format json`. By default "
-    "torchlint lints the program's project first.",
+    help="Verify the findings in this file, the output of `torchlint --output-format json`. By default "
+    "torchlint first lints the program's project.",
 )
 @click.option(
     "--evidence",
     type=PathType(exists=True, file_okay=False),
     metavar="FOLDER",
-    help="Run nothing. Report on the evidence of an earlier `verify` that was killed.",
+    help="If `verify` was killed, report what it had measured until then, without another run.",
 )
 @click.option(
     "--format",
@@ -69,8 +69,8 @@ Exit codes:
 @click.option(
     "--fixed",
     is_flag=True,
-    help="Run the program again with all fixes, safe and unsafe, applied in memory only. Show which "
-    "fixes are proven to help, and the changes they cause.",
+    help="Run the program a second time with all fixes, safe and unsafe, and compare the two runs. "
+    "torchlint applies the fixes in memory only.",
 )
 @click.option(
     "--pairs",
@@ -102,8 +102,9 @@ def verify(
 ) -> None:
     """Run a program for a few steps, and check whether each finding is real.
 
-    The program runs with your permissions and without a sandbox. torchlint changes none of its files. The program's
-    output goes to standard error. The program stops when the run has shown enough. Notebooks are skipped.
+    The program runs with your permissions and without a sandbox. torchlint does not change your code. The output of
+    the program goes to standard error. torchlint stops the program after --max-steps or --max-seconds. It cannot run
+    notebooks.
 
     \b
     Examples:
@@ -111,22 +112,22 @@ def verify(
       torchlint verify --fixed -- python train.py
       torchlint verify --report page.html -- torchrun --nproc-per-node 2 train.py
       torchlint verify --max-steps 100 -- python -m pkg.train
-      torchlint --output-format json . > findings.json   # on another machine
+      torchlint --output-format json . > findings.json   # on a laptop
       torchlint verify --findings findings.json -- python train.py
 
     \b
     Verdicts:
-      confirmed     the run showed the defect, with numbers
-      refuted       the run showed the opposite, in two independent ways
+      confirmed     the finding is real: the run showed the bug
+      refuted       the finding is false: two independent measurements say so
       not-reached   the line did not run
-      inconclusive  not enough evidence, or no run can judge the rule
+      inconclusive  the run did not decide; the report says why
 
-    With --fixed the program runs twice with the same seed: as it is, and with the fixes. It also writes its files
-    twice. The verdicts and the exit code are those of the original program. A fix is one of:
+    With --fixed the program runs twice with the same seed: first as it is, then with the fixes. So it also saves its
+    files twice. The verdicts and the exit code are those of the first run. For each fix, the report says:
 
     \b
-      proven            the finding is confirmed, and the fix removes its evidence
-      not-proven        the finding is confirmed, but the fix shows no effect
+      proven            with the fix, the bug does not happen
+      not-proven        the run does not show that the fix helps
       nothing-to-prove  the finding is not confirmed
     """
     from torchlint.verify.fixed import verify_fixed
@@ -151,7 +152,7 @@ def verify(
             verification = judge(evidence, subjects)
         else:
             limits = Limits(max_steps, max_seconds, stop)
-            often = "" if not fixed else f" {2 * pairs} times, with and without fixes, each"
+            often = "" if not fixed else f" {2 * pairs} times, with and without fixes"
             ask(command, limits, f"{counted(len(subjects), 'finding')} to verify", yes, often)
             if fixed:
                 verification = verify_fixed(command, subjects, root, limits, announce, pairs)

@@ -35,9 +35,10 @@ _STEPS_OF_ONE_BATCH = 200
 _EXIT_CODES = """\b
 Exit codes:
   0    no problem found
-  1    a problem found, or no step in the second half of the time limit
+  1    a problem found, or the program hangs: it takes no optimizer step in
+       the second half of --max-seconds
   2    wrong usage
-  3    torchlint could not observe the program, or write a report
+  3    torchlint could not measure anything, or could not write a report
   4    the program failed, and the run did not show why
   130  interrupted (128 plus the signal number)
 """
@@ -51,7 +52,7 @@ Exit codes:
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="-- COMMAND...")
 @budget_options
 @list_option("--select", "Use only these checks and rules, by name or code. This also turns on checks that are off.")
-@click.option("--list", "is_list", is_flag=True, help="Describe each check, and when it reports.")
+@click.option("--list", "is_list", is_flag=True, help="Describe each check: what it looks for, and when it reports.")
 @click.option(
     "--format",
     "output_format",
@@ -70,7 +71,7 @@ Exit codes:
     "--trace",
     type=PathType(dir_okay=False),
     metavar="FILE.json",
-    help="Write a trace for ui.perfetto.dev: data, forward and backward passes, steps, and findings as marks.",
+    help="Write a timeline of data loading, forward and backward passes and steps. Open it at ui.perfetto.dev.",
 )
 @click.option(
     "--one-batch",
@@ -87,7 +88,7 @@ Exit codes:
     "--compare",
     type=PathType(exists=True, dir_okay=False),
     metavar="FILE",
-    help="Report only problems that are not in this earlier report (made with --format json).",
+    help="Report only problems that are not in FILE, an earlier report with --format json.",
 )
 @color_option
 @click.option("-y", "--yes", is_flag=True, help="Run the program without asking.")
@@ -111,9 +112,9 @@ def watch(
 ) -> None:
     """Run a program for a few steps, and report the lines that harm training.
 
-    You do not need a finding from the linter first. If the linter reports the same line, the report shows that too.
-    The program runs with your permissions and without a sandbox. torchlint changes none of its files. The program's
-    output goes to standard error. The program stops when the run has shown enough. Reports do not cover notebooks.
+    `watch` finds problems that the linter cannot see in the code. The program runs with your permissions and without a
+    sandbox. torchlint does not change your code. The output of the program goes to standard error. torchlint stops the
+    program after --max-steps or --max-seconds. It cannot run notebooks.
 
     \b
     Examples:
@@ -146,7 +147,7 @@ def watch(
     if one_batch and _is_default(ctx, "max_steps"):
         max_steps = _STEPS_OF_ONE_BATCH
     limits = Limits(max_steps, max_seconds, stop)
-    ask(command, limits, f"{counted(len(static.sources), 'file')} of the project", yes, " twice" * is_twice)
+    ask(command, limits, f"{counted(len(static.sources), 'file')} in the project", yes, " twice" * is_twice)
     try:
         known = comparing.read(compare) if compare is not None else None
         seen = run(command, static, root, limits, [*dict.fromkeys(names)], announce, is_traced=trace is not None)

@@ -126,7 +126,7 @@ def _parser() -> Any:
     add("path", nargs="?", default="", metavar="PATH", help="The file or folder to lint; not for a cell.")
     add("--select", action="append", default=[], metavar="RULES", help=f"Use only these rules: {rules}.")
     add("--ignore", action="append", default=[], metavar="RULES", help="Do not use these rules.")
-    add("--preview", action="store_true", help="Turn on unstable rules and low-confidence findings.")
+    add("--preview", action="store_true", help="Turn on preview rules and low-confidence findings.")
     add("--run", action="store_true", help="Run the cell if it has no findings.")
     return parser
 

@@ -55,7 +55,7 @@ KEYS: dict[str, Key] = {
     "severity": Key(Severities(), "Report these rules as error, warning, information or hint."),
     "per-file-ignores": Key(PerFileIgnores(), "Rules to ignore in files that match a pattern (as in .gitignore)."),
     "exclude": Key(Strings(), "Files and folders to skip: patterns as in .gitignore, relative to this file."),
-    "preview": Key(Flag(), "Turn on unstable rules and low-confidence findings."),
+    "preview": Key(Flag(), "Turn on preview rules and low-confidence findings."),
     "force-exclude": Key(Flag(), "Skip excluded files even if the command line names them."),
     "follow": Key(Flag(), "Follow imports to other files of the repository."),
     "src": Key(

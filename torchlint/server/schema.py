@@ -20,7 +20,7 @@ SETTINGS: Mapping[str, Mapping[str, Any]] = {
     "preview": {
         "type": "boolean",
         "default": False,
-        "description": "Turn on unstable rules and low-confidence findings.",
+        "description": "Turn on preview rules and low-confidence findings.",
     },
     "unsafeFixes": {
         "type": "boolean",
