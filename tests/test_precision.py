@@ -27,18 +27,20 @@ VERDICTS = {"useful", "copy", "not useful", "true", "unsure", "false"}
 HOW = """\
 # How often findings are correct
 
-A linter is useful only if its findings are correct. We measure that on code that we have not used before:
+A linter is useful only if its findings are correct. We measure how often they are, on code that we have not used to
+develop the rules. Each *review* works like this:
 
-1. Each review uses public repositories that no earlier review contains.
-2. torchlint runs once, with its default rules. Only this first run counts.
-3. Reviewers read each finding together with the surrounding code, including callers in other files. They did not write
-   the rules, except in reviews 17 and 18.
-4. A finding is *true* if its message is true of the code as it stands. It is *useful* if its author would want to
-   change the line. A *copy* repeats a useful finding in pasted code.
-5. We then fix what was wrong. After that, we never use these repositories to measure precision again.
+1. We choose public repositories that no earlier review contains.
+2. torchlint lints them once, with its default rules. We count the findings of this first run.
+3. Reviewers check each finding. They also read the code around it, and its callers in other files. Except in reviews 17
+   and 18, the reviewers had not written the rules.
+4. We correct the rules. After that, we never use these repositories to measure precision again.
 
-Findings about files that do not parse are left out. So are deprecated names (TL802), which reviewers only sample:
-nearly all of them are true.
+A finding is *true* if its message is correct for this code. It is *useful* if the author would want to change the line.
+If the same mistake appears in copied code, only the first one counts as useful.
+
+The figures leave out syntax errors and deprecated names (TL802). Nearly all findings of TL802 are true, so reviewers
+check only some of them.
 
 ## The latest figures
 
@@ -46,24 +48,29 @@ nearly all of them are true.
 
 ![Findings that were true, in percent, for each review; the bars show the 95 % interval]({chart})
 
+The 95 % interval shows how far chance alone can move the figure: a review of few findings says little.
+
 | review | date | repositories | files with torch | findings | true | 95 % interval | useful | false per 1,000 files |
 | ---: | --- | ---: | ---: | ---: | ---: | --- | ---: | ---: |
 {rows}
 
-The intervals are Wilson's. They treat findings as independent, but findings in one repository often have one cause.
+The intervals are Wilson's. They are too narrow, because findings in one repository often have the same cause.
 
 ## What is still wrong
 
-Each new set of repositories brings idioms that no earlier one had. The rules with the most false findings in all
-reviews, deprecated names aside:
+New repositories contain code that torchlint has not seen before, so each review brings new false alarms. These rules had
+the most, in all reviews together:
 
 | rule | true | false | correct |
 | --- | ---: | ---: | ---: |
 {rules}
 
-These figures count findings that later versions no longer make. The tables behind this page are in `tests/precision`:
-`reviews.tsv` (one line per review), `findings.tsv` (verdicts by rule), `causes.tsv` (why a finding was false or not
-useful, and what became of it) and `repositories.tsv` (every repository with its commit).
+Many of these false alarms are corrected by now. The data are in `tests/precision`:
+
+- `reviews.tsv`: the figures of each review
+- `findings.tsv`: the verdicts for each rule
+- `causes.tsv`: why a finding was false or not useful, and what we changed
+- `repositories.tsv`: every repository, with its commit
 """
 
 
