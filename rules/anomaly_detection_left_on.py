@@ -30,18 +30,19 @@ class AnomalyLeftOn(NamedTuple):
 
 
 class AnomalyDetectionLeftOn(Rule):
-    """Anomaly detection is always on in training code, with no switch.
+    """Anomaly detection is always on in training code, and nothing turns it off.
 
     ## What it does
-    Finds `set_detect_anomaly(True)`, `detect_anomaly()` and `Trainer(detect_anomaly=True)` that no flag, argument,
-    environment variable or configuration value controls.
+    Finds `set_detect_anomaly(True)`, `detect_anomaly()` and `Trainer(detect_anomaly=True)`, if no flag, argument,
+    environment variable or configuration value decides whether they run.
 
-    Not reported: scripts whose name says that they look for a bug, such as `debug_nan.py`.
+    Not reported: scripts for debugging, with a name such as `debug_nan.py`.
 
     ## Why is this bad?
-    Every training step is slower. Anomaly detection records a stack trace for every operator and checks every gradient
-    for NaN, which helps to find its cause. Steps took 1.6 to 2.2 times as long on a CPU. On an H200, they took 2.4
-    times as long for a small network, 3.1 times for a ResNet-18 and 3.7 times for a Transformer with six layers.
+    Every training step is slower. Anomaly detection stores a stack trace for every operator and checks every gradient
+    for NaN. It helps to find the cause of a NaN, but is not meant for normal training. On a CPU, steps took 1.6 to 2.2
+    times as long. On an H200, they took 2.4 times as long for a small network, 3.1 times for a ResNet-18 and 3.7 times
+    for a Transformer with six layers.
 
     ## Example
     ```python
@@ -71,12 +72,12 @@ class AnomalyDetectionLeftOn(Rule):
     ```
 
     ## Fix safety
-    The fix deletes the call, the argument or the `with` around a block. It is unsafe: a NaN in a backward pass then
-    no longer raises.
+    The fix deletes the call, the argument, or the `with` around a block. It is unsafe, because `backward` then no
+    longer raises an error when it meets a NaN.
 
     ## What verify shows
-    `torchlint verify` confirms the finding if steps run with anomaly detection on. It then times the last steps of
-    the run with and without it. Steps that run with it off refute the finding.
+    `torchlint verify` confirms the finding if steps run with anomaly detection on. It then measures the last steps with
+    and without it. It refutes the finding if steps run with anomaly detection off.
 
     ## References
     - [Anomaly detection](https://docs.pytorch.org/docs/stable/autograd.html#anomaly-detection)

@@ -39,20 +39,21 @@ class ClearedBeforeStep(Rule):
     """Gradients are cleared between the backward and the step that needs them.
 
     ## What it does
-    Finds a `zero_grad` that lies, on every path, between a `backward` and the `step` of the same optimizer. The
-    `zero_grad` may be in a callback, in a hook that runs before the step, or in a `step` method that the program
+    Finds a `zero_grad` between a `backward` and the `step` of the same optimizer, if it runs there on every path. The
+    `zero_grad` may also be in a callback, in a hook that runs before the step, or in a `step` method that the program
     defines.
 
-    Also finds a `zero_grad` for each micro-batch where the optimizer steps only once every few micro-batches. The step
-    is under `if (i + 1) % k == 0:`, after the loop over micro-batches, or, with accelerate, inside `accumulate`. In
-    `accumulate`, an optimizer from `prepare` clears and steps only in the last micro-batch. If its `zero_grad` runs
-    before the `backward`, it clears the gradients of the earlier micro-batches.
+    Also finds a mistake in gradient accumulation: `zero_grad` runs for each micro-batch, but the optimizer steps only
+    after several micro-batches. The step may be in an `if (i + 1) % k == 0:`, after the loop over micro-batches, or in
+    a block `with accelerator.accumulate(model):`. In such a block, an optimizer from `accelerator.prepare` clears and
+    steps only in the last micro-batch. If `zero_grad` comes before `backward` there, it clears the gradients of the
+    earlier micro-batches.
 
-    Not reported in an exception handler, which discards a failed step.
+    Not reported: a `zero_grad` in an exception handler, which discards a failed step.
 
     ## Why is this bad?
-    The step sees no gradient. With plain SGD the weights do not move at all. With momentum or weight decay they
-    move in a direction unrelated to the loss.
+    The step has no gradients. With plain SGD the weights do not move at all. With momentum or weight decay the weights
+    move, but the loss has no influence on the direction.
 
     ## Example
     ```python
@@ -81,15 +82,15 @@ class ClearedBeforeStep(Rule):
     ```
 
     ## What verify shows
-    `torchlint verify` confirms the finding if two or more steps find no gradients although a backward computed some. It
-    also confirms the finding if the reported line clears the gradients of some parameters and the steps then lack them.
-    The report gives the number of steps and parameters. The finding is refuted if all steps find their gradients and
-    the parameters move. A single step without gradients, or gradients lost elsewhere, is inconclusive.
+    `torchlint verify` confirms the finding in two cases: at least two steps find no gradients although a `backward`
+    computed some, or the reported line clears gradients that the next steps lack. The report gives the number of steps
+    and parameters. `verify` refutes the finding if all steps find their gradients and the parameters move. A single
+    step without gradients is inconclusive.
 
     ## Known limits
-    Reported only with `--preview`: code where another `backward` runs between the clearing and the step, and gives
-    gradients only to other parameters. Clearing by hand (`p.grad = None` for each parameter) is not reported, because
-    the code seldom shows which optimizer holds these parameters.
+    If another `backward` runs between the `zero_grad` and the `step`, and gives gradients only to other parameters, the
+    finding needs `--preview`. Clearing by hand (`p.grad = None` for each parameter) is not reported, because the code
+    seldom shows which optimizer holds these parameters.
 
     ## References
     - [torch.optim: taking an optimization step](https://docs.pytorch.org/docs/stable/optim.html#taking-an-optimization-step)

@@ -33,22 +33,22 @@ class EmptyCacheInLoop(Rule):
     """The CUDA cache is emptied in every iteration of a loop.
 
     ## What it does
-    Finds calls to `torch.cuda.empty_cache()` that run in every training or evaluation step. The equivalents for other
-    backends count too, and so do calls in functions that the step calls. An iteration is a step if it trains, or if a
-    model runs on the loop's data.
+    Finds calls of `torch.cuda.empty_cache()` that run in every training or evaluation step, also in functions that the
+    step calls. It treats the same function of other backends alike. A *step* is an iteration that trains, or that runs
+    a model on the data of the loop.
 
     Not reported:
 
-    - iterations that are separate jobs: an epoch, a fold, an RL episode and the update after it, a request, a file,
-      a generated text, one of several models, a batch-size search;
-    - functions that measure memory;
-    - tests (`test_...` in a test file), which may need the same memory each time;
-    - calls right after a `del` or `net.cpu()`, where the author releases memory on purpose.
+    - iterations that are jobs of their own: an epoch, a fold, an RL episode with its update, a request, a file, a
+      generated text, one of several models, a trial of a batch size
+    - functions that measure memory
+    - tests (`test_...` in a test file), which may need the same memory each time
+    - calls right after `del` or `net.cpu()`, where the author releases memory on purpose
 
     ## Why is this bad?
-    Each iteration gets slower. The call returns cached blocks to the driver, which waits for the GPU, and the next
-    iteration has to allocate them again. PyTorch could have reused that memory itself. On an H200 a ResNet-18 step
-    took 11.0 ms with the call and 8.8 ms without it. A six-layer Transformer step took 17.0 ms with the call and
+    Each step gets slower. `empty_cache` returns memory to the driver, which waits for the GPU, and the next step has to
+    allocate the memory again. Without the call, PyTorch reuses the memory by itself. On an H200, a ResNet-18 step took
+    11.0 ms with the call and 8.8 ms without it. A step of a Transformer with six layers took 17.0 ms with the call and
     14.4 ms without it.
 
     ## Example
@@ -77,14 +77,14 @@ class EmptyCacheInLoop(Rule):
     ```
 
     ## Fix safety
-    The fix deletes the call, together with an `if` that contains nothing else. It is safe because no value changes. It
-    is unsafe in two cases: something in the loop reads memory counters, which the fix changes, or other code also calls
-    the function that contains this call.
+    The fix deletes the call. If the call is alone in an `if`, the fix deletes the `if`, too. It is safe because no
+    value changes. It is unsafe in two cases: the loop reads memory counters, which the fix changes, or other code also
+    calls the function that contains the call.
 
     ## What verify shows
-    `torchlint verify` counts the calls per step. On a GPU it confirms the finding if the calls release memory
-    or take a measurable share of the step time. On a CPU it cannot tell, and says so. If the calls are rare, it refutes
-    the finding.
+    `torchlint verify` counts the calls in each step. On a GPU, it confirms the finding if the calls release memory, or
+    if they take a measurable part of the time. It refutes the finding if the calls are rare. On a CPU, the call costs
+    no time, so the finding is inconclusive.
 
     ## References
     - [torch.cuda.empty_cache](https://docs.pytorch.org/docs/stable/generated/torch.cuda.memory.empty_cache.html)

@@ -29,11 +29,11 @@ class LeafChanged(NamedTuple):
 
 
 class InplaceOnLeaf(Rule):
-    """A leaf that requires grad is changed in place while gradients are on.
+    """A parameter, or another leaf that requires grad, is changed in place.
 
     ## What it does
-    Finds parameters and other leaves that require grad and are changed by `+=`, `x[...] =`, `add_` and similar
-    operations outside `torch.no_grad()`.
+    Finds parameters and other leaf tensors that require grad and that the code changes with `+=`, `x[...] =`, `add_` or
+    a similar operation, while gradients are on. A *leaf* is a tensor that no operator has computed.
 
     ## Why is this bad?
     PyTorch raises "a leaf Variable that requires grad is being used in an in-place operation".
@@ -64,17 +64,17 @@ class InplaceOnLeaf(Rule):
     ```
 
     ## Fix safety
-    The fix wraps the change, and changes next to it, in `with torch.no_grad():`. It is unsafe: if the change should be
-    part of the graph, the code needs a different formula.
+    The fix puts the change, and changes next to it, into a `with torch.no_grad():` block. It is unsafe: if the change
+    should have a gradient, the code needs another formula.
 
     ## What verify shows
-    `torchlint verify` confirms the finding if PyTorch raises at the line, and refutes it if the line runs without
-    an error.
+    `torchlint verify` confirms the finding if PyTorch raises the error at the line. It refutes the finding if the line
+    runs without an error.
 
     ## Known limits
-    Not reported where nothing shows that gradients are on: a function that changes parameters of a module that it
-    receives, and a method that changes parameters of its own module and is never called in the file. Callers may have
-    switched gradients off.
+    A function may be called with gradients off. torchlint does not report a function that changes parameters of a
+    module that it receives. It does not report a method that changes parameters of its own module, if no code in the
+    file calls the method.
 
     ## References
     - [Locally disabling gradient computation](https://docs.pytorch.org/docs/stable/notes/autograd.html#locally-disabling-gradient-computation)

@@ -33,16 +33,17 @@ class InplaceOnSavedTensor(Rule):
     """A tensor that autograd saved for backward is changed in place.
 
     ## What it does
-    Finds tensors that an operator saved for the backward pass and that the code changes in place before that pass runs,
-    also through a view or alias. Such changes are `+=`, `x[...] =`, `add_`, in-place activations, `out=`, or an
-    optimizer step between the forward and the backward of another loss. PyTorch's own table says which operators save
-    their input or result.
+    Finds tensors that are changed in place after an operator has saved them for `backward`, and before this `backward`
+    runs. The change may be `+=`, `x[...] =`, `add_`, an in-place activation or `out=`, also on a view of the tensor. It
+    may also be an optimizer step that changes the weights before the `backward` of another loss. torchlint knows from
+    PyTorch which operators save their input or result.
 
-    Also finds an in-place activation whose argument is read again under its old name.
+    Also finds an in-place activation whose argument is read again later. The reader may expect the old values, but gets
+    the new ones.
 
     ## Why is this bad?
     `backward` raises "one of the variables needed for gradient computation has been modified by an inplace operation".
-    Changes through `.data` or a NumPy view raise no error, and the gradient is silently wrong.
+    A change through `.data` or NumPy raises no error, but the gradient is wrong.
 
     ## Example
     ```python
@@ -77,26 +78,25 @@ class InplaceOnSavedTensor(Rule):
     ```
 
     ## Severity
-    An error where `backward` raises or the gradient is silently wrong. A warning where code reads an in-place
-    activation's argument under its old name: the code computes something other than it seems to.
+    An error if `backward` raises or the gradient is silently wrong. A warning if code reads the argument of an in-place
+    activation again.
 
     ## Fix safety
-    The fix writes the out-of-place form, or clones a tensor before one of its elements changes. It is unsafe
-    because it needs memory for another tensor. There is no fix where:
+    The fix replaces the in-place operation with one that creates a new tensor, or clones the tensor before the change.
+    It is unsafe because the new tensor needs memory. There is no fix in these cases:
 
-    - later code reads the tensor under another name, such as the list that it came from;
-    - a layer with `inplace=True` is also called only for its change, which a new tensor would not reach.
+    - Later code reads the tensor under another name, such as the list that it came from.
+    - A layer with `inplace=True` is also called only for its effect. A new tensor would have no such effect.
 
     ## What verify shows
-    `torchlint verify` confirms the finding by PyTorch's own error in a backward, if the error concerns the storage that
-    this line changed. It refutes the finding if several backward passes succeed after the change.
+    `torchlint verify` confirms the finding if `backward` raises the error about the tensor that this line changed. It
+    refutes the finding if several backward passes after the change work without an error.
 
     ## Known limits
-    torchlint does not know which tensors an unknown module saves, nor which parameters an optimizer argument holds. It
-    follows changes through NumPy arrays only where it knows that the array and the tensor share memory. A value of
-    unknown type may be a plain number, which `*=` does not change in place. Its change is reported only if something
-    shows that the value is a tensor, such as an annotation, a method or function that accepts only tensors, or a tensor
-    operand.
+    - torchlint does not know which tensors an unknown module saves, or which parameters an unknown optimizer holds.
+    - torchlint follows a change through a NumPy array only if it knows that the array and the tensor share memory.
+    - `x *= 2` changes a tensor in place, but not a plain number. If torchlint does not know the type of `x`, it reports
+      the line only if something shows that `x` is a tensor, such as an annotation or a method that only tensors have.
 
     ## References
     - [In-place correctness checks](https://docs.pytorch.org/docs/stable/notes/autograd.html#in-place-correctness-checks)

@@ -17,17 +17,17 @@ class MissingZeroGrad(Rule):
     """Gradients are never cleared between two steps of an optimizer.
 
     ## What it does
-    Follows every path from one `step` of an optimizer to its next. Reports a `backward` on such a path if no path
-    clears the gradients: the `backward` then adds to gradients that the optimizer has already used.
+    Follows all paths from one `step` of an optimizer to its next `step`. Reports a `backward` on such a path if nothing
+    clears the gradients on the way. This `backward` adds to gradients that the optimizer has already used.
 
-    If the code clears only some of the optimizer's parameters, torchlint follows each module and parameter. If the
-    step depends on a condition with known numbers, such as `(i + 1) % 4 == 0`, torchlint follows each iteration.
+    If the code clears the gradients of only some parameters, torchlint checks each module and parameter. If a condition
+    depends on known numbers, as in `if (i + 1) % 4 == 0:`, torchlint checks each iteration.
 
-    Not reported: loops that only measure time. They train on constants and keep no result.
+    Not reported: loops that only measure time. Such loops train on constants and keep no result.
 
     ## Why is this bad?
-    The run is wasted. `backward` adds to `.grad`, so without `zero_grad` each step uses the sum of all gradients
-    since training began. The effective learning rate and the direction are wrong, but the loss often still falls.
+    The run is wasted. `backward` adds to `.grad`, so without `zero_grad` each step uses the sum of all gradients since
+    training began. The optimizer then moves too far and in the wrong direction, but the loss often still falls.
 
     ## Example
     ```python
@@ -55,27 +55,32 @@ class MissingZeroGrad(Rule):
     ```
 
     ## Fix safety
-    The fix clears the gradients before the forward pass, or after the step. On every path it clears the gradients
-    that a step has used, and no others. The place depends on why an iteration may skip the step:
+    The fix clears the gradients before the forward pass, or after the step. It calls what the function already uses
+    elsewhere, such as `model.zero_grad()`. Otherwise it calls the optimizer's own `zero_grad`.
 
-    - A check of the loss or gradients, such as `if torch.isfinite(norm):`. The fix clears before the forward pass,
-      because one bad batch would otherwise spoil all later steps.
-    - A count, such as `if (i + 1) % 4 == 0:`. Gradients accumulate, so the fix clears after the step.
+    If an iteration may skip the step, the place depends on the reason:
 
-    There is no fix where both apply, where the reason is unknown, or where code reads `.grad` after the step.
+    - The code checks the loss or the gradients, as in `if torch.isfinite(norm):`. The fix clears before the forward
+      pass. Otherwise one bad batch would spoil all later steps.
+    - The code counts, as in `if (i + 1) % 4 == 0:`. Here gradients accumulate on purpose, so the fix clears after the
+      step.
 
-    The fix repeats the clearing that the function uses elsewhere, such as `model.zero_grad()`, or calls the
-    optimizer's own `zero_grad`. There is no fix for an optimizer of an imported class that may lack this method.
-    The fix is unsafe: it changes training, which is its purpose.
+    There is no fix in these cases:
+
+    - Both reasons apply, or torchlint does not know the reason.
+    - The code reads `.grad` after the step.
+    - The class of the optimizer is imported, and may have no `zero_grad`.
+
+    The fix is unsafe because it changes training, which is its purpose.
 
     ## What verify shows
-    `torchlint verify` follows each gradient from step to step. It confirms the finding if a step uses gradients
-    that an earlier step has already used. The report compares the norms of the accumulated and the new gradient. It
-    refutes the finding if no step does this and the program clears its gradients, in any form.
+    `torchlint verify` follows each gradient from step to step. It confirms the finding if a step uses gradients that an
+    earlier step has already used. The report then says how many times too large the gradients are. It refutes the
+    finding if no step does this and something in the program clears the gradients.
 
     ## Known limits
-    If a program adds parameters to a model and then clears an older list of parameters, torchlint assumes that the
-    list is complete.
+    A program may collect the parameters of a model in a list, add more parameters to the model, and then clear the old
+    list. torchlint assumes that the list is complete.
 
     ## References
     - [torch.optim.Optimizer.zero_grad](https://docs.pytorch.org/docs/stable/generated/torch.optim.Optimizer.zero_grad.html)

@@ -19,24 +19,25 @@ class RetainGraphInLoop(Rule):
     """A backward in a loop retains a graph that no later backward uses.
 
     ## What it does
-    Finds `retain_graph=True` where no later pass of the same iteration uses any part of the graph, and no part of
-    the graph is older than the iteration. Also finds a hidden state that is never detached, even where the next
-    `backward` raises because the optimizer changed weights that the old graph needs. Each hidden state is one
-    finding.
+    Finds `backward(retain_graph=True)` in a loop, if nothing in the same iteration uses the graph again.
+
+    Also finds a hidden state that is never detached, if `retain_graph=True` keeps its graph from batch to batch.
+    torchlint reports this once for each hidden state, even if the next `backward` raises an error because the optimizer
+    has changed weights that the old graph needs.
 
     Not reported:
 
-    - a loop that always ends in `break`, so nothing repeats;
-    - a graph held only by local variables of a function that the loop calls, because it is freed when the function
-      returns;
-    - a graph that no name holds, as in `loss_of(x).backward(retain_graph=True)`, because it is freed after the
-      statement.
+    - A loop that always ends in `break` runs only once.
+    - Only local variables of a function hold the graph. It is freed when the function returns.
+    - No variable holds the graph, as in `loss_of(x).backward(retain_graph=True)`. It is freed after the statement.
 
     ## Why is this bad?
-    The activations stay in memory until the loss is reassigned, so two iterations' activations are in memory at the
-    peak. Often the argument was added to silence "Trying to backward through the graph a second time", and hides a
-    hidden state that is never detached. Then each backward runs through all earlier iterations, and time and memory
-    grow without end.
+    The activations stay in memory until the next iteration assigns a new loss, so the activations of two iterations are
+    in memory at once.
+
+    Often somebody added the argument to silence "Trying to backward through the graph a second time". Then it hides a
+    hidden state that is never detached. Each `backward` goes through all earlier iterations, so time and memory grow
+    with each batch.
 
     ## Example
     ```python
@@ -65,12 +66,12 @@ class RetainGraphInLoop(Rule):
     ```
 
     ## Fix safety
-    The fix drops the argument. It is unsafe: if code that torchlint does not see uses the graph again, its
-    `backward` raises. There is no fix for a hidden state that is never detached, which must be detached first.
+    The fix removes the argument. It is unsafe: if code that torchlint does not see uses the graph again, its `backward`
+    raises an error. There is no fix for a hidden state that is never detached. Detach it first.
 
     ## What verify shows
-    `torchlint verify` marks the nodes of retained graphs. Confirmed if no later backward reaches these nodes, or if the
-    graph grows from iteration to iteration. Refuted if a later backward reaches the nodes.
+    `torchlint verify` watches the retained graphs. It confirms the finding if no later `backward` uses them, or if the
+    graph grows from iteration to iteration. It refutes the finding if a later `backward` uses them.
 
     ## References
     - [torch.Tensor.backward](https://docs.pytorch.org/docs/stable/generated/torch.Tensor.backward.html)

@@ -38,20 +38,21 @@ class RepeatedBackward(NamedTuple):
 
 
 class SecondBackward(Rule):
-    """A backward runs through a graph that an earlier one has freed: it raises.
+    """A second `backward` uses a graph that the first one has freed: it raises.
 
     ## What it does
-    Finds a second `backward` of the same loss, or of another loss from the same call to a module. Also finds a
-    `backward` in a loop on a loss computed before the loop. In both cases the first pass does not retain the graph.
+    Finds a second `backward` on the same loss, or on another loss from the same call of a module. Also finds a
+    `backward` in a loop on a loss that was computed before the loop. Not reported if the first `backward` has
+    `retain_graph=True`.
 
-    Reported only if an optimizer in the file holds the module's parameters, because a frozen module may save no
-    tensors. This condition does not apply to two `backward` calls on the same loss in an iteration that ends with a
+    Only reported if an optimizer in the file holds the parameters of the module, because with a frozen module there may
+    be no error. This condition does not apply if an iteration calls `backward` twice on the same loss and ends with a
     step.
 
     ## Why is this bad?
-    A backward pass frees the saved tensors. The second one raises "Trying to backward through the graph a second
-    time". Adding `retain_graph=True` costs memory. In a loop it also differentiates a loss that no longer belongs
-    to the current weights.
+    `backward` frees the tensors that the graph has saved. The second `backward` raises "Trying to backward through the
+    graph a second time". `retain_graph=True` would avoid the error, but costs memory. In a loop, the loss would then
+    belong to old weights.
 
     ## Example
     ```python
@@ -84,12 +85,12 @@ class SecondBackward(Rule):
     ```
 
     ## Fix safety
-    The fix calls `backward` once, on the sum of two losses from adjacent lines. It is unsafe: hooks and logs see
-    one pass instead of two.
+    If two losses are in adjacent lines, the fix calls `backward` once, on their sum. It is unsafe: hooks and logs see
+    one backward pass instead of two.
 
     ## What verify shows
-    `torchlint verify` watches for the error. The error confirms the finding; backward passes from the line without
-    an error refute it.
+    `torchlint verify` confirms the finding if PyTorch raises the error. It refutes the finding if backward passes from
+    the line work without an error.
 
     ## References
     - [torch.Tensor.backward](https://docs.pytorch.org/docs/stable/generated/torch.Tensor.backward.html): `retain_graph`

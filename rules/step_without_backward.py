@@ -33,13 +33,16 @@ class StepWithoutBackward(Rule):
     """An optimizer steps without a backward pass before it.
 
     ## What it does
-    Finds a `step` without a `backward` before it although the code computes a loss. Either there is no `backward` at
-    all, or it comes later in the same loop. Also finds a `step` on parameters that no loss depends on, and an
-    `optimizer.step()` that follows `scaler.step(optimizer)` and uses the same gradients.
+    Finds a `step` without a `backward` before it, although the code computes a loss:
+
+    - There is no `backward` at all.
+    - The `backward` comes later in the same loop.
+    - No loss depends on the parameters of the optimizer.
+    - `optimizer.step()` follows `scaler.step(optimizer)` and uses the same gradients again.
 
     ## Why is this bad?
-    A step without gradients updates nothing. Where the `backward` comes later, the first step has no effect, each
-    later one uses the gradients of the previous iteration, and the last gradients are never used.
+    A step without gradients changes nothing. If the `backward` comes later in the loop, the first step has no effect,
+    and each later step uses the gradients of the previous iteration. The last gradients are never used.
 
     ## Example
     ```python
@@ -68,15 +71,15 @@ class StepWithoutBackward(Rule):
     ```
 
     ## What verify shows
-    `torchlint verify` confirms the finding if no backward computes a gradient before a step. Steps that all have
-    gradients and change the parameters refute it.
+    `torchlint verify` confirms the finding if a step runs before any `backward` has computed gradients for it. It
+    refutes the finding if all steps have gradients and change the parameters.
 
     ## Known limits
-    Where a `backward` before the step computes gradients only for other parameters, the finding is reported only with
-    `--preview`, unless the file creates all participating modules.
+    If a `backward` comes before the step but computes gradients only for other parameters, torchlint reports the step
+    only if the file creates all modules that take part. Otherwise the finding needs `--preview`.
 
-    A step after the loop of an epoch is not reported where gradients accumulate: only a run shows whether batches
-    remain for it.
+    If gradients accumulate, a step after the loop of an epoch is not reported: only a run shows whether some batches
+    are left for this step.
 
     ## References
     - [torch.optim: taking an optimization step](https://docs.pytorch.org/docs/stable/optim.html#taking-an-optimization-step)

@@ -39,16 +39,18 @@ class UntrainedModule(NamedTuple):
 
 
 class TrainingUnderNoGrad(Rule):
-    """The forward pass of a backpropagated loss runs with gradients off.
+    """A loss is computed with gradients off, and `backward` is called on it.
 
     ## What it does
-    Follows the grad mode (`no_grad`, `inference_mode`, `enable_grad`, `set_grad_enabled`, as block, decorator or
-    statement, and through calls in the module) to each loss on which `backward` is called. Also finds modules that an
-    optimizer holds but that run only with gradients off. These include parts that a module's `forward` runs.
+    Finds a `backward` on a loss that was computed under `no_grad`, `inference_mode` or `set_grad_enabled(False)`. These
+    may be a `with` block, a decorator or a statement, also in a function that is called.
+
+    Also finds modules whose parameters the optimizer holds but that run only with gradients off, including parts of a
+    larger module.
 
     ## Why is this bad?
-    A loss computed with gradients off has no graph, so `backward` raises. Where only part of the model runs that
-    way, this part silently never learns.
+    A loss that is computed with gradients off has no graph, so `backward` raises an error. If only a part of the model
+    runs with gradients off, there is no error, but this part never learns.
 
     ## Example
     ```python
@@ -76,22 +78,22 @@ class TrainingUnderNoGrad(Rule):
     ```
 
     ## Fix safety
-    Where a loss has no graph, the fix removes the decorator that switches gradients off. It is unsafe: everything
-    in the function then records a graph. Blocks have no fix, because torchlint cannot know which of their lines
-    should run without gradients. Modules that never learn have no fix either: they may be frozen on purpose, and in
+    If the loss has no graph, the fix removes the decorator that turns gradients off. It is unsafe, because everything
+    in the function then records a graph. There is no fix for a `with` block: torchlint cannot know which of its lines
+    should run without gradients. There is no fix for a module that never learns: perhaps it should be frozen, and is in
     the optimizer by mistake.
 
     ## What verify shows
-    `torchlint verify` confirms the finding by a backward that fails because there is no graph. It also confirms the
-    finding if parameters of a module that runs with gradients off never receive a gradient in the steps of their
-    optimizer. The finding is refuted if all trained parameters receive gradients and change.
+    `torchlint verify` confirms the finding if a `backward` fails because there is no graph. It also confirms the
+    finding if a module runs with gradients off and its parameters never receive a gradient. It refutes the finding if
+    all trained parameters receive gradients and change.
 
     ## Known limits
-    - Not reported: a sample that a `forward` draws without gradients, if its operands also reach the loss another way.
-      A correct score-function estimator looks the same, and only a run can show the difference.
-    - Not reported: a part of a module that the optimizer holds together with all other parts, if the file loads or
-      freezes weights or names the part as fixed.
-    - torchlint assumes that `enable_grad()` inside `inference_mode()` switches gradients on, which it does not.
+    - Not reported: a sample that `forward` draws without gradients, if the loss also depends on the inputs of the
+      sample in another way. A correct score-function estimator looks the same.
+    - Not reported: a part of a module, if the optimizer holds the whole module and the file loads or freezes weights,
+      or the name of the part says that it is fixed.
+    - torchlint assumes that `enable_grad()` inside `inference_mode()` turns gradients on, which is not true.
 
     ## References
     - [Locally disabling gradient computation](https://docs.pytorch.org/docs/stable/notes/autograd.html#locally-disabling-gradient-computation)

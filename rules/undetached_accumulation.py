@@ -20,18 +20,21 @@ class UndetachedAccumulation(Rule):
     """A tensor is stored across iterations together with its graph.
 
     ## What it does
-    Finds tensors with a graph in a list, sum, dictionary, attribute or meter that outlives the iteration, unless a
-    later `backward` runs through them.
+    Finds tensors that have a graph and are stored in a sum, list, dictionary, attribute or meter that outlives the
+    iteration. Not reported if a later `backward` goes through these graphs.
 
-    Reported only with `--preview`:
+    Two kinds of findings need `--preview`:
 
-    - tensors that the training loop puts into a list or dictionary with no `backward` through it;
-    - tensors that an object from another file stores in an attribute, such as a meter.
+    - The training loop stores the tensors in a list or dictionary and calls no `backward` on them.
+    - An object from another file, such as a meter, stores the tensors in an attribute.
 
     ## Why is this bad?
-    Memory grows until the run dies. If no `backward` runs through the graph, or one with `retain_graph=True`, every
-    iteration's activations stay in memory. If the loss was backpropagated, the saved tensors are freed but the
-    nodes of the graph stay. A sum then carries an ever longer history instead of a number.
+    Memory grows until the run dies. Two cases differ:
+
+    - No `backward` goes through the graph, or one with `retain_graph=True`. Then the activations of every iteration
+      stay in memory.
+    - `backward` was called on the loss. PyTorch has then freed the saved tensors, but the nodes of the graph stay. A
+      sum grows into one long chain of nodes.
 
     ## Example
     ```python
@@ -66,23 +69,24 @@ class UndetachedAccumulation(Rule):
     ```
 
     ## Severity
-    An error where every iteration's activations stay in memory: no `backward` runs through the graph, or one with
-    `retain_graph=True`. A warning where a `backward` has freed them and only nodes of the graph stay.
+    An error if the activations of every iteration stay in memory. A warning if a `backward` has freed them and only the
+    nodes of the graph stay.
 
     ## Fix safety
-    `.detach()` is safe where the tensor already went through a `backward` without `retain_graph=True`, since no other
-    backward can use its graph. Elsewhere it is unsafe, because a `backward` that torchlint does not see may need the
-    graph. `.item()`, for sums that are only printed or logged, is unsafe because Python adds in higher precision.
+    `.detach()` is safe if a `backward` without `retain_graph=True` has already used the graph, because then nothing
+    else can use it. Otherwise it is unsafe, because a `backward` that torchlint does not see may need the graph.
+    `.item()` replaces sums that are only printed or logged. It is unsafe because Python adds in higher precision than
+    the tensor.
 
     ## What verify shows
-    `torchlint verify` counts live autograd graphs of earlier iterations. Confirmed if these graphs pile up; on a GPU,
-    the report also gives the bytes per step. Refuted if the graphs do not outlive their iteration and the container
-    holds none of them.
+    `torchlint verify` counts the graphs of earlier iterations that are still in memory. It confirms the finding if
+    there are more and more of them. On a GPU, the report also says how many bytes each step adds. `verify` refutes the
+    finding if the graphs are freed at the end of their iteration.
 
     ## Known limits
-    A list that drops its oldest elements beyond a size counts as bounded, however large that size is. A `deque` is
-    bounded where its `maxlen` is at most 100 or not a literal number. Tensors that a forward hook stores are not
-    reported, because torchlint does not run hooks at the module's call.
+    If a list drops its oldest elements beyond some length, torchlint does not report it, however long the list is. It
+    does not report a `deque` whose `maxlen` is at most 100 or unknown. It does not report tensors that a forward hook
+    stores, because torchlint does not run hooks when a module is called.
 
     ## References
     - [My model reports out of memory](https://docs.pytorch.org/docs/stable/notes/faq.html#my-model-reports-cuda-runtime-error-2-out-of-memory)

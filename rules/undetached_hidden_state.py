@@ -21,19 +21,19 @@ class UndetachedHiddenState(Rule):
     """A hidden state is not detached between batches: the second backward raises.
 
     ## What it does
-    Finds a value that one iteration computes and the next iteration uses without detaching it, if each iteration
-    calls `backward`. Examples are the hidden state of a recurrent network, or a smoothed loss. Also finds such values
-    in attributes:
+    Finds a value that one iteration computes and the next iteration uses without detaching it, while each iteration
+    calls `backward`. Examples are the hidden state of a recurrent network and a smoothed loss. The value may also be an
+    attribute:
 
-    - one method reads the attribute, calls `backward`, and sets the attribute;
-    - the `forward` of a module reads and sets it, and the loop neither resets nor detaches it.
+    - A method reads the attribute, calls `backward`, and sets the attribute for the next call.
+    - The `forward` of a module reads and sets the attribute, and the loop neither resets nor detaches it.
 
-    With `retain_graph=True` nothing raises, but the graph grows with each batch. `retain-graph-in-loop` reports that.
+    With `retain_graph=True` there is no error, but the graph grows with each batch: see `retain-graph-in-loop`.
 
     ## Why is this bad?
-    The loss of the second batch depends on the graph of the first batch, which the first `backward` has freed.
-    PyTorch raises "Trying to backward through the graph a second time". If an optimizer step comes in between, the
-    error may instead say that an in-place operation modified a tensor.
+    The loss of the second batch depends on the graph of the first batch, which the first `backward` has freed. PyTorch
+    raises "Trying to backward through the graph a second time". If the optimizer steps in between, the error may say
+    instead that an in-place operation modified a tensor.
 
     ## Example
     ```python
@@ -69,11 +69,12 @@ class UndetachedHiddenState(Rule):
     ```
 
     ## Fix safety
-    Detaching the state is unsafe: it limits how far gradients flow back in time.
+    The fix detaches the state. It is unsafe, because gradients then no longer flow back into earlier batches. That is
+    usually what you want.
 
     ## What verify shows
-    Confirmed if PyTorch raises the error in the backward pass after the line. Refuted if three backward passes in the
-    function freed their graphs.
+    `torchlint verify` confirms the finding if PyTorch raises one of these errors in the `backward` after the line. It
+    refutes the finding if three backward passes in the function work without an error and free their graphs.
 
     ## References
     - [Word language model](https://github.com/pytorch/examples/tree/main/word_language_model): `repackage_hidden`
