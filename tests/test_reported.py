@@ -116,13 +116,13 @@ def page(rows: Iterable[dict[str, str]]) -> str:
     counts = [str(sum(bool(row[name]) for row in rows)) for name in TOOLS]
     lines = [
         INTRODUCTION.format(total=len(rows)),
-        "| bug | reported in | default | with `--preview` | ruff | TorchFix | ty |",
-        "| --- | --- | --- | --- | --- | --- | --- |",
+        "| Bug | torchlint | with previews | ruff | TorchFix | ty |",
+        "| --- | --- | --- | --- | --- | --- |",
     ]
     for row in rows:
-        cells = [row["wrong"], row["source"], *(row[name] or "nothing" for name in TOOLS)]
+        cells = [f"{row['wrong']} ({row['source']})", *(row[name] or "no" for name in TOOLS)]
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
-    lines.append(f"| **of {len(rows)}** | | {' | '.join(counts)} |")
+    lines.append(f"| **of {len(rows)}** | {' | '.join(counts)} |")
     return "\n".join(lines) + "\n"
 
 

@@ -153,20 +153,17 @@ def _by_topic(entry: Callable[[Meta], str]) -> list[tuple[str, list[str]]]:
 
 def _index() -> str:
     lines = ["# Rules", "", "You know the symptom but not the rule? Start from [the symptoms](../recipes.md).", ""]
-    lines += ["A rule is on or off by default. *Preview* rules are off because they are not stable yet.", ""]
+    lines += ["*Preview* rules are off by default, because we are still testing them. `--preview` turns them on.", ""]
     lines += [(DOCS / "site" / "filter.html").read_text("utf-8"), ""]
-    head = [
-        "| Code | Rule | Default | Preview | Fix | Category | Defect |",
-        "| --- | --- | --- | --- | --- | --- | --- |",
-    ]
+    head = ["| Rule | Default | Preview | Fix | Category |", "| --- | --- | --- | --- | --- |"]
     for title, rows in _by_topic(_row):
         lines += [f"## {title}", "", *head, *rows, ""]
     return "\n".join(lines)
 
 
 def _row(meta: Meta) -> str:
-    cells = [meta.code, f"[`{meta.name}`]({meta.name}.md)", _default(meta), "preview" * meta.preview]
-    cells += ["fix" * _has_fix(meta), meta.category.value, meta.summary]
+    rule = f"[`{meta.name}`]({meta.name}.md) {meta.code}<br>{meta.summary}"
+    cells = [rule, _default(meta), "preview" * meta.preview, "fix" * _has_fix(meta), meta.category.value]
     return f"| {' | '.join(cells)} |"
 
 
