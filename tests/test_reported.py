@@ -38,17 +38,17 @@ CODE = re.compile(r"^\S+:\d+:\d+: (?:\w+\[)?([\w-]+)", re.M)
 INTRODUCTION = """\
 # Bugs that people reported
 
-The table lists {total} bugs that people reported in public projects. `tests/reported/cases` contains each one as a small
-program, with a corrected copy. The people who wrote these programs had not seen our rules. In its first run, torchlint
-found 8 of the bugs with its default rules. We then used the bugs to improve the rules, so the table does not show how
-many bugs torchlint finds in other code.
+The table lists {total} bugs that people reported in public projects. `tests/reported/cases` contains each one as a
+small program, with a corrected copy. The people who wrote these programs had not seen our rules. In its first run,
+torchlint found 8 of the bugs with its default rules. We then used the bugs to improve the rules, so the table does not
+show how many bugs torchlint finds in other code.
 
 For that, we repeat the first run with new bugs, which are not in the table:
 
-- 29 November 2026: torchlint found 12 of 40. It found 9 of 20 bugs about gradients, weights and modes, and 3 of 20 about
-  numbers, sizes and data.
-- 30 November 2026, with more rules: torchlint found 13 of another 40, which are 8 of 20 and 5 of 20.
-- Later that day: torchlint found 9 of another 40, which are 5 of 20 and 4 of 20. It also reported one corrected copy.
+- 29 November 2026: torchlint found 12 of 40. It found 9 of 20 bugs about gradients, weights and modes, and 3 of 20
+  about numbers, sizes and data.
+- 30 November 2026, with more rules: torchlint found 13 of another 40. It found 8 of 20 and 5 of 20.
+- Later that day: torchlint found 9 of another 40. It found 5 of 20 and 4 of 20. It also reported one corrected copy.
 
 A cell lists the codes that a tool reports for the bug but not for the corrected copy. ruff and TorchFix ran with all
 their rules. ty ran without PyTorch installed.
