@@ -23,15 +23,17 @@ def by_check(claim: Claim, evidence: Evidence) -> Verdict:
 
 
 def worker_seeding(claim: Claim, evidence: Evidence) -> Verdict:
-    """Confirmed by workers that return the same batches, if the program has one loader: its seeds are set elsewhere.
+    """Confirmed by workers that return the same batches or draw the same numbers.
 
+    That is the case if the finding's line made their loader, or if there is one loader: its seeds are set elsewhere.
     Different batches refute nothing: random numbers may repeat although their samples differ.
     """
-    check = CHECKS[claim.rule]
+    check, lines = CHECKS[claim.rule], (*claim.lines, *claim.blocks)
     seen = [item for item in evidence.sightings if item.check == check]
     others = [item for item in evidence.acquittals if item.check == check]
-    if len(seen) == 1 and not others:
-        return sighted(seen[0], evidence)
+    own = [item for item in seen if evidence.is_at(item.site, claim.file, lines)]
+    if own or (len(seen) == 1 and not others):
+        return sighted((own or seen)[0], evidence)
     if not seen and not others:
         return not_reached("no loader got three batches from each of several workers")
     what = "one of several loaders has workers with equal batches" if seen else "workers returned different batches"

@@ -13,7 +13,15 @@ _CONTAINERS = ("list", "dict", "deque", "tuple", "set", "defaultdict", "OrderedD
 _WARNING = "pytorch-warning"
 _FOLLOWS = {
     "step-without-backward": {"training-under-no-grad", "inplace-on-saved-tensor", "loss-outside-graph"},
-    "parameter-without-gradient": {"training-under-no-grad", "cleared-before-step", "parameter-after-optimizer"},
+    "parameter-without-gradient": {
+        "training-under-no-grad",
+        "cleared-before-step",
+        "parameter-after-optimizer",
+        "loss-outside-graph",
+        "step-without-backward",
+    },
+    "nonfinite-value": {"class-weights-not-finite"},
+    "frozen-statistics": {"frozen-part-in-training-mode"},
     "parameter-without-optimizer": {"parameter-after-optimizer"},
     "training-under-no-grad": {"loss-outside-graph"},
     "parameter-never-moves": {"vanishing-gradients", "zero-learning-rate", "gradients-clipped-to-nothing"},

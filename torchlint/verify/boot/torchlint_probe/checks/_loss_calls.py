@@ -81,6 +81,11 @@ class LossLines:
             line.add(judge())
         return site
 
+    def is_right_or_unused(self, site: int) -> bool:
+        """Whether no call of a line was wrong, as far as there were any."""
+        line = self._lines.get(site)
+        return line is None or line.is_right
+
     def wrong(self) -> Iterator[tuple[int, LossLine]]:
         """Lines all of whose calls were wrong."""
         return ((site, line) for site, line in list(self._lines.items()) if line.is_wrong)

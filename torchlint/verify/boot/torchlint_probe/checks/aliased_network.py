@@ -5,6 +5,9 @@ loaded tensors are the memory of `a` itself. Yes if all of them are. A target or
 the trained network moves with each step. The line is the assignment of `a` if it is in the same file, otherwise the
 call.
 
+Also asks each `copy_`, `add_` and `lerp_` whether it writes a parameter that an optimizer trains into itself. Yes if
+every such call of a line did so, for two parameters or more: the line is meant to update another network.
+
 Source: Mnih et al., "Human-level control through deep reinforcement learning" (2015): a separate target network.
 """
 
@@ -18,7 +21,10 @@ from typing import Any
 import torch
 
 from torchlint_probe.checks._loads import Loads, loads_itself
-from torchlint_probe.checks.check import Sighting
+from torchlint_probe.checks._names import leaves_of
+from torchlint_probe.checks.check import Operated, Sighting
+
+_MOST = 1_000
 
 
 class AliasedNetwork(Loads):
@@ -29,9 +35,36 @@ class AliasedNetwork(Loads):
 
     def __init__(self, probe: Any) -> None:
         super().__init__(probe)
+        self._copies: dict[int, _Copies] = {}
         self._asked: set[int] = set()
         self._seen: list[Sighting] = []
         self._right: list[Sighting] = []
+
+    def operators(self) -> Mapping[Any, Operated]:
+        return dict.fromkeys((torch.Tensor.copy_, torch.Tensor.add_, torch.Tensor.lerp_), self._copied)
+
+    def _copied(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
+        """A tensor was written into another one."""
+        source = args[1] if len(args) > 1 else None
+        if not isinstance(source, torch.Tensor) or result.requires_grad or not result.dim():
+            return
+        site = self.probe.sites.here()
+        copies = self._copies.setdefault(site, _Copies())
+        if copies.has_right:
+            return
+        if source.shape != result.shape or source.data_ptr() != result.data_ptr() or not result.data_ptr():
+            copies.has_right = True
+        elif len(copies.places) < _MOST:
+            copies.places.add(result.data_ptr())
+
+    def _copies_onto_itself(self) -> Iterator[Sighting]:
+        """Lines that write trained parameters into themselves."""
+        trained = {leaf.data_ptr() for made in self.probe.all_optimizers for leaf in leaves_of(made)}
+        for site, copies in list(self._copies.items()):
+            own = copies.places & trained
+            if site and len(own) > 1 and not copies.has_right:
+                message = f"this writes {len(own):,} parameters of a trained network into themselves: there is no copy"
+                yield Sighting(site, message, {"parameters": len(own)})
 
     def loading(self, module: torch.nn.Module, state: Mapping[str, Any]) -> None:
         site = self.probe.sites.here()
@@ -54,6 +87,17 @@ class AliasedNetwork(Loads):
 
     def sightings(self) -> Iterator[Sighting]:
         yield from list(self._seen)
+        if not self._seen:
+            yield from self._copies_onto_itself()
+
+
+class _Copies:
+    """The memory that a line has written into itself."""
+
+    def __init__(self) -> None:
+        self.places: set[int] = set()
+        self.has_right = False
+        """Whether it has written anything into other memory."""
 
 
 def _names(path: str, line: int) -> tuple[str, str, int] | None:

@@ -5,6 +5,9 @@ a graph, and follows these results. Yes if such a result was added to a value wi
 a multiple of it went backward at three steps or more. Values that are detached on purpose, data and constants are not
 reported. The line is the operator that ended the graph.
 
+If the linter reports a line, the check also follows numbers and other values without a graph there. Yes if the line
+makes or adds one, it changes from step to step, and the sum goes backward at three steps or more.
+
 Source: "Autograd mechanics" in PyTorch's notes: only floating-point results of differentiable operators have a graph.
 """
 
@@ -25,6 +28,8 @@ _CUTTING = {
 _SUMS = {torch.Tensor.add, torch.Tensor.__add__, torch.Tensor.__radd__, torch.Tensor.__iadd__, torch.add}
 _SUMS.add(torch.Tensor.add_)
 _KEY = "torchlint-dead-term"
+_AT_LINE = "this line"
+"""Stands for an operator where the linter says that a line ends a graph."""
 _LINEAR = ("Add", "Sub", "Mul", "Div", "Neg", "Mean", "Sum", "View", "Squeeze", "ToCopy")
 _NEAR = 60
 _STEPS = 3
@@ -47,11 +52,14 @@ class DeadLossTerm(Check):
         """By the same name and site, the steps at which the value was added to one with a graph."""
         self._right: dict[int, int] = {}
         """How often a line added two values with graphs; counted only if a finding is about the line."""
+        self._added: dict[int, _Added] = {}
+        """By line of a finding, the values without a graph that it added to one with a graph."""
+        self._claimed: dict[int, bool] = {}
         self._counts = self.is_asked(self.name)
 
     def operated(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
-        if self._counts and func in _SUMS:
-            self._count(args, result)
+        if self._counts:
+            self._look_at_line(func, args, result)
         if not self._dead and func not in _CUTTING:
             return  # nearly always, and at every operator
         if not isinstance(result, torch.Tensor) or not torch.is_grad_enabled():
@@ -73,12 +81,32 @@ class DeadLossTerm(Check):
             if self._counts:
                 self._sums[known[0][1:]] = self.probe.sites.here()
 
-    def _count(self, args: Any, result: Any) -> None:
-        """Two values were added."""
-        if isinstance(result, torch.Tensor) and result.numel() == 1:
-            if sum(isinstance(item, torch.Tensor) and item.requires_grad for item in args) > 1:
-                site = self.probe.sites.here()
-                self._right[site] = self._right.get(site, 0) + 1
+    def _look_at_line(self, func: Any, args: Any, result: Any) -> None:
+        """An operator has run, and there are findings: the line of one may have made or added a value."""
+        if not isinstance(result, torch.Tensor) or result.numel() != 1:
+            return
+        is_sum = func in _SUMS and result.requires_grad
+        if not is_sum and (result.requires_grad or not result.is_floating_point()):
+            return
+        site = self.probe.sites.here()
+        if not self._is_claimed(site):
+            return
+        if is_sum:
+            self._count(site, args, result)
+        elif torch.is_grad_enabled() and id(result) not in self._dead:
+            self._follow(result, _AT_LINE, site)
+            self._added.setdefault(site, _Added()).values.append(result.detach())
+
+    def _count(self, site: int, args: Any, result: torch.Tensor) -> None:
+        """The line of a finding has added two values."""
+        rootless = [item for item in args if not (isinstance(item, torch.Tensor) and item.requires_grad)]
+        if not rootless:
+            self._right[site] = self._right.get(site, 0) + 1
+            return
+        added = self._added.setdefault(site, _Added())
+        added.values += rootless[: _MOST - len(added.values)]
+        if result.grad_fn is not None:
+            result.grad_fn.metadata.setdefault(_KEY, []).append((_AT_LINE, site))
 
     def _follow(self, result: torch.Tensor, name: str, site: int) -> None:
         if len(self._dead) < _MOST:
@@ -94,27 +122,50 @@ class DeadLossTerm(Check):
 
     def sightings(self) -> Iterator[Sighting]:
         for (name, site), steps in list(self._steps.items()):
+            if name == _AT_LINE and (not self._added[site].changes or self._is_named(site)):
+                continue
             if len(steps) >= _STEPS:
-                message = (
-                    f"`{name}` ends the graph of a term of the loss: it was added at {len(steps):,} steps, and no "
-                    "parameter learned from it"
-                )
+                ends = "a term of the loss has no graph" if name == _AT_LINE else f"`{name}` ends the graph of a term"
+                message = f"{ends}: it was added at {len(steps):,} steps, and no parameter learned from it"
                 place = self._sums.get((name, site), site)
                 yield Sighting(place if self._is_claimed(place) else site, message, {"steps": len(steps)}, min(steps))
 
     def acquittals(self) -> Iterator[Sighting]:
         for site, sums in list(self._right.items()):
-            if sums >= _STEPS and site not in self._sums.values():
+            if sums >= _STEPS and site not in self._sums.values() and not self._adds_values(site):
                 yield Sighting(site, f"both terms had a graph in all of {sums:,} sums", {"sums": sums})
+
+    def _is_named(self, site: int) -> bool:
+        """Whether an operator that ends a graph is known for the sums of a line."""
+        own = [cut for cut, place in self._sums.items() if place == site and cut[0] != _AT_LINE]
+        return any(len(self._steps.get(cut, ())) >= _STEPS for cut in own)
+
+    def _adds_values(self, site: int) -> bool:
+        """Whether a line has added numbers, or values without a graph."""
+        return site in self._added
 
     def _is_claimed(self, site: int) -> bool:
         """Whether a finding is about a line."""
-        claims = [item for item in self.probe.plan.claims if item.rule == self.name]
-        return any(
-            item.file == file and item.statement[0] <= line <= item.statement[1]
-            for file, line in self.probe.sites.stacks[site][:1]
-            for item in claims
-        )
+        if site not in self._claimed:
+            claims = [item for item in self.probe.plan.claims if item.rule == self.name]
+            self._claimed[site] = any(
+                item.file == file and item.statement[0] <= line <= item.statement[1]
+                for file, line in self.probe.sites.stacks[site][:1]
+                for item in claims
+            )
+        return self._claimed[site]
+
+
+class _Added:
+    """Numbers and values without a graph, of one line."""
+
+    def __init__(self) -> None:
+        self.values: list[Any] = []
+
+    @property
+    def changes(self) -> bool:
+        """Whether they differ from step to step, as constants do not. This waits for the device."""
+        return len({float(item) for item in self.values}) > 1
 
 
 def _near(roots: list[torch.Tensor]) -> Iterator[Any]:

@@ -3,7 +3,8 @@
 Asks each call of `cross_entropy` for the number of classes, and each call of other losses whether a softmax over one
 value made the input. Yes if there was one class or value at every call with a graph, in three calls or more. The
 softmax of one value is 1 and its logarithm is 0, whatever the value. For two classes in one channel, use
-`binary_cross_entropy_with_logits`.
+`binary_cross_entropy_with_logits`. At lines that the linter reports, the check also asks each softmax and `argmax` for
+the size of its dimension.
 
 Source: `torch.nn.CrossEntropyLoss` in PyTorch's documentation.
 """
@@ -29,6 +30,11 @@ _OTHERS = (
     functional.huber_loss,
     functional.kl_div,
 )
+_SOFTMAXES = (
+    *(functional.softmax, functional.log_softmax, functional.softmin),
+    *(torch.softmax, torch.log_softmax, torch.Tensor.softmax, torch.Tensor.log_softmax),
+    *(torch.argmax, torch.Tensor.argmax),
+)
 
 
 class LossOverOneClass(Check):
@@ -39,27 +45,46 @@ class LossOverOneClass(Check):
 
     def __init__(self, probe: Any) -> None:
         super().__init__(probe)
-        self._lines = LossLines(probe)
+        self._classes = LossLines(probe)
+        self._softmaxes = LossLines(probe)
+        self._others = LossLines(probe)
+        self._counts = self.is_asked("single-class")
 
     def operators(self) -> Mapping[Any, Operated]:
-        return dict.fromkeys((functional.cross_entropy, *_OTHERS), self._operated)
+        asked = _SOFTMAXES if self._counts else ()
+        return {
+            **dict.fromkeys((functional.cross_entropy, *_OTHERS), self._operated),
+            **dict.fromkeys(asked, self._normalized),
+        }
 
     def _operated(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
         given, _ = given_to(args, kwargs)
         if not is_real(given) or not given.requires_grad:
             return
         if func is functional.cross_entropy:
-            self._lines.look(lambda: given.dim() > 1 and given.shape[1] == 1)
+            self._classes.look(lambda: given.dim() > 1 and given.shape[1] == 1)
         elif not self.probe.saved_hooks:
-            self._lines.look(lambda: _is_softmax_of_one(given))
+            self._others.look(lambda: _is_softmax_of_one(given))
+
+    def _normalized(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
+        """A softmax or an `argmax` has run."""
+        given = args[0] if args else kwargs.get("input")
+        dimension = kwargs.get("dim", args[1] if len(args) > 1 else None)
+        if isinstance(given, torch.Tensor) and isinstance(dimension, int) and given.dim() and given.numel():
+            self._softmaxes.look(lambda: given.shape[dimension] == 1)
 
     def acquittals(self) -> Iterator[Sighting]:
-        for site, line in self._lines.right():
-            message = f"there were several classes in {line.calls:,} of {line.calls:,} calls"
-            yield Sighting(site, message, {"calls": line.calls})
+        for lines, beside in ((self._classes, self._softmaxes), (self._softmaxes, self._classes)):
+            for site, line in lines.right():
+                if beside.is_right_or_unused(site):
+                    message = f"there were several classes in {line.calls:,} of {line.calls:,} calls"
+                    yield Sighting(site, message, {"calls": line.calls})
 
     def sightings(self) -> Iterator[Sighting]:
-        for site, line in self._lines.wrong():
+        for site, line in self._softmaxes.wrong():
+            message = f"the dimension has one element in {line.calls:,} of {line.calls:,} calls: the result is constant"
+            yield Sighting(site, message, {"calls": line.calls}, 0)
+        for site, line in (*self._classes.wrong(), *self._others.wrong()):
             message = (
                 f"the softmax is over one class in {line.calls:,} of {line.calls:,} calls: it is always 1, "
                 "and its gradient is zero"

@@ -7,6 +7,9 @@ or the program ends. Outputs that are collected until the end of an epoch, repla
 are not reported. The check follows the first steps for as long as every step is measured. Graphs that are kept belong
 to another check.
 
+If the program has no loader and the tensors of nearly all steps, twenty or more, take 100 kB a step or more, the result
+is a suspicion: something may read them later.
+
 Source: "My model reports out of memory" in PyTorch's FAQ: don't hold onto tensors you don't need.
 """
 
@@ -29,6 +32,10 @@ if TYPE_CHECKING:
 
 _STEPS = 10
 _BYTES = 1_000
+_MANY_STEPS = 20
+_MANY_BYTES = 100_000
+_NEARLY_ALL = 0.8
+_LATER = "check whether something reads them later; if only the last steps count, keep only those"
 _KEPT = 5_000
 
 
@@ -151,14 +158,22 @@ class MemoryGrowth(Check):
         has_ended = self.probe.finished and not self.probe.budget.reason and not self.probe.error
         was_seen = has_ended and self._looked_at >= self.probe.steps
         for site, line in list(self._lines.items()):
-            if line.grows and (line.outlives or was_seen):
+            is_known = line.outlives or was_seen
+            if line.grows and (is_known or self._is_large(line)):
                 size = line.size / len(line.steps)
                 by = f" by `{line.holder}`" if line.holder else ""
                 message = (
                     f"tensors from {len(line.steps):,} steps of this line are all held{by}, and nothing reads "
                     f"them: {size:,.0f} bytes a step"
                 )
-                yield Sighting(site, message, {"steps": len(line.steps), "bytes": size}, min(line.steps))
+                numbers = {"steps": len(line.steps), "bytes": size}
+                yield Sighting(site, message, numbers, min(line.steps), "" if is_known else _LATER)
+
+    def _is_large(self, line: _Line) -> bool:
+        """Whether a program without a loader keeps much of nearly every step."""
+        steps = len(line.steps)
+        is_often = steps >= _MANY_STEPS and steps >= _NEARLY_ALL * self._looked_at
+        return is_often and line.size >= _MANY_BYTES * steps and self._passes.drawn is None
 
 
 class _Passes:

@@ -2,9 +2,9 @@
 
 Asks at every fifth step of an optimizer which parameters of the models that ran have a gradient and are in no
 optimizer. Yes if there were some at two of these steps, and they were registered or unfrozen after the optimizer that
-holds other parameters of the same model. Their values must be unchanged in between. The line is the one that created or
-unfroze them, in the function that made the optimizer if the call came from there. Use `add_param_group`, or create the
-optimizer afterwards.
+holds other parameters of the same model. Their values must be unchanged in between. The line is the one that unfroze
+them, unless other calls use it too. Otherwise it is the one that created or unfroze them, in the function that made the
+optimizer if the call came from there. Use `add_param_group`, or create the optimizer afterwards.
 
 Source: "Optimizer, constructing it" in PyTorch's documentation of `torch.optim`.
 """
@@ -38,6 +38,9 @@ class ParameterAfterOptimizer(Check):
 
     def __init__(self, probe: Any) -> None:
         super().__init__(probe)
+        self._switches: dict[tuple[int, int], set[int]] = {}
+        """By line that freezes or unfreezes parameters, its sites; it is a helper if there are several."""
+        self._unfreezing: set[int] = set()
         self._frozen: Any = WeakTensorKeyDictionary()
         self._late: Any = WeakTensorKeyDictionary()
         """The site that created or unfroze a parameter, and the number of optimizers at that time."""
@@ -59,10 +62,22 @@ class ParameterAfterOptimizer(Check):
         leaf = args[0]
         if not isinstance(leaf, torch.nn.Parameter):
             return
+        site = self.probe.sites.here()
+        self._switches.setdefault(self._line(site), set()).add(site)
         if not leaf.requires_grad:
             self._frozen[leaf] = True
         elif self._frozen.pop(leaf, False):
+            self._unfreezing.add(site)
             self.came(leaf)
+
+    def _line(self, site: int) -> tuple[int, int]:
+        return next(iter(self.probe.sites.stacks[site]), (-1, 0))
+
+    def _place(self, site: int, made: int) -> int:
+        """The line to report for parameters that came at a site, after their optimizer was made."""
+        if site in self._unfreezing and len(self._switches[self._line(site)]) == 1:
+            return site
+        return self.probe.sites.apart(site, made)
 
     def came(self, leaf: torch.Tensor) -> None:
         """A parameter was created or unfrozen."""
@@ -98,8 +113,7 @@ class ParameterAfterOptimizer(Check):
                 message = (
                     f"{self.models.named(own)} came after the optimizer: they get gradients, but no step updates them"
                 )
-                place = self.probe.sites.apart(site, made)
-                self._seen[site] = Sighting(place, message, {"parameters": len(own)})
+                self._seen[site] = Sighting(self._place(site, made), message, {"parameters": len(own)})
 
     def acquittals(self) -> Iterator[Sighting]:
         for site, held in list(self._held.items()):

@@ -5,7 +5,7 @@ holds:
 - `kl_div` has the reduction `mean` at three calls
 - a loss gets different sizes at three calls
 - a reentrant checkpoint has no input that requires a gradient at three calls
-- a schedule steps before its optimizer
+- a schedule steps before its optimizer, or moves the learning rate of an optimizer that never steps
 - a tensor shares the memory of a read-only array
 
 It is a suspicion, because some of these programs are correct.
@@ -26,6 +26,7 @@ from torch.nn import functional
 from torch.utils import checkpoint
 
 from torchlint_probe.checks._loss_calls import given_to
+from torchlint_probe.checks._names import leaves_of
 from torchlint_probe.checks.broadcast_loss import is_pairwise
 from torchlint_probe.checks.check import Check, Operated, Sighting
 from torchlint_probe.hooks import Hook
@@ -44,6 +45,9 @@ _MEAN = "`kl_div` with the reduction `mean` also divides by the number of classe
 _BATCHMEAN = "use `reduction='batchmean'`, unless another factor of the loss makes up for it"
 _EARLY = "the schedule stepped before its optimizer: the first learning rate was never used"
 _LATER = "step the optimizer first, unless the program resumes a run here or a gradient scaler skipped the first step"
+_OTHER = "the schedule moved {:,} times, but its optimizer never steps: another one trains the same parameters"
+_OF_OTHER = "create the schedule for the optimizer that steps"
+_MOVES = 2
 _CHECKPOINT = "no input of this checkpoint requires a gradient: the parameters inside get none"
 _REENTRANT = "use `use_reentrant=False`, unless nothing inside is trained"
 _READ_ONLY = "the tensor shares the memory of a read-only array: in-place changes are undefined"
@@ -62,6 +66,10 @@ class PytorchWarning(Check):
         self._calls: dict[tuple[int, str], int] = {}
         self._stepped: weakref.WeakSet[Any] = weakref.WeakSet()
         self._made: weakref.WeakSet[Any] = weakref.WeakSet()
+        self.has_scaler = False
+        """Whether a gradient scaler exists: it may have skipped the first step."""
+        self._idle: weakref.WeakKeyDictionary[Any, tuple[int, int]] = weakref.WeakKeyDictionary()
+        """By optimizer that has not stepped, the site that moves its schedule, and the moves."""
         self._early: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         """By optimizer, where its schedule stepped early."""
 
@@ -69,6 +77,7 @@ class PytorchWarning(Check):
     def tap(cls, hooks: Hooks, probe: Probe) -> None:
         hooks.listen(torch, "from_numpy", _Shared(probe))
         hooks.listen_to_class(torch.autograd.Function, "apply", _Applied(probe))
+        hooks.replace(torch.amp.GradScaler, "__init__", _Scaler(probe))
         making = _Making()
         for kind in STEPPING:
             hooks.replace(kind, "__init__", _Made(probe, making))
@@ -111,6 +120,7 @@ class PytorchWarning(Check):
 
     def after_step(self, optimizer: Any) -> None:
         self._stepped.add(optimizer)
+        self._idle.pop(optimizer, None)
         site = self._early.pop(optimizer, 0)
         if site:
             self._add(site, _EARLY, _LATER)
@@ -121,11 +131,14 @@ class PytorchWarning(Check):
 
     def moving(self, schedule: Any) -> None:
         """The program steps a schedule."""
+        optimizer = getattr(schedule, "optimizer", None)
+        if optimizer is not None and optimizer not in self._stepped:
+            site, moves = self._idle.get(optimizer, (0, 0))
+            self._idle[optimizer] = site or self.probe.sites.here(), moves + 1
         if schedule not in self._made:
             return
         self._made.discard(schedule)
-        optimizer = schedule.optimizer
-        if optimizer not in self._stepped and _has_no_gradients(optimizer):
+        if optimizer not in self._stepped and (_has_no_gradients(optimizer) or not self.has_scaler):
             self._early[optimizer] = self.probe.sites.here()
 
     def checkpointed(self, args: Any) -> None:
@@ -145,6 +158,9 @@ class PytorchWarning(Check):
 
     def sightings(self) -> Iterator[Sighting]:
         yield from list(self._seen.values())
+        for optimizer, (site, moves) in list(self._idle.items()):
+            if moves >= _MOVES and site and any(map(self.probe.checks.holds, leaves_of(optimizer))):
+                yield Sighting(site, _OTHER.format(moves), {"moves": moves}, -1, _OF_OTHER)
 
 
 def _has_no_gradients(optimizer: Any) -> bool:
@@ -164,6 +180,16 @@ class _Shared(Hook):
     def __call__(self, original: Callable[..., Any], array: Any) -> Any:
         self._probe.checks.tell_one(PytorchWarning, "shared", array)
         return original(array)
+
+
+class _Scaler(Hook):
+    """Wraps the creation of gradient scalers."""
+
+    def __call__(self, original: Callable[..., Any], scaler: Any, *args: Any, **kwargs: Any) -> None:
+        original(scaler, *args, **kwargs)
+        for check in self._probe.checks.all:
+            if isinstance(check, PytorchWarning):
+                check.has_scaler = True
 
 
 class _Applied(Hook):

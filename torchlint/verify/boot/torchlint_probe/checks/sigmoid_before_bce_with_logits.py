@@ -16,6 +16,7 @@ from torch.nn import functional
 from torchlint_probe.checks._loss_calls import LossLines, given_to, is_real, maker
 from torchlint_probe.checks.check import Check, Operated, Sighting
 
+_DEPTH = 4
 _ACTIVATIONS = {"SigmoidBackward0": "sigmoid", "SoftmaxBackward0": "softmax"}
 
 
@@ -39,6 +40,10 @@ class SigmoidBeforeBceWithLogits(Check):
             return
         node = maker(given)
         activation = _ACTIVATIONS.get(node.name(), "") if node is not None else ""
+        if not activation and node is not None and _is_by_hand(node):
+            site = self._lines.look(lambda: ((given.detach() >= 0) & (given.detach() <= 1)).all())
+            self._activations[site] = "1 / (1 + exp(-x))"
+            return
         site = self._lines.look(lambda: bool(activation))
         if activation:
             self._activations[site] = activation
@@ -50,3 +55,15 @@ class SigmoidBeforeBceWithLogits(Check):
                 "loss applies sigmoid again"
             )
             yield Sighting(site, message, {"calls": line.calls}, 0)
+
+
+def _is_by_hand(node: Any) -> bool:
+    """Whether a node divides by one plus an exponential: a sigmoid that the program writes itself."""
+    if not node.name().startswith(("Reciprocal", "Div", "Mul")):
+        return False
+    waiting = [node]
+    for _ in range(_DEPTH):
+        waiting = [item for one in waiting for item, _ in one.next_functions if item is not None][:_DEPTH]
+        if any(item.name().startswith("Exp") for item in waiting):
+            return True
+    return False

@@ -1,9 +1,14 @@
-"""The workers of a loader return the same batches, so training sees each sample once per worker.
+"""The workers of a loader return the same batches, or draw the same random numbers.
 
 Asks for the values of the first tensor in the first batches of a `DataLoader` with several workers. Yes if all workers
 returned the same values in the same order, three times, and these differ from one time to the next. Causes are an
 `IterableDataset` that iterates over all of its data in each worker, and a dataset that draws NumPy numbers with one
-seed.
+seed. The line is the one that made the loader.
+
+Also asks each worker before and after its first batches for the states of `random`, NumPy, PyTorch and the generators
+that the dataset stores. Yes if a training loader's workers all drew from a generator whose state was the same in each
+of them, for two batches or more. The samples then differ, but their augmentations are the same. Only datasets with
+indices are asked, because workers that share a stream of data may need equal numbers to divide it.
 
 Source: `torch.utils.data.IterableDataset` in PyTorch's documentation, on `get_worker_info`.
 """
@@ -14,10 +19,12 @@ import weakref
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from torch.utils.data import dataloader
+from torch.utils.data import DataLoader, dataloader
+from torch.utils.data._utils.fetch import _MapDatasetFetcher
 
 from torchlint_probe.checks._batches import first_tensor, first_values
-from torchlint_probe.checks.check import Check, Sighting
+from torchlint_probe.checks._draws import Draws, Fetched
+from torchlint_probe.checks.check import Check, Sighting, Telling
 from torchlint_probe.hooks import Hook
 
 if TYPE_CHECKING:
@@ -36,6 +43,16 @@ class WorkersAlike(Check):
 
     def __init__(self, probe: Any) -> None:
         super().__init__(probe)
+        self._made: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+        """By loader, the site that created it,"""
+        self._lines: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+        """and the same by its iterators."""
+        self._loops: dict[int, int] = {}
+        """The same by the seed from which the workers of an iterator get theirs."""
+        self._trained: set[int] = set()
+        """The seeds of loops in which an optimizer stepped."""
+        self._current = 0
+        self._draws = Draws(probe.plan.folder)
         self._given: weakref.WeakKeyDictionary[Any, list[bytes]] = weakref.WeakKeyDictionary()
         self._seen: dict[int, Sighting] = {}
         self._others: dict[int, Sighting] = {}
@@ -43,10 +60,28 @@ class WorkersAlike(Check):
     @classmethod
     def tap(cls, hooks: Hooks, probe: Probe) -> None:
         hooks.replace(_MANY, "_next_data", _Hook(probe))
+        hooks.replace(DataLoader, "__init__", Telling(probe, cls, "made"))
+        hooks.replace(DataLoader, "__iter__", _Loop(probe))
+        hooks.replace(_MapDatasetFetcher, "fetch", Fetched(probe))
+
+    def made(self, loader: Any) -> None:
+        """The program has made a loader."""
+        self._made[loader] = self.probe.sites.here()
+
+    def began(self, loader: Any, iterator: Any) -> None:
+        """A loop over a loader begins."""
+        if iterator not in self._lines and loader.num_workers > 1:
+            site = self._made.get(loader) or self.probe.sites.here()
+            self._lines[iterator] = self._loops[iterator._base_seed] = site
+
+    def after_step(self, optimizer: Any) -> None:
+        if self._current:
+            self._trained.add(self._current)
 
     def given(self, loader: Any, data: Any) -> None:
         """A loader has returned a batch."""
         workers = loader._num_workers
+        self._current = loader._base_seed
         batches = self._given.setdefault(loader, [])
         if workers < 2 or len(batches) >= _ROUNDS * workers:
             return
@@ -55,7 +90,7 @@ class WorkersAlike(Check):
         if len(batches) == _ROUNDS * workers:
             rounds = [batches[start : start + workers] for start in range(0, len(batches), workers)]
             is_alike = all(len(set(one)) == 1 and one[0] for one in rounds)
-            site = self.probe.sites.here()
+            site = self._lines.get(loader) or self.probe.sites.here()
             if is_alike and len({one[0] for one in rounds}) == _ROUNDS and site:
                 message = f"each batch came {workers:,} times, once from each of {workers:,} workers"
                 self._seen[site] = Sighting(site, message, {"workers": workers}, self.probe.steps)
@@ -64,9 +99,28 @@ class WorkersAlike(Check):
 
     def sightings(self) -> Iterator[Sighting]:
         yield from list(self._seen.values())
+        for site, (stream, workers) in self._drawn().items():
+            if site not in self._seen:
+                message = f"{workers:,} workers draw the same numbers from {stream}: their samples get the same ones"
+                yield Sighting(site, message, {"workers": workers})
 
     def acquittals(self) -> Iterator[Sighting]:
-        yield from list(self._others.values())
+        drawn = self._drawn()
+        yield from (seen for site, seen in list(self._others.items()) if site not in drawn)
+
+    def _drawn(self) -> dict[int, tuple[str, int]]:
+        """By the site of a training loader, the generator from which its workers draw the same numbers."""
+        alike = self._draws.alike() if self._trained else {}
+        return {site: alike[seed] for seed, site in list(self._loops.items()) if seed in alike and seed in self._trained}
+
+
+class _Loop(Hook):
+    """Wraps `DataLoader.__iter__`."""
+
+    def __call__(self, original: Callable[..., Any], loader: Any) -> Any:
+        iterator = original(loader)
+        self._probe.checks.tell_one(WorkersAlike, "began", loader, iterator)
+        return iterator
 
 
 class _Hook(Hook):
