@@ -62,7 +62,7 @@ class ChangeAfterUse(Rule):
     ```
     """
 
-    code = "TL143"
+    code = "TL553"
     category = Category.CORRECTNESS
     triggers = ((b"torch",), (b"] = ", b"]="))
 

@@ -71,7 +71,7 @@ class IgnoredEndOfEpisode(Rule):
     - [Reinforcement learning (DQN) tutorial](https://docs.pytorch.org/tutorials/intermediate/reinforcement_q_learning.html)
     """
 
-    code = "TL144"
+    code = "TL554"
     category = Category.SUSPICIOUS
     triggers = ((b"torch",), (b"done", b"terminal", b"terminated", b"Done"), (b"loss", b"Loss", b"backward"))
 
