@@ -32,7 +32,7 @@ class AbsentClassWeights(Rule):
 
     ## What it does
     Finds `bincount` without `minlength` whose counts become the `weight` of `cross_entropy` or `nll_loss`. Not reported
-    where the program takes the number of classes from the counts, as in `len(counts)`.
+    if the program takes the number of classes from the counts, as in `len(counts)`.
 
     Reported only with `--preview`: labels that are not those of a batch. A whole dataset usually has all classes.
 
@@ -61,8 +61,8 @@ class AbsentClassWeights(Rule):
     ```
 
     ## What verify shows
-    Confirmed if the loss raises because it gets too few weights. Refuted if the line ran at least once and three
-    backward passes raised no error.
+    `torchlint verify` confirms the finding if the loss raises because it gets too few weights. It refutes the finding
+    if the line ran at least once and three backward passes raised no error.
 
     ## References
     - [torch.bincount](https://docs.pytorch.org/docs/stable/generated/torch.bincount.html): `minlength`

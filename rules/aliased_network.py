@@ -91,8 +91,8 @@ class AliasedNetwork(Rule):
     ```
 
     ## What verify shows
-    `torchlint verify` compares the memory of the loaded weights with the network's own. Confirmed if both are the same
-    memory. Refuted if the network has memory of its own.
+    `torchlint verify` compares the memory of the loaded weights with the network's own. It confirms the finding if both
+    are the same memory. It refutes the finding if the network has memory of its own.
     """
 
     code = "TL320"

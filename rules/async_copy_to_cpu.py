@@ -43,7 +43,7 @@ class AsyncCopyToCpu(Rule):
 
     Not reported:
 
-    - copies that the code only stores, returns or passes to your own function, since the code that receives them may
+    - copies that the code only stores, returns or passes to your own function, because the code that receives them may
       wait;
     - `copy_(..., non_blocking=True)`, which waits unless the target is pinned memory;
     - moves of modules.

@@ -70,9 +70,9 @@ class AverageWithoutBuffers(Rule):
     ```
 
     ## What verify shows
-    `torchlint verify` tracks the average between its calls. Confirmed if the weights of the average change and its
-    BatchNorm statistics never change, while the statistics of the trained model change. Refuted if the statistics of
-    the average change too.
+    `torchlint verify` tracks the average between its calls. It confirms the finding if the weights of the average
+    change and its BatchNorm statistics never change, while the statistics of the trained model change. It refutes the
+    finding if the statistics of the average change too.
     """
 
     code = "TL324"

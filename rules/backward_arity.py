@@ -68,7 +68,7 @@ class BackwardArity(Rule):
     - `backward` receives a different number of gradients than `forward` returns outputs;
     - the methods are not static and the code calls an instance, as in old versions of PyTorch.
 
-    Reported only where both numbers are explicit, with no `*args` and no tuple built elsewhere.
+    Reported only if both numbers are explicit, with no `*args` and no tuple built elsewhere.
 
     This rule is in preview because its findings are often wrong or in dead code.
 

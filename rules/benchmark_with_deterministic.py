@@ -42,7 +42,7 @@ class BenchmarkWithDeterministic(Rule):
 
     ## What it does
     Finds `cudnn.benchmark = True` next to statements that also set `cudnn.deterministic = True` or call
-    `torch.use_deterministic_algorithms(True)`, directly or in a function in the same file. Not reported where the same
+    `torch.use_deterministic_algorithms(True)`, directly or in a function in the same file. Not reported if the same
     function sets one of the flags to a different value.
 
     ## Why is this bad?
@@ -74,8 +74,8 @@ class BenchmarkWithDeterministic(Rule):
     Turning off the benchmark is safe, because every algorithm computes the same result.
 
     ## What verify shows
-    Confirmed if both settings are on at an optimizer step. Refuted if the two settings are never on together in three
-    steps.
+    `torchlint verify` confirms the finding if both settings are on at an optimizer step. It refutes the finding if the
+    two settings are never on together in three steps.
 
     ## References
     - [Reproducibility](https://docs.pytorch.org/docs/stable/notes/randomness.html#cuda-convolution-benchmarking)

@@ -48,8 +48,8 @@ class BrokenGraph(Rule):
     - Every input went through `round`, `ceil`, `floor` or `sign`. Then the gradients are zero.
 
     ## Why is this bad?
-    No parameter receives a gradient. In the first case nothing raises: the loop runs, the optimizer steps on stale
-    gradients or none, and the loss never falls.
+    No parameter receives a gradient. In the first case there is no error: the optimizer steps without gradients, or
+    with old ones, and the loss never falls.
 
     ## Example
     ```python

@@ -39,7 +39,7 @@ class BypassedWrapper(Rule):
 
     ## What it does
     Finds `ddp.module(x)`, a method of `ddp.module`, or the model itself after `ddp = DistributedDataParallel(model)`,
-    in a loss whose `backward` is in the same function. Not reported where the loss also contains a call to the wrapper,
+    in a loss whose `backward` is in the same function. Not reported if the loss also contains a call to the wrapper,
     and in files that may average gradients themselves. Reported only with `--preview`: a method of a compiled module,
     which runs uncompiled.
 

@@ -31,7 +31,7 @@ class CheckpointUsedWithoutEval(Rule):
     them. Reported only for models that torchlint knows to contain layers or code that depend on the mode: dropout,
     batch normalization, `if self.training:`.
 
-    Not reported where names suggest Monte Carlo dropout, or where the same input runs several times.
+    Not reported if names suggest Monte Carlo dropout, or if the same input runs several times.
 
     ## Why is this bad?
     Predictions are random or wrong. A new model is in training mode, and loading weights does not change that. Its

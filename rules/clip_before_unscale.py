@@ -26,15 +26,14 @@ class ClipBeforeUnscale(Rule):
     """Gradients are clipped before they are unscaled: the bound is far too low.
 
     ## What it does
-    Finds `torch.nn.utils.clip_grad_norm_` and `clip_grad_value_` between `scaler.scale(loss).backward()` and
-    `scaler.step(optimizer)`, where no path calls `scaler.unscale_(optimizer)` before the clipping.
+    Finds `torch.nn.utils.clip_grad_norm_` or `clip_grad_value_` between `scaler.scale(loss).backward()` and
+    `scaler.step(optimizer)`, if nothing calls `scaler.unscale_(optimizer)` before the clipping.
 
     ## Why is this bad?
-    With SGD, training makes no progress. A gradient scaler multiplies the loss, and so the gradients, by 65536 at
-    first. `scaler.step` divides the gradients by the same number. Clipping in between compares scaled gradients with
-    the bound. They almost always exceed it, and the later division shrinks them once more: the step sees a norm of
-    0.000015 instead of 1.0. Adam compensates for the size, but every gradient is clipped, and logged norms include the
-    scale.
+    With SGD, training makes no progress. A gradient scaler multiplies the loss by a scale of 65536 at first, and so the
+    gradients, too. Clipping compares these scaled gradients with the bound, and almost always shrinks them.
+    `scaler.step` then divides them by the scale, so the step sees a norm of 0.000015 instead of 1.0. Adam compensates
+    for small gradients, but every gradient is clipped.
 
     ## Example
     ```python
@@ -68,14 +67,14 @@ class ClipBeforeUnscale(Rule):
     ```
 
     ## Fix safety
-    Unscaling first is unsafe: it changes training. torchlint offers the fix only where it knows that the step and the
-    scaler's `update()` follow, and that the gradients belong to one optimizer. `unscale_` raises if it runs twice
-    before an update.
+    The fix calls `scaler.unscale_` before the clipping. It is unsafe because it changes training. `unscale_` raises if
+    it runs twice before `scaler.update()`. So torchlint offers the fix only if it knows that `step` and `update`
+    follow, and that the gradients belong to one optimizer.
 
     ## What verify shows
-    `torchlint verify` compares the clipped gradients with those that the step uses. Confirmed if the step uses
-    gradients that are many times smaller than the clipped ones. Refuted if the clipping made gradients smaller and
-    steps used these gradients unchanged.
+    `torchlint verify` compares the clipped gradients with those that the step uses. It confirms the finding if the step
+    uses gradients that are many times smaller than the clipped ones. It refutes the finding if the clipping made
+    gradients smaller and steps used these gradients unchanged.
 
     ## References
     - [Automatic mixed precision: gradient clipping](https://docs.pytorch.org/docs/stable/notes/amp_examples.html#gradient-clipping)

@@ -58,19 +58,18 @@ class ClipOutsideStep(Rule):
     ## What it does
     Finds `torch.nn.utils.clip_grad_norm_` and `clip_grad_value_` in the wrong place:
 
-    - no `backward` has computed gradients since the optimizer's last step or `zero_grad`, on any path;
-    - the call is right before the step of another optimizer, and clips the wrong parameters;
-    - a Lightning hook that runs before `backward`, such as `training_step`, clips the gradients, or `on_after_backward`
-      clips them while mixed precision still scales them;
-    - the call runs after each micro-batch, but the optimizer steps only once every few micro-batches (also with
-      accelerate's `accumulate`);
-    - the call receives an iterator that its first use exhausts: `params = model.parameters()` before the loop.
+    - Before the clipping, no `backward` has computed gradients since the last step or `zero_grad`.
+    - The clipping is right before the step of another optimizer, and clips the wrong parameters.
+    - A Lightning hook that runs before `backward`, such as `training_step`, clips the gradients. Or `on_after_backward`
+      clips them while mixed precision still scales them.
+    - The clipping runs for each micro-batch, but the optimizer steps only after several micro-batches.
+    - The clipping gets an iterator that is already used up: `params = model.parameters()` before the loop.
 
     ## Why is this bad?
-    The step uses unclipped gradients, so one bad batch can throw the weights far away. Clipping changes the
-    gradients that exist at that moment. Before `backward` there are none, or old ones; after the step they have
-    been used. The code looks protected and is not. A clipping after each micro-batch shrinks the sum of the earlier
-    ones again and again, so the last micro-batches count most.
+    The step uses gradients that are not clipped, so one bad batch can ruin the weights. Clipping changes only the
+    gradients that exist at that moment. Before `backward` there are none, or old ones. After the step they have been
+    used. If each micro-batch is clipped, the sum of the earlier ones shrinks again and again, so the last micro-batches
+    count most.
 
     ## Example
     ```python
@@ -101,13 +100,14 @@ class ClipOutsideStep(Rule):
     ```
 
     ## Fix safety
-    Moving the call before the step is unsafe: it changes training. There is no fix where the optimizer also steps
-    elsewhere, or where a name used in the call is reassigned in between.
+    The fix moves the call before the step. It is unsafe because it changes training. There is no fix if the optimizer
+    also steps elsewhere, or if the code reassigns a name in the call in between.
 
     ## What verify shows
-    `torchlint verify` compares the clipped gradients with those that the step uses. Confirmed if the step uses
-    gradients of a later `backward` that exceed the bound, or if the call clips several times for each step. Refuted if
-    the call clips once for each step, makes gradients smaller, and the steps use the clipped gradients.
+    `torchlint verify` compares the clipped gradients with those that the step uses. It confirms the finding if the step
+    uses gradients of a later `backward` that exceed the bound, or if the call clips several times for each step. It
+    refutes the finding if the call clips once for each step, makes gradients smaller, and the steps use the clipped
+    gradients.
 
     ## References
     - [torch.nn.utils.clip_grad_norm_](https://docs.pytorch.org/docs/stable/generated/torch.nn.utils.clip_grad_norm_.html)

@@ -76,8 +76,8 @@ class CollectiveOnOneRank(Rule):
     ```
 
     ## What verify shows
-    Confirmed if the ranks make different calls, or wait for each other forever. Refuted if all ranks made every call on
-    the line.
+    `torchlint verify` confirms the finding if the ranks make different calls, or wait for each other forever. It
+    refutes the finding if all ranks made every call on the line.
 
     ## References
     - [torch.distributed: collective functions](https://docs.pytorch.org/docs/stable/distributed.html#collective-functions)

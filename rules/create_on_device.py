@@ -43,7 +43,7 @@ class CreateOnDevice(Rule):
 
     Not reported:
 
-    - random numbers, since each device has its own generator;
+    - random numbers, because each device has its own generator;
     - setup functions, tests, and conversions to a dtype;
     - a device that is always the CPU;
     - a cached tensor, created once under `if self.mask is None:`.

@@ -52,14 +52,14 @@ class DiscardedResult(Rule):
     """A method that returns a new tensor is called, and its result is discarded.
 
     ## What it does
-    Finds statements such as `x.detach()`, `x.clamp(0)`, `x.unsqueeze(0)`, `x.double()` and `x.to(device)` where
-    torchlint knows that `x` is a tensor: the result of tensor arithmetic, of a PyTorch function or of a PyTorch layer.
-    For `x.detach()`, the result of any arithmetic or network counts.
+    Finds statements such as `x.detach()`, `x.clamp(0)`, `x.unsqueeze(0)`, `x.double()` and `x.to(device)`, if torchlint
+    knows that `x` is a tensor. It knows that for results of tensor arithmetic, of PyTorch functions and of PyTorch
+    layers. For `x.detach()`, the result of any arithmetic or network is enough.
 
     Not reported: modules, which `to` and `cuda` do change, and objects of unknown classes.
 
     ## Why is this bad?
-    These methods leave the tensor unchanged and return a new one, so the line has no effect. Gradients still flow
+    These methods do not change the tensor. They return a new one, so the line has no effect. Gradients still flow
     through `x`, values are not clamped, or the tensor is still on the other device.
 
     ## Example
@@ -83,12 +83,13 @@ class DiscardedResult(Rule):
     ```
 
     ## Fix safety
-    Assigning the result is unsafe: later code then computes with it. There is no fix where nothing reads the name
-    again. In that case another tensor matters, such as the element of a list that a loop iterates over.
+    The fix assigns the result to the name. It is unsafe because later code then uses another tensor. There is no fix if
+    nothing reads the name again: then the code probably means another tensor, such as the element of a list that a loop
+    iterates over.
 
     ## What verify shows
-    `torchlint verify` checks the object on which the method is called. Confirmed if the object is a tensor. Refuted if
-    the object is a module or anything else that changes in place.
+    `torchlint verify` checks the object on which the method is called. It confirms the finding if the object is a
+    tensor. It refutes the finding if the object is a module or anything else that changes in place.
 
     ## References
     - [torch.Tensor.detach](https://docs.pytorch.org/docs/stable/generated/torch.Tensor.detach.html): "Returns a new

@@ -49,16 +49,18 @@ class DropoutIgnoresMode(Rule):
     """Dropout that `eval()` does not switch off.
 
     ## What it does
-    Finds calls to `F.dropout`, `F.dropout1d`, `F.dropout2d` and `F.dropout3d` without the `training` argument in
-    methods of modules. Also finds `nn.Dropout` layers with a constant rate that `forward` itself creates and calls.
-    Also finds calls to `F.scaled_dot_product_attention` whose `dropout_p` is the same in both modes.
+    Finds dropout that also runs in evaluation mode:
 
-    Reported only with `--preview`: such layers in other methods, because the dropout is often deliberate there.
+    - `F.dropout`, `F.dropout1d`, `F.dropout2d` or `F.dropout3d` in a method of a module, without the argument
+      `training`
+    - an `nn.Dropout` with a constant rate that `forward` creates and calls
+    - `F.scaled_dot_product_attention` with the same `dropout_p` in both modes
+
+    In methods other than `forward`, the dropout is often deliberate. These findings need `--preview`.
 
     ## Why is this bad?
-    Validation scores and predictions are random, and worse than those of the model without dropout. The argument
-    `training` is True by default, and a new layer is in training mode, so both still drop elements after
-    `model.eval()`.
+    Validation scores and predictions are random, and worse than without dropout. The argument `training` is True by
+    default, and a new layer is in training mode. So both drop elements even after `model.eval()`.
 
     ## Example
     ```python
@@ -89,11 +91,11 @@ class DropoutIgnoresMode(Rule):
     ```
 
     ## Fix safety
-    Passing `training=self.training` is unsafe: it changes the module's output in evaluation.
+    The fix adds `training=self.training`. It is unsafe because it changes the output of the module in evaluation.
 
     ## What verify shows
-    `torchlint verify` checks whether the line draws random numbers while its module is in evaluation mode. Confirmed if
-    it draws such numbers. Refuted if it draws none.
+    `torchlint verify` checks whether the line draws random numbers while its module is in evaluation mode. It confirms
+    the finding if it draws such numbers. It refutes the finding if it draws none.
 
     ## References
     - [torch.nn.functional.dropout](https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.dropout.html):

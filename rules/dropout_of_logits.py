@@ -28,7 +28,7 @@ class DropoutOfLogits(Rule):
     Finds cross-entropy whose input is the result of dropout: a classifier that ends in `nn.Dropout`, or a `forward`
     that returns `self.dropout(self.fc(x))`.
 
-    Not reported where the dropout probability is zero by default.
+    Not reported if the dropout probability is zero by default.
 
     ## Why is this bad?
     The loss is noisy, and the model learns logits near zero. A dropped logit is zero, and the others are scaled up,

@@ -34,21 +34,20 @@ class EvaluationInTrainingMode(Rule):
     """A model is evaluated in training mode, with dropout or batch statistics.
 
     ## What it does
-    Finds loops over validation or test data, recognized by the names of the data or the function. These loops run a
-    model that was trained earlier, and train nothing. No `model.eval()` precedes them. torchlint follows function
-    calls.
+    Finds loops over validation or test data that run a trained model without `model.eval()`. torchlint recognizes such
+    loops by the names of the data or the function, and follows function calls.
 
-    Reported only for models that torchlint knows to depend on the mode (dropout, batch normalization,
-    `if self.training:`). An `eval()` that `train()` undoes before the model runs is always reported.
+    Reported only if torchlint knows that the model depends on the mode: it has dropout, batch normalization or `if
+    self.training:`. Always reported: an `eval()` that a `train()` cancels before the model runs.
 
-    Not reported where the evaluation itself asks for training mode.
+    Not reported if the evaluation itself calls `train()`.
 
-    Reported only with `--preview`: evaluations with gradients on, and models with unknown layers after a call to
-    `train()`.
+    Two kinds of findings need `--preview`: evaluations with gradients on, and models with unknown layers after a call
+    of `train()`.
 
     ## Why is this bad?
-    Dropout still drops elements, so the result is noisy, and worse than without dropout. Batch normalization uses the
-    statistics of each validation batch, and even learns from them: `no_grad` does not stop running averages.
+    Dropout still drops elements, so the result is noisy and worse than without dropout. Batch normalization uses the
+    statistics of each validation batch. It also updates its running statistics with them, even under `no_grad`.
 
     ## Example
     ```python
@@ -87,12 +86,12 @@ class EvaluationInTrainingMode(Rule):
     ```
 
     ## What verify shows
-    Confirmed if three calls at the line ran the model in training mode. Refuted if three calls at the line ran it in
-    evaluation mode.
+    `torchlint verify` confirms the finding if three calls at the line ran the model in training mode. It refutes the
+    finding if three calls at the line ran it in evaluation mode.
 
     ## Known limits
-    An evaluation that calls `train()` itself, with no `eval()` before, is not reported, because it may need that
-    mode.
+    If an evaluation calls `train()` itself and no `eval()` comes before, torchlint does not report it, because the mode
+    may be deliberate.
 
     ## References
     - [torch.nn.Module.eval](https://docs.pytorch.org/docs/stable/generated/torch.nn.Module.html#torch.nn.Module.eval)

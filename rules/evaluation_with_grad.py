@@ -35,22 +35,20 @@ class EvaluationWithGrad(Rule):
     """An evaluation loop runs the model with gradients on and never uses them.
 
     ## What it does
-    Finds loops after `model.eval()` that call the model with gradients on, where no `backward` runs and no output
-    leaves the loop with its graph. torchlint takes into account callers in the file that switch gradients off.
-
-    Where code stores outputs with their graphs, `undetached-accumulation` reports them instead.
+    Finds loops after `model.eval()` that call the model with gradients on. No `backward` runs in the loop, and nothing
+    stores an output with its graph. (If something does, see `undetached-accumulation`.) torchlint also checks whether
+    callers in the file turn gradients off.
 
     Not reported:
 
-    - code that sets whether parameters or the input require gradients, including code in the networks of an imported
-      module;
-    - tests, and files that try out their own network before any training;
-    - outputs passed directly to NumPy, which fails unless the caller has switched gradients off.
+    - code that sets `requires_grad` of parameters or of the input, also inside networks of an imported module
+    - tests, and files that try out their own network before any training
+    - outputs that go directly to NumPy, which raises an error unless a caller has turned gradients off
 
     ## Why is this bad?
-    The evaluation needs as much memory as training. `eval()` changes dropout and normalization, but gradients stay
-    on. Every call builds a graph and keeps the activations of all layers for a backward pass that never runs. Where
-    each iteration uses the previous result, as in generation with a carried state, the graph grows every time.
+    The evaluation needs as much memory as training. `eval()` changes dropout and normalization, but does not turn
+    gradients off. Each call stores the activations of all layers for a `backward` that never runs. If each iteration
+    uses the previous result, as in text generation, the graph grows with each iteration.
 
     ## Example
     ```python
@@ -78,17 +76,17 @@ class EvaluationWithGrad(Rule):
     ```
 
     ## Fix safety
-    The fix decorates the function with `torch.no_grad()`. Where other code in the function may train, it wraps the loop
-    in a `with` block instead. It is unsafe: the results then have no graph. `torch.inference_mode()` saves a little
-    more, but its tensors can never be used in training.
+    The fix adds the decorator `torch.no_grad()` to the function. If other code in the function may train, it puts the
+    loop into a `with` block instead. It is unsafe: the results then have no graph. `torch.inference_mode()` saves a
+    little more, but its tensors can never be used in training.
 
     ## What verify shows
-    `torchlint verify` confirms the finding if graphs are freed without a backward, and counts their bytes. It refutes
-    the finding if the calls build no graph, or if a backward uses the graphs.
+    `torchlint verify` confirms the finding if graphs are freed without a `backward`, and reports their size. It refutes
+    the finding if the calls build no graph, or if a `backward` uses the graphs.
 
     ## Known limits
-    torchlint does not follow a module that calls `self.eval()` in its own `__init__`: its owner may switch the
-    mode.
+    If a module calls `self.eval()` in its own `__init__`, torchlint does not report it, because code that uses the
+    module may change the mode.
 
     ## References
     - [torch.no_grad](https://docs.pytorch.org/docs/stable/generated/torch.no_grad.html)

@@ -32,8 +32,8 @@ class FillAfterSoftmax(Rule):
 
     ## What it does
     Finds `masked_fill` with `-inf`, `-1e9` or another large negative number on the probabilities of a softmax, where
-    the code then multiplies something by these probabilities, as with attention weights. Not reported where the code
-    only ranks the probabilities, with `topk` or `argmax`.
+    the code then multiplies something by these probabilities, as with attention weights. Not reported if the code only
+    ranks the probabilities, with `topk` or `argmax`.
 
     ## Why is this bad?
     The fill belongs before the softmax, where it gives padding a weight of 0. After the softmax, the fill value becomes
@@ -61,8 +61,8 @@ class FillAfterSoftmax(Rule):
     ```
 
     ## What verify shows
-    Confirmed if the values before the fill were probabilities. Refuted if some of them were negative in each of three
-    calls.
+    `torchlint verify` confirms the finding if the values before the fill were probabilities. It refutes the finding if
+    some of them were negative in each of three calls.
 
     ## References
     - [torch.nn.functional.scaled_dot_product_attention](https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.scaled_dot_product_attention.html):

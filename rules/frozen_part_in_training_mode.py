@@ -25,20 +25,19 @@ class FrozenPartInTrainingMode(Rule):
     """`train()` on the whole model puts a frozen part back into training mode.
 
     ## What it does
-    Finds a part of a model that `eval()` switches to evaluation mode, as a whole or layer by layer. Before training,
-    `train()` on the whole model switches the part back, and nothing calls `eval()` on the part again. torchlint follows
-    `__init__` and methods such as `freeze`.
+    Finds a part of a model that `eval()` puts into evaluation mode, but that a later `train()` on the whole model puts
+    back into training mode. Nothing calls `eval()` on the part again. torchlint follows `__init__` and methods such as
+    `freeze`.
 
-    Not reported where the class overrides `train`, where its `forward` calls `eval()`, and where the part contains
-    nothing that depends on the mode.
+    Not reported if the class overrides `train`, if its `forward` calls `eval()`, or if nothing in the part depends on
+    the mode.
 
-    The confidence is low if a frozen part has batch normalization and nothing puts the part into evaluation mode. Some
-    training techniques let the statistics of frozen layers adapt.
+    If a frozen part has batch normalization and nothing puts it into evaluation mode, the finding has low confidence:
+    some training techniques adapt the statistics of frozen layers.
 
     ## Why is this bad?
-    `train()` switches all parts of a model, frozen or not. The batch normalization of a frozen backbone uses batch
-    statistics again, and its pretrained running statistics drift. The dropout of a teacher makes its targets
-    random.
+    `train()` also changes frozen parts. The batch normalization of a frozen backbone uses batch statistics again, and
+    its pretrained running statistics drift. The dropout of a teacher makes its targets random.
 
     ## Example
     ```python
@@ -81,8 +80,9 @@ class FrozenPartInTrainingMode(Rule):
     ```
 
     ## What verify shows
-    `torchlint verify` tracks the part. Confirmed if the part is in training mode at later steps, and its statistics
-    move or its dropout drops elements. Refuted if the part returns to evaluation mode and stays there.
+    `torchlint verify` tracks the part. It confirms the finding if the part is in training mode at later steps, and its
+    statistics move or its dropout drops elements. It refutes the finding if the part returns to evaluation mode and
+    stays there.
 
     ## Known limits
     torchlint does not follow `model.apply(function)`.

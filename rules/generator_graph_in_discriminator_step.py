@@ -92,8 +92,9 @@ class GeneratorGraphInDiscriminatorStep(Rule):
     may read those of the generator.
 
     ## What verify shows
-    `torchlint verify` follows backward passes through the module's input. Confirmed if a backward computes gradients
-    there and they are cleared before a step uses them. Refuted if the backward stops at the input.
+    `torchlint verify` follows backward passes through the module's input. It confirms the finding if a backward
+    computes gradients there and they are cleared before a step uses them. It refutes the finding if the backward stops
+    at the input.
 
     ## Known limits
     Not reported: a `fake` that `torch.autograd.grad` or another backward also uses, and a `fake` that an unknown

@@ -85,7 +85,8 @@ class GradOutsideGraph(Rule):
     ```
 
     ## What verify shows
-    Confirmed by PyTorch's error at the line. Refuted if the line ran three times without an error.
+    `torchlint verify` confirms the finding if PyTorch raises an error at the line. It refutes the finding if the
+    line ran three times without an error.
 
     ## References
     - [torch.autograd.grad](https://docs.pytorch.org/docs/stable/generated/torch.autograd.grad.html)

@@ -25,15 +25,15 @@ class GradientCycle(Rule):
     """`backward(create_graph=True)` leaves a gradient whose graph is never freed.
 
     ## What it does
-    Finds `backward(create_graph=True)` in a loop that reads the `.grad` of a tensor created in the same iteration, as
-    in a gradient penalty, and never sets `.grad` to None.
+    Finds `backward(create_graph=True)` in a loop, as in a gradient penalty. The loop reads the `.grad` of a tensor that
+    it created in the same iteration, and never sets `.grad` to None.
 
     Not reported: files that assign or delete any `.grad`, and parameters, because `zero_grad` breaks their cycles.
 
     ## Why is this bad?
-    Each iteration leaks memory. The tensor holds its gradient, and the gradient's graph holds the tensor. Nothing frees
-    such a cycle, and Python's garbage collector does not see it. The backward pass also adds to the gradients of all
-    parameters, and the next optimizer step uses them.
+    Each iteration leaks memory. The tensor holds its gradient, and the graph of the gradient holds the tensor. Nothing
+    frees such a cycle, not even Python's garbage collector. `backward` also adds to the gradients of all parameters,
+    and the next step of the optimizer uses them.
 
     ## Example
     ```python
@@ -64,8 +64,8 @@ class GradientCycle(Rule):
     ```
 
     ## What verify shows
-    Confirmed if the graphs of ten gradients from the line all still exist. Refuted if all of these graphs except the
-    last were freed.
+    `torchlint verify` confirms the finding if the graphs of ten gradients from the line all still exist. It refutes the
+    finding if all of these graphs except the last were freed.
 
     ## References
     - [torch.Tensor.backward](https://docs.pytorch.org/docs/stable/generated/torch.Tensor.backward.html)

@@ -60,8 +60,8 @@ class InitializedAfterLoading(Rule):
     ```
 
     ## What verify shows
-    `torchlint verify` tracks the loaded weights. Confirmed if the line overwrites at least nine in ten of them before
-    the model runs. Refuted if the model runs with the weights as they were loaded.
+    `torchlint verify` tracks the loaded weights. It confirms the finding if the line overwrites at least nine in ten of
+    them before the model runs. It refutes the finding if the model runs with the weights as they were loaded.
     """
 
     code = "TL323"

@@ -29,16 +29,15 @@ class InvertedAccumulation(Rule):
     """An optimizer steps on every micro-batch except the last of each window.
 
     ## What it does
-    Finds `if i % k:` and `if i % k != 0:` around the step and its `zero_grad`, where every iteration computes
+    Finds `if i % k:` or `if i % k != 0:` around `optimizer.step()` and its `zero_grad`, if every iteration computes
     gradients.
 
-    Not reported where the other branch steps or clears, where `k` is 2, and where the condition also covers the
-    `backward`.
+    Not reported if the `else` branch steps or clears, if `k` is 2, or if the condition also contains the `backward`.
 
     ## Why is this bad?
-    The optimizer steps `k - 1` times per window instead of once, because the test is true for all micro-batches except
-    every `k`-th one. Each step uses the gradients of one micro-batch, which are `k` times too small where the loss is
-    divided by `k`.
+    The condition is true for all micro-batches except every `k`-th one. So the optimizer steps `k - 1` times instead of
+    once. Each step uses the gradients of one micro-batch. If the code divides the loss by `k`, these gradients are `k`
+    times too small.
 
     ## Example
     ```python

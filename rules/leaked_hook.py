@@ -18,15 +18,14 @@ class LeakedHook(Rule):
     """Every iteration registers another hook, and nothing removes it.
 
     ## What it does
-    Finds `register_forward_hook` and similar calls on the same module in every iteration of a loop that runs a model,
-    or in every `forward`, where no code stores the handle that could remove the hook. torchlint follows functions and
-    constructors that the loop calls, including those in other files. It also follows loops over all layers of the
-    module.
+    Finds `register_forward_hook` and similar calls that run on the same module in every iteration of a loop, or in
+    every `forward`. No code stores the handle that could remove the hook. torchlint follows functions and constructors
+    that the loop calls, also in other files, and loops over all layers of the module.
 
     ## Why is this bad?
-    Every iteration is slower than the one before. A module keeps its hooks until they are removed, so after a
-    thousand batches each pass calls a thousand of them. Whatever they collect is collected a thousand times, and
-    whatever they reference stays in memory.
+    Every iteration is slower than the one before. A module keeps its hooks until they are removed, so after a thousand
+    batches each forward pass calls a thousand hooks. If a hook stores values, they are stored a thousand times and stay
+    in memory.
 
     ## Example
     ```python
@@ -46,8 +45,8 @@ class LeakedHook(Rule):
     ```
 
     ## What verify shows
-    `torchlint verify` counts the hooks. Confirmed if three or more hooks from the line are on one module at the
-    same time. Refuted if each is removed before the next one is registered.
+    `torchlint verify` counts the hooks. It confirms the finding if three or more hooks from the line are on one module
+    at the same time. It refutes the finding if each is removed before the next one is registered.
 
     ## References
     - [torch.nn.Module.register_forward_hook](https://docs.pytorch.org/docs/stable/generated/torch.nn.Module.html#torch.nn.Module.register_forward_hook)

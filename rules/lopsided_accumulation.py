@@ -30,16 +30,18 @@ class LopsidedAccumulation(Rule):
     """Gradient accumulation makes its first step after a single micro-batch.
 
     ## What it does
-    Finds loops that accumulate gradients and step under `if i % k == 0` with a counter from zero: the test is already
-    true after micro-batch 0. Also finds accumulation windows that may be unfinished at the end of an epoch, where:
+    Finds loops that accumulate gradients and step under `if i % k == 0`, with a counter that starts at 0. The condition
+    is already true after the first micro-batch.
 
-    - their gradients carry over into the next epoch although the counter restarts;
-    - `zero_grad` drops them although the counter continues.
+    Also finds accumulation that is unfinished at the end of an epoch, in two cases:
+
+    - The gradients stay for the next epoch, although the counter starts again.
+    - `zero_grad` deletes the gradients, although the counter continues.
 
     ## Why is this bad?
-    The first update uses one micro-batch instead of `k`, and is `k` times too small where the loss is divided by `k`.
-    Each later update comes one micro-batch too late: it includes the first micro-batch of the next window. At the end
-    of the epoch one to `k` micro-batches remain. They are dropped, or mixed into the first update of the next epoch.
+    The first step uses one micro-batch instead of `k`. If the code divides the loss by `k`, this step is `k` times too
+    small. Each later step comes one micro-batch too late. At the end of the epoch some micro-batches are left. Their
+    gradients are lost, or are mixed into the first step of the next epoch.
 
     ## Example
     ```python
@@ -68,12 +70,13 @@ class LopsidedAccumulation(Rule):
     ```
 
     ## Fix safety
-    Counting from one is unsafe: it changes when updates happen. There is no fix where other code in the function
-    depends on the same remainder, such as `model.no_sync()` or a `zero_grad`, because both have to change together.
+    The fix counts from one: `if (i + 1) % k == 0`. It is unsafe because it changes when the optimizer steps. There is
+    no fix if other code in the function depends on the same remainder, such as `model.no_sync()`, because both must
+    change together.
 
     ## What verify shows
-    `torchlint verify` counts the backward passes between steps. Confirmed if the first step has fewer backward passes
-    than the later steps. Refuted if all steps have the same number.
+    `torchlint verify` counts the backward passes between steps. It confirms the finding if the first step has fewer
+    backward passes than the later steps. It refutes the finding if all steps have the same number.
 
     ## References
     - [Gradient accumulation](https://docs.pytorch.org/docs/stable/notes/amp_examples.html#gradient-accumulation)

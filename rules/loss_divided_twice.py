@@ -16,9 +16,8 @@ class LossDividedTwice(Rule):
     Finds `accelerator.backward(loss / n)` where the `Accelerator` is created with `gradient_accumulation_steps=n`.
 
     ## Why is this bad?
-    The gradients are `n` times too small, because `Accelerator.backward` divides the loss by that number itself.
-    With SGD the effective learning rate is too small as well. With any optimizer, clipping and weight decay no
-    longer match the gradients.
+    `Accelerator.backward` divides the loss by the number of steps itself, so the gradients are `n` times too small.
+    With SGD, each step is too small as well. With any optimizer, clipping and weight decay no longer fit the gradients.
 
     ## Example
     ```python

@@ -47,7 +47,7 @@ class MaskBeforeSoftmax(Rule):
     ## What it does
     Finds `softmax(scores * mask)` where the mask holds 0 and 1. The mask compares positions with lengths, or elements
     with a number (`!=`). Reported only with `--preview`: masks from other comparisons. Also finds
-    `scores.masked_fill(mask, 1e-9)` and fills with other numbers near 0. Not reported where the code applies the mask
+    `scores.masked_fill(mask, 1e-9)` and fills with other numbers near 0. Not reported if the code applies the mask
     again to the weights.
 
     ## Why is this bad?

@@ -13,13 +13,13 @@ class MissingScalerUpdate(Rule):
     """A gradient scaler steps or unscales, but some paths do not update it.
 
     ## What it does
-    Finds `scaler.step(optimizer)` and `scaler.unscale_(optimizer)` in a loop where an iteration can end without
-    `scaler.update()`. The call to `update()` is missing, comes after a `continue`, or is in a branch that also steps.
+    Finds `scaler.step(optimizer)` or `scaler.unscale_(optimizer)` in a loop in which an iteration can end without
+    `scaler.update()`. The `update()` is missing, comes after a `continue`, or is only in one branch.
 
     ## Why is this bad?
-    A scaler may unscale and step only once between two updates. The iteration after one without an update raises
-    `unscale_() has already been called on this optimizer since the last update()`, or the same for `step()`. Often
-    this happens hours into a run, at the first batch with infinite gradients.
+    A scaler may step and unscale only once between two updates. If an iteration ends without an update, the next one
+    raises `unscale_() has already been called on this optimizer since the last update()`, or the same for `step()`.
+    Often this happens hours into a run, at the first batch with infinite gradients.
 
     ## Example
     ```python

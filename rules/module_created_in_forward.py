@@ -44,16 +44,14 @@ class ModuleCreatedInForward(Rule):
     """A layer or parameter is created in `forward`: it is new in every call.
 
     ## What it does
-    Finds layers of `torch.nn` with weights or running statistics, and `nn.Parameter`s, that exist only during a call. A
-    module's `forward`, or a method that only `forward` calls, creates, uses and discards them.
+    Finds layers of `torch.nn` and `nn.Parameter`s that `forward` creates, uses and discards in each call. The same
+    holds for methods that only `forward` calls. The layers have weights or running statistics.
 
-    Not reported: layers without state, such as `nn.ReLU`, `nn.Softmax`, losses, pooling, and norms without
-    `affine`.
+    Not reported: layers without state, such as `nn.ReLU`, `nn.Softmax`, losses, pooling, and norms without `affine`.
 
     ## Why is this bad?
-    Every call computes with different random weights. The optimizer was created from `model.parameters()` beforehand
-    and does not hold them, so they are never trained. `state_dict` does not save them, and `model.to(device)` does not
-    move them.
+    Every call uses new random weights. No optimizer holds them, so they are never trained. `state_dict` does not save
+    them, and `model.to(device)` does not move them.
 
     ## Example
     ```python
@@ -83,9 +81,9 @@ class ModuleCreatedInForward(Rule):
     ```
 
     ## What verify shows
-    `torchlint verify` tracks the object that the line creates. Confirmed if the object disappears, the line creates it
-    again, and no optimizer held it. Refuted if the object stays and later calls to the function do not create another
-    one.
+    `torchlint verify` tracks the object that the line creates. It confirms the finding if the object disappears, the
+    line creates it again, and no optimizer held it. It refutes the finding if the object stays and later calls to the
+    function do not create another one.
 
     ## References
     - [torch.nn.Module](https://docs.pytorch.org/docs/stable/generated/torch.nn.Module.html)

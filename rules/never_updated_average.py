@@ -35,7 +35,7 @@ class NeverUpdatedAverage(Rule):
     Finds an `AveragedModel`, an object of a class that averages weights, a deep copy named `ema`, and the target
     network in code that uses rewards. The function or class around it trains, and reads the copy, but never updates it.
 
-    Not reported where an unknown function receives the object.
+    Not reported if an unknown function receives the object.
 
     ## Why is this bad?
     The program evaluates, saves or learns from the initial weights. The metrics stay at chance, or a value function

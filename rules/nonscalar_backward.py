@@ -32,9 +32,9 @@ class NonscalarBackward(Rule):
     """`backward` on a loss computed with `reduction="none"` raises.
 
     ## What it does
-    Finds `backward()` without an argument on the result of a loss function or loss module with the literal
-    `reduction="none"`. Between the two there is only elementwise arithmetic. The loss comes from batches of a
-    loader, or from tensors with more than one row.
+    Finds `backward()` without an argument on a loss that was computed with `reduction="none"`. The code may change the
+    loss by elementwise arithmetic, but does not reduce it. torchlint knows that the loss has several elements: it comes
+    from batches of a loader, or from tensors with more than one row.
 
     ## Why is this bad?
     `reduction="none"` returns one loss per sample. `backward` needs a single number, and raises "grad can be
@@ -68,8 +68,8 @@ class NonscalarBackward(Rule):
     The fix adds `.mean()`. It is unsafe: the author may need a sum, or weights for the samples.
 
     ## What verify shows
-    `torchlint verify` watches for the error. The error confirms the finding; backward passes from the line without
-    an error refute it.
+    `torchlint verify` confirms the finding if PyTorch raises the error. It refutes the finding if backward passes from
+    the line work without an error.
 
     ## References
     - [torch.Tensor.backward](https://docs.pytorch.org/docs/stable/generated/torch.Tensor.backward.html)

@@ -35,16 +35,17 @@ class OptimizerMissesParameters(Rule):
     """The optimizer does not hold all parameters that the model trains.
 
     ## What it does
-    Finds code that creates an optimizer, and then replaces the module or one of its layers with a new one under the
-    same name. The code then calls `backward` through the new module and steps that optimizer. Also finds
-    `requires_grad = True` on a frozen module in one of two places: between its forward pass and the backward of the
-    loss, or after an optimizer received only the parameters that required gradients. Also finds a loss with parameters
-    that no optimizer holds.
+    Finds parameters that the loss trains but that the optimizer does not hold, in three cases:
+
+    - The code creates an optimizer, and then replaces the module or one of its layers with a new one.
+    - `requires_grad = True` unfreezes a module too late: after its forward pass, or after the optimizer has received
+      only the parameters that required grad at that time.
+    - The loss is a module with parameters of its own, and no optimizer holds them.
 
     ## Why is this bad?
-    The new parameters keep their initial values, for example in a new classification head, and nothing raises. The
-    optimizer still updates the old parameters, which are unused. A module that is unfrozen after the forward pass
-    receives no gradient from that pass, because its graph does not include the module.
+    The new parameters keep their initial values, and there is no error. For example, a new classification head stays
+    random. The optimizer still updates the old parameters, which nothing uses. A module that is unfrozen after the
+    forward pass gets no gradient from this pass.
 
     ## Example
     ```python
@@ -77,8 +78,8 @@ class OptimizerMissesParameters(Rule):
     ```
 
     ## What verify shows
-    `torchlint verify` tracks the parameters created at the line. Confirmed if these parameters receive gradients and no
-    optimizer holds or changes them. Refuted if an optimizer holds them and steps.
+    `torchlint verify` tracks the parameters created at the line. It confirms the finding if these parameters receive
+    gradients and no optimizer holds or changes them. It refutes the finding if an optimizer holds them and steps.
 
     ## References
     - [torch.optim](https://docs.pytorch.org/docs/stable/optim.html): how to construct an optimizer

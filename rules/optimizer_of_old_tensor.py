@@ -53,7 +53,8 @@ class OptimizerOfOldTensor(Rule):
     ```
 
     ## What verify shows
-    Confirmed if no optimizer holds the new tensor, but an optimizer of the old one keeps stepping.
+    `torchlint verify` confirms the finding if no optimizer holds the new tensor, but an optimizer of the old one keeps
+    stepping.
 
     ## References
     - [torch.optim](https://docs.pytorch.org/docs/stable/optim.html): "constructing it"

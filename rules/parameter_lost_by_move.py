@@ -42,9 +42,9 @@ class ParameterLostByMove(Rule):
     `.grad` is read.
 
     ## Why is this bad?
-    The optimizer never trains the tensor, or refuses it. Where the move makes a copy, the copy is the result of an
-    operator, not a leaf. It is missing from `parameters()` and the state dict, and its `.grad` stays None. On a CPU
-    the move does nothing, so the bug stays hidden until the code runs on a GPU.
+    The tensor is never trained, or the optimizer refuses it. On a GPU, `.to(device)` returns a copy, which is not a
+    parameter. The copy is missing from `parameters()` and the state dict, and its `.grad` stays None. On a CPU,
+    `.to(device)` returns the parameter itself, so the bug appears only on a GPU.
 
     ## Example
     ```python
@@ -69,12 +69,12 @@ class ParameterLostByMove(Rule):
     ```
 
     ## Fix safety
-    Moving the tensor before it becomes a parameter is unsafe: the module and its state dict then have one more
-    parameter.
+    The fix moves the tensor before it becomes a parameter. It is unsafe: the module and its state dict then have one
+    more parameter.
 
     ## What verify shows
-    `torchlint verify` checks the tensor that the line assigns. Confirmed if the tensor is not a leaf. Refuted if it is
-    a leaf.
+    `torchlint verify` checks the tensor that the line assigns. It confirms the finding if the tensor is not a leaf. It
+    refutes the finding if it is a leaf.
 
     ## Known limits
     Not reported: parameters built from the method's arguments, or from variables that the code reassigns from their own

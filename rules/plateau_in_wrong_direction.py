@@ -28,14 +28,13 @@ class PlateauInWrongDirection(Rule):
     """`ReduceLROnPlateau` mistakes each improvement for a plateau.
 
     ## What it does
-    Finds `ReduceLROnPlateau(mode="max")` stepped with a PyTorch loss, and the default `mode="min"` stepped with an
-    accuracy. torchlint follows the computation of the number: `.item()`, means, sums over batches, and divisions by
-    a count.
+    Finds `ReduceLROnPlateau(mode="max")` that is stepped with a loss, and the default `mode="min"` that is stepped with
+    an accuracy. torchlint follows `.item()`, means, sums over batches, and divisions by a count.
 
-    Not reported where anything else contributes to the number.
+    Not reported if the number also depends on something else.
 
     ## Why is this bad?
-    The schedule waits for the score to move in the other direction. Each improvement counts as a bad epoch, so the
+    The scheduler waits for the score to move in the wrong direction. It counts each improvement as a bad epoch, so the
     learning rate falls while training goes well. Soon the model stops learning.
 
     ## Example

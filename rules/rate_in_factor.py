@@ -27,11 +27,10 @@ class RateInFactor(Rule):
     """The function for `LambdaLR` returns a learning rate instead of a factor.
 
     ## What it does
-    Finds functions for `LambdaLR` whose result is a product with the learning rate of the optimizer: the same
-    variable, attribute or entry that the optimizer received as `lr`.
+    Finds functions for `LambdaLR` whose result is a product with the learning rate of the optimizer. The learning rate
+    is the same variable, attribute or entry that the optimizer received as `lr`.
 
-    Not reported where the optimizer gets groups, which may have rates of their own, and where a result is not a
-    product.
+    Not reported if the optimizer gets parameter groups, which may have learning rates of their own.
 
     ## Why is this bad?
     `LambdaLR` multiplies the optimizer's initial rate by the result. The rate is then squared: 0.0001 instead of 0.01.

@@ -41,20 +41,20 @@ class RebuiltOptimizer(Rule):
     """Each epoch or step creates the optimizer anew, so its moments are lost.
 
     ## What it does
-    Finds optimizers with state (Adam, SGD with momentum) that a loop over epochs creates in each iteration for a
-    network that exists before the loop. The iteration trains for one pass over its data, or makes a single step.
-    torchlint follows function calls, even into other files.
+    Finds optimizers with state, such as Adam or SGD with momentum, that a loop over epochs creates in each iteration
+    for the same network. In the iteration, the optimizer trains for one pass over the data, or makes a single step.
+    torchlint follows function calls, also into other files.
 
-    Not reported when:
+    Not reported if one of these holds:
 
     - The epoch number selects the data, as in `loaders[i]`.
     - An argument of the optimizer depends on the iteration, such as a learning rate.
     - The iteration changes the network itself: it loads, resets, prunes or freezes weights.
-    - The name of the loop's variable says that each iteration is a separate training run: `fold`, `task`, `round`.
+    - The name of the loop variable says that each iteration is a training run of its own: `fold`, `task`, `round`.
 
     ## Why is this bad?
     Adam's moments and the momentum start from zero again. Adam's first steps are then large, so the loss may jump at
-    the start of each epoch. A schedule of the old optimizer no longer has any effect.
+    the start of each epoch. A scheduler of the old optimizer no longer has any effect.
 
     ## Example
     ```python
@@ -85,8 +85,8 @@ class RebuiltOptimizer(Rule):
     ```
 
     ## What verify shows
-    Confirmed if the line creates a second optimizer that updates the same parameters. Refuted if the program ends and
-    the line has created no such second optimizer.
+    `torchlint verify` confirms the finding if the line creates a second optimizer that updates the same parameters. It
+    refutes the finding if the program ends and the line has created no such second optimizer.
 
     ## References
     - [torch.optim](https://docs.pytorch.org/docs/stable/optim.html#how-to-use-an-optimizer): "To use torch.optim you

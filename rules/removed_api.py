@@ -91,7 +91,7 @@ class RemovedApi(Rule):
     where the order of arguments has changed.
 
     ## What verify shows
-    Confirmed by PyTorch's error at the line.
+    `torchlint verify` confirms the finding if PyTorch raises an error at the line.
 
     ## References
     - [PyTorch 0.4.0 Migration Guide](https://pytorch.org/blog/pytorch-0_4_0-migration-guide/): "loss.data[0]"

@@ -32,7 +32,7 @@ class RepeatedLayer(Rule):
     - `layers.append(layer)` in a loop that does not create the layer;
     - one variable in two places of a `Sequential`.
 
-    Not reported where names, comments or docstrings mention sharing.
+    Not reported if names, comments or docstrings mention sharing.
 
     ## Why is this bad?
     A network of twelve layers has the parameters of one. Nothing raises, the shapes match, and the model trains,

@@ -19,7 +19,7 @@ class ScheduleInWrongUnit(Rule):
     the loop that contains `scheduler.step()`. The loop iterates over epochs, batches or micro-batches. In Lightning
     the rule compares the length with the `interval` that `configure_optimizers` returns, an epoch by default.
 
-    Not reported where the unit of the length is unknown.
+    Not reported if the unit of the length is unknown.
 
     Reported only with `--preview`:
 

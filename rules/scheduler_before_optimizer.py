@@ -33,16 +33,15 @@ class SchedulerBeforeOptimizer(Rule):
     """A learning-rate scheduler steps before its optimizer: the first rate is skipped.
 
     ## What it does
-    Finds `scheduler.step()` in a loop, for a scheduler of `torch.optim.lr_scheduler`, where the first step of its
-    optimizer comes later on every path.
+    Finds `scheduler.step()` in a loop, if the optimizer of the scheduler steps for the first time only after it.
 
-    Not reported: `scheduler.step(epoch)`, `ReduceLROnPlateau`, and projects that require a PyTorch version older than
-    1.1, where this order was right.
+    Not reported: `scheduler.step(epoch)`, `ReduceLROnPlateau`, and projects that support PyTorch before 1.1, in which
+    this order was right.
 
     ## Why is this bad?
-    Training never uses the first rate, and the whole schedule is early by one step, which may be an epoch. The
-    scheduler sets the first rate at construction and the next one with each step. PyTorch itself warns when this
-    happens.
+    Training never uses the first learning rate. The scheduler sets the first rate when it is created, and the next one
+    in each `step`. So the whole schedule is one step early, and a step may be an epoch. PyTorch prints a warning when
+    this happens.
 
     ## Example
     ```python
@@ -75,7 +74,7 @@ class SchedulerBeforeOptimizer(Rule):
     ```
 
     ## Fix safety
-    Moving the call is unsafe: it changes the learning rates.
+    The fix moves the call after the optimizer's step. It is unsafe because it changes the learning rates.
 
     ## What verify shows
     `torchlint verify` confirms the finding if the line advances the schedule before the first step of its optimizer,

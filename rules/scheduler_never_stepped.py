@@ -61,21 +61,21 @@ class SchedulerNeverStepped(Rule):
     """A learning-rate scheduler is created, but nothing ever steps it.
 
     ## What it does
-    Finds variables that hold a scheduler of `torch.optim.lr_scheduler` or `transformers` that the code only prints,
-    saves, loads, or passes through `accelerator.prepare`. Also finds a function that returns a new scheduler together
-    with an optimizer that is stepped.
+    Finds schedulers of `torch.optim.lr_scheduler` or `transformers` that no code steps. The code only prints, saves or
+    loads the scheduler, or passes it to `accelerator.prepare`. Also finds a function that returns a new scheduler
+    together with an optimizer, if only the optimizer is stepped.
 
-    Not reported where the step is commented out (`# scheduler.step()`), which is deliberate, or where the code only
-    displays the optimizer. Other comments about the step do not count.
+    Also finds the schedulers of a Lightning module with manual optimization that steps no scheduler. Lightning does not
+    step them either.
 
-    Reported only with `--preview`: a second scheduler of the same optimizer, which is usually a leftover.
+    Not reported if the step is commented out (`# scheduler.step()`), which is deliberate, or if the code only shows the
+    optimizer without training.
 
-    Also finds the schedulers of a Lightning module that uses manual optimization and steps no scheduler: Lightning then
-    steps none either.
+    A second scheduler of the same optimizer needs `--preview`, because it is usually a leftover.
 
     ## Why is this bad?
-    Training works, but worse than planned. Only `step` changes the learning rate, so the rate keeps its initial value.
-    It never decays, or it stays at the first, smallest rate of a warm-up.
+    Training works, but worse than planned. Only `step` changes the learning rate. Without it, the rate never decays, or
+    stays at the first, smallest rate of a warm-up.
 
     ## Example
     ```python
@@ -107,8 +107,8 @@ class SchedulerNeverStepped(Rule):
     ```
 
     ## What verify shows
-    `torchlint verify` confirms the finding if the schedule does not advance before the program ends, and refutes it
-    once the schedule advances. Let the program run to its end with `--max-steps 0`.
+    `torchlint verify` confirms the finding if the learning rate does not change before the program ends, and refutes it
+    as soon as the scheduler steps. Let the program run to its end with `--max-steps 0`.
 
     ## References
     - [torch.optim: how to adjust learning rate](https://docs.pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate)

@@ -63,7 +63,8 @@ class ShapeMismatch(Rule):
     ```
 
     ## What verify shows
-    Confirmed by PyTorch's error at the line. Refuted if the line ran three times without an error.
+    `torchlint verify` confirms the finding if PyTorch raises an error at the line. It refutes the finding if the
+    line ran three times without an error.
 
     ## Known limits
     torchlint analyzes only files that contain one of these:

@@ -29,9 +29,9 @@ class ShardedNorm(Rule):
     their shards.
 
     ## Why is this bad?
-    The step goes in a wrong direction, and training depends on the number of processes. Each process holds a shard
-    of every gradient, and the function computes the norm of that shard only. The processes scale by different
-    factors, and by less than the bound requires.
+    Each process holds a shard of every gradient, and the function computes only the norm of that shard. So each process
+    scales its shard by another factor. The step goes in a wrong direction, and training depends on the number of
+    processes.
 
     ## Example
     ```python

@@ -64,7 +64,8 @@ class SingleClass(Rule):
     ```
 
     ## What verify shows
-    Confirmed if three calls to the loss were over one class. Refuted if there were always several classes.
+    `torchlint verify` confirms the finding if three calls to the loss were over one class. It refutes the finding if
+    there were always several classes.
 
     ## References
     - [torch.nn.BCEWithLogitsLoss](https://docs.pytorch.org/docs/stable/generated/torch.nn.BCEWithLogitsLoss.html), the

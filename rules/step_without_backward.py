@@ -71,7 +71,7 @@ class StepWithoutBackward(Rule):
     ```
 
     ## What verify shows
-    `torchlint verify` confirms the finding if a step runs before any `backward` has computed gradients for it. It
+    `torchlint verify` confirms the finding if the optimizer steps and no `backward` has computed a gradient for it. It
     refutes the finding if all steps have gradients and change the parameters.
 
     ## Known limits

@@ -79,7 +79,8 @@ class SuperInitOrder(Rule):
     called without arguments and the parent class's `__init__` needs none.
 
     ## What verify shows
-    Confirmed by PyTorch's error at the line. Refuted if the line ran three times without an error.
+    `torchlint verify` confirms the finding if PyTorch raises an error at the line. It refutes the finding if the
+    line ran three times without an error.
 
     ## References
     - [torch.nn.Module](https://docs.pytorch.org/docs/stable/generated/torch.nn.Module.html): "an __init__() call to the

@@ -39,20 +39,20 @@ class TrainingInEvalMode(Rule):
     """A model is still in evaluation mode when it trains.
 
     ## What it does
-    Finds `model.eval()` in a loop that also trains the model, where nothing calls `model.train()` before the next
-    training step. Typical cases are an evaluation in the middle of an epoch, or a single `train()` before all epochs.
-    torchlint follows calls to functions in the same file.
+    Finds `model.eval()` in a loop that also trains the model, if nothing calls `model.train()` before the next training
+    step. Typical cases are an evaluation in the middle of an epoch, and a single `train()` before all epochs. torchlint
+    follows calls of functions in the same file.
 
-    Reported only for models that torchlint knows to depend on the mode (dropout, batch normalization,
-    `if self.training:`), and for models whose layers it cannot see, if the code also calls `train()` on them before the
-    loop.
+    Reported only if torchlint knows that the model depends on the mode: it has dropout, batch normalization or `if
+    self.training:`. If torchlint cannot see the layers, it reports only if the code also calls `train()` on the model
+    before the loop.
 
-    Not reported where no evaluation follows the `eval()`, since the mode may then be intended.
+    Not reported if no evaluation follows the `eval()`, because the mode may then be deliberate.
 
     ## Why is this bad?
-    Only the steps before the first evaluation train correctly. Afterwards dropout drops nothing, so the model
-    overfits. Batch normalization no longer updates its running statistics, although the weights before it still
-    change. Nothing fails; the model is just worse.
+    Only the steps before the first evaluation train correctly. After it, dropout drops nothing, so the model overfits.
+    Batch normalization no longer updates its running statistics, although the weights still change. There is no error,
+    only a worse model.
 
     ## Example
     ```python
@@ -92,14 +92,14 @@ class TrainingInEvalMode(Rule):
     ```
 
     ## Fix safety
-    The fix calls `train()` at the start of the loop's body. Where an evaluation may come between the start and the
-    training, the fix puts the call before the statement that trains. There is no fix where some path would still train
-    in evaluation mode or evaluate in training mode. The fix is unsafe, because it changes training.
+    The fix calls `train()` at the start of the loop body. If an evaluation may come between the start and the training,
+    the fix puts the call right before the training. There is no fix if training would still run in evaluation mode on
+    some path, or evaluation in training mode. The fix is unsafe because it changes training.
 
     ## What verify shows
-    `torchlint verify` checks the mode whenever the module trains after the line. Confirmed if a layer that depends on
-    the mode is in evaluation mode. Refuted if no such layer is ever in evaluation mode, or if the model has no such
-    layer.
+    `torchlint verify` checks the mode whenever the module trains after the line. It confirms the finding if a layer
+    that depends on the mode is in evaluation mode. It refutes the finding if no such layer is ever in evaluation mode,
+    or if the model has no such layer.
 
     ## References
     - [torch.nn.Module.train](https://docs.pytorch.org/docs/stable/generated/torch.nn.Module.html#torch.nn.Module.train)

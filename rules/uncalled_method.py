@@ -67,8 +67,8 @@ class UncalledMethod(Rule):
     - `model.state_dict` without parentheses in a checkpoint, beside the state of another object or in `torch.save`
 
     ## Why is this bad?
-    Without parentheses, Python looks the method up and discards it, and nothing complains. The optimizer never steps,
-    gradients add up over all batches, or dropout stays on during evaluation. `with torch.no_grad:` raises.
+    Without parentheses, the line does nothing, and Python prints no error. The optimizer never steps, gradients add up
+    over all batches, or dropout stays on during evaluation. Only `with torch.no_grad:` raises an error.
 
     ## Example
     ```python
@@ -95,9 +95,9 @@ class UncalledMethod(Rule):
     ```
 
     ## Fix safety
-    Calling the method is the purpose of the line, but it is unsafe because training changes. There is no fix for a
-    method that needs an argument: `step` of `LBFGS` (a closure), of `ReduceLROnPlateau` (a metric), and of a
-    gradient scaler. In a `with` the fix is safe, because the line raises without it.
+    The fix adds the parentheses. It is unsafe because training changes, which is its purpose. There is no fix if the
+    method needs an argument: `step` of `LBFGS`, of `ReduceLROnPlateau` and of a gradient scaler. In a `with` statement
+    the fix is safe, because without it the line raises an error.
 
     ## What verify shows
     `torchlint verify` confirms the finding if the run reaches the line.

@@ -56,7 +56,8 @@ class UncheckedPartialLoad(Rule):
     ```
 
     ## What verify shows
-    Confirmed if the load set no entry. Refuted if it set all entries of the module.
+    `torchlint verify` confirms the finding if the load set no entry. It refutes the finding if it set all entries of
+    the module.
     """
 
     code = "TL325"

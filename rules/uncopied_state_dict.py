@@ -20,21 +20,22 @@ class UncopiedStateDict(Rule):
     """The best weights are stored without a copy while training continues.
 
     ## What it does
-    Finds `model.state_dict()` in a training loop where a variable, an attribute, a list or a dictionary stores the
-    result without a copy. An optimizer steps afterwards, and the code then loads, saves or returns the stored weights.
-    `dict(...)`, `OrderedDict(...)`, `copy.copy(...)`, `.copy()` and a comprehension without `.clone()` do not copy the
-    weights.
+    Finds weights that are stored without a copy: a variable, an attribute, a list or a dictionary stores
+    `model.state_dict()` in a training loop. After that, an optimizer steps. Later the code loads, saves or returns the
+    stored weights. `dict(...)`, `OrderedDict(...)`, `copy.copy(...)`, `.copy()` and a comprehension without `.clone()`
+    do not copy the weights either.
 
     Not reported:
 
-    - weights used before the next step;
-    - weights copied anywhere on the way;
-    - a new model in each iteration;
-    - `.cpu()` on the model or its weights, which copies them on a GPU.
+    - weights that the code uses before the next step
+    - weights that the code copies on the way
+    - a new model in each iteration
+    - `.cpu()` on the model or its weights, which copies them on a GPU
 
     ## Why is this bad?
-    `state_dict()` returns references to the parameters, so each later step changes the stored weights. "The best
-    weights" are those of the last step. Early stopping or the best checkpoint has no effect, and nothing raises.
+    `state_dict()` returns the parameters themselves, not copies. Each later step changes the stored weights, so "the
+    best weights" are those of the last step. Early stopping and the best checkpoint have no effect, and there is no
+    error.
 
     ## Example
     ```python
@@ -81,13 +82,13 @@ class UncopiedStateDict(Rule):
     ```
 
     ## Fix safety
-    The fix copies the weights wherever the code stores them in that place, even before the loop. It is unsafe because
-    the code then loads or saves other weights. torchlint offers the fix only in a file that imports `copy`. An
-    optimizer state stored next to the weights has to be copied by hand.
+    The fix copies the weights at each place where the code stores them. It is unsafe because the code then loads or
+    saves other weights. torchlint offers the fix only if the file imports `copy`. If the code also stores the state of
+    an optimizer, you have to copy it by hand.
 
     ## What verify shows
-    `torchlint verify` tracks the stored state. Confirmed if the program loads this state after steps and it shares the
-    module's memory. Refuted if the state has memory of its own.
+    `torchlint verify` tracks the stored state. It confirms the finding if the program loads this state after steps and
+    it shares the module's memory. It refutes the finding if the state has memory of its own.
 
     ## Known limits
     torchlint does not follow weights that a variable holds before the condition that selects the best ones.

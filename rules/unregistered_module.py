@@ -47,12 +47,13 @@ class UnregisteredModule(Rule):
     """Modules in a plain list or dict are missing from `parameters()`.
 
     ## What it does
-    Finds lists, tuples and dicts with modules or parameters that `__init__` of a module stores as an attribute.
+    Finds lists, tuples and dicts that contain modules or parameters, if the `__init__` of a module stores them as an
+    attribute.
 
     ## Why is this bad?
-    The optimizer never trains these layers. A module registers its attributes and the contents of a `ModuleList` or
-    `ModuleDict`, but not of a list. The layers in it are missing from `parameters()`, `to()` leaves them on the
-    CPU, and the state dict and every checkpoint lose them.
+    The optimizer never trains these layers. A module registers its attributes, and the contents of a `ModuleList` or
+    `ModuleDict`, but not the contents of a list. So the layers are missing from `parameters()` and the state dict,
+    checkpoints do not contain them, and `to()` leaves them on the CPU.
 
     ## Example
     ```python
@@ -85,13 +86,14 @@ class UnregisteredModule(Rule):
     ```
 
     ## Fix safety
-    Registering the modules is unsafe: they are then trained and part of the state dict, so old checkpoints do not
-    match. There is no fix where the code needs a list or dictionary: `get` or `sort`, keys that are not plain
-    strings, or elements that are not modules.
+    The fix uses `nn.ModuleList` or `nn.ModuleDict`. It is unsafe: the layers are then trained and part of the state
+    dict, so old checkpoints do not match. There is no fix if the code needs a list or a dict: `get` or `sort`, keys
+    that are not plain strings, or elements that are not modules.
 
     ## What verify shows
-    `torchlint verify` checks the contents of the container at each step. Confirmed if its parameters receive
-    gradients and neither the module nor an optimizer holds them. Refuted if the module registers them.
+    `torchlint verify` checks the contents of the container at each step. It confirms the finding if its parameters
+    receive gradients and neither the module nor an optimizer holds them. It refutes the finding if the module registers
+    them.
 
     ## References
     - [torch.nn.ModuleList](https://docs.pytorch.org/docs/stable/generated/torch.nn.ModuleList.html)

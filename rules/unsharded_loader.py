@@ -68,7 +68,7 @@ class UnshardedLoader(Rule):
     ```
 
     ## What verify shows
-    Confirmed if all ranks got the same batches from the loader.
+    `torchlint verify` confirms the finding if all ranks got the same batches from the loader.
 
     ## References
     - [DistributedSampler](https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.distributed.DistributedSampler)

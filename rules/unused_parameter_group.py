@@ -35,7 +35,7 @@ class UnusedParameterGroup(Rule):
     Finds lists and groups (`{"params": []}`) that a loop over a model's parameters fills and nothing reads, in
     functions that create an optimizer.
 
-    Not reported where these parameters also go elsewhere or are frozen.
+    Not reported if these parameters also go elsewhere or are frozen.
 
     ## Why is this bad?
     The parameters in the list are never trained: they keep their initial values while the rest of the model adapts.
