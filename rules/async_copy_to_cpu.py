@@ -38,19 +38,20 @@ class AsyncCopyToCpu(Rule):
     """A copy to the CPU is read before it has arrived.
 
     ## What it does
-    Finds `tensor.to("cpu", non_blocking=True)` where the same function prints the result, computes with it or
-    converts it to numbers before any `synchronize`, `wait`, `item()` or other copy to the CPU.
+    Finds `tensor.to("cpu", non_blocking=True)`, if the same function then prints the result, computes with it or
+    converts it to numbers. Not reported if the function first calls `synchronize`, `wait`, `item()` or copies something
+    else to the CPU.
 
-    Not reported:
+    Also not reported:
 
     - copies that the code only stores, returns or passes to your own function, because the code that receives them may
-      wait;
-    - `copy_(..., non_blocking=True)`, which waits unless the target is pinned memory;
-    - moves of modules.
+      wait
+    - `copy_(..., non_blocking=True)`, which waits unless the target is pinned memory
+    - moves of modules
 
     ## Why is this bad?
-    The values can be wrong, without an error. The copy goes into pinned memory, and Python continues immediately. It
-    reads whatever that memory held before: zeros, or the values of another batch. On an H200 with queued work, all 40
+    The values can be wrong, without an error. The copy goes into pinned memory, and Python does not wait for it. Python
+    then reads what this memory held before: zeros, or the values of another batch. On an H200 with queued work, all 40
     copies that were read immediately were wrong. With an idle GPU, none of 200 copies was wrong, so tests do not show
     the bug. A copy to the GPU is safe, because later work on the GPU waits for it.
 
@@ -81,8 +82,8 @@ class AsyncCopyToCpu(Rule):
     ```
 
     ## Fix safety
-    Unsafe: without `non_blocking=True`, each copy waits for the GPU. For several copies, you can keep
-    `non_blocking=True` and call `torch.cuda.synchronize()` once after the last one.
+    The fix removes `non_blocking=True`. It is unsafe because each copy then waits for the GPU. If you make several
+    copies, you can keep `non_blocking=True` and call `torch.cuda.synchronize()` once after the last one.
 
     ## References
     - [A guide on good usage of `non_blocking` and `pin_memory()`](https://docs.pytorch.org/tutorials/intermediate/pinmem_nonblock.html):

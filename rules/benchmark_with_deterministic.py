@@ -71,7 +71,7 @@ class BenchmarkWithDeterministic(Rule):
     ```
 
     ## Fix safety
-    Turning off the benchmark is safe, because every algorithm computes the same result.
+    The fix turns the benchmark off. It is safe, because every algorithm computes the same result.
 
     ## What verify shows
     `torchlint verify` confirms the finding if both settings are on at an optimizer step. It refutes the finding if the

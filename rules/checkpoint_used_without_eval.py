@@ -27,16 +27,16 @@ class CheckpointUsedWithoutEval(Rule):
     """A model predicts with loaded weights in training mode: `eval()` is missing.
 
     ## What it does
-    Finds models that load weights with `load_state_dict` and predict, where nothing calls `eval()` and nothing trains
-    them. Reported only for models that torchlint knows to contain layers or code that depend on the mode: dropout,
-    batch normalization, `if self.training:`.
+    Finds models that load weights with `load_state_dict` and predict, if nothing calls `eval()` and nothing trains
+    them. Reported only if torchlint knows that the model has layers or code that depend on the mode: dropout, batch
+    normalization, `if self.training:`.
 
     Not reported if names suggest Monte Carlo dropout, or if the same input runs several times.
 
     ## Why is this bad?
-    Predictions are random or wrong. A new model is in training mode, and loading weights does not change that. Its
-    dropout drops elements at random, so each prediction differs. Its batch normalization uses the statistics of the
-    input, perhaps a single image, and overwrites the loaded statistics.
+    Predictions are random or wrong. A new model is in training mode, and loading weights does not change the mode.
+    Dropout drops elements at random, so each prediction differs. Batch normalization uses the statistics of the input,
+    perhaps of a single image, and overwrites the loaded statistics.
 
     ## Example
     ```python

@@ -72,9 +72,9 @@ class ClipBeforeUnscale(Rule):
     follow, and that the gradients belong to one optimizer.
 
     ## What verify shows
-    `torchlint verify` compares the clipped gradients with those that the step uses. It confirms the finding if the step
-    uses gradients that are many times smaller than the clipped ones. It refutes the finding if the clipping made
-    gradients smaller and steps used these gradients unchanged.
+    `torchlint verify` compares the clipped gradients with those that the step uses. It confirms the finding if the
+    step's gradients are many times smaller than the clipped ones. It refutes the finding if the clipping made gradients
+    smaller and the step used them unchanged.
 
     ## References
     - [Automatic mixed precision: gradient clipping](https://docs.pytorch.org/docs/stable/notes/amp_examples.html#gradient-clipping)

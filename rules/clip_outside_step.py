@@ -104,10 +104,9 @@ class ClipOutsideStep(Rule):
     also steps elsewhere, or if the code reassigns a name in the call in between.
 
     ## What verify shows
-    `torchlint verify` compares the clipped gradients with those that the step uses. It confirms the finding if the step
-    uses gradients of a later `backward` that exceed the bound, or if the call clips several times for each step. It
-    refutes the finding if the call clips once for each step, makes gradients smaller, and the steps use the clipped
-    gradients.
+    `torchlint verify` compares the clipped gradients with those that the step uses. It confirms the finding if the
+    gradients of the step exceed the bound, or if the call clips several times for each step. It refutes the finding if
+    the call clips once for each step and the step uses the clipped gradients.
 
     ## References
     - [torch.nn.utils.clip_grad_norm_](https://docs.pytorch.org/docs/stable/generated/torch.nn.utils.clip_grad_norm_.html)

@@ -38,21 +38,21 @@ class CreateOnDevice(Rule):
     """A tensor is created on the CPU and copied to the device in every step.
 
     ## What it does
-    Finds `torch.zeros(...).to(device)` or `.cuda()`, and the same for `ones`, `full`, `eye`, `arange`, `linspace`
-    and `empty`, in a loop, in `forward`, and in the steps of a Lightning module.
+    Finds `torch.zeros(...).to(device)` or `.cuda()` in a loop, in `forward`, and in the steps of a Lightning module.
+    The same holds for `ones`, `full`, `eye`, `arange`, `linspace` and `empty`.
 
     Not reported:
 
-    - random numbers, because each device has its own generator;
-    - setup functions, tests, and conversions to a dtype;
-    - a device that is always the CPU;
-    - a cached tensor, created once under `if self.mask is None:`.
+    - random numbers, because each device has its own generator
+    - setup functions, tests, and conversions to a dtype
+    - a device that is always the CPU
+    - a cached tensor, created once under `if self.mask is None:`
 
     ## Why is this bad?
-    Each step allocates and fills the tensor on the CPU, then copies it while the CPU waits. With `device=` PyTorch
-    creates it where it is needed. One such line costs little, but the cost is noticeable in a small model that runs
-    often. On an H200, `arange(4096)` took 18 microseconds with the copy and 7 without. A tensor of a million numbers
-    took 930 microseconds with the copy and 12 without.
+    Each step creates the tensor on the CPU and copies it, and the CPU waits for the copy. With `device=`, PyTorch
+    creates the tensor where it is needed. One such line costs little, but a small model that runs often becomes slower.
+    On an H200, `arange(4096)` took 18 microseconds with the copy and 7 without. A tensor of a million numbers took 930
+    microseconds with the copy and 12 without.
 
     ## Example
     ```python
@@ -77,7 +77,7 @@ class CreateOnDevice(Rule):
     ```
 
     ## Fix safety
-    Safe: the values and their dtype do not change.
+    The fix passes `device=`. It is safe: the values and their dtype do not change.
 
     ## References
     - [Performance tuning guide](https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html): "Create tensors

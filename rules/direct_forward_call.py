@@ -67,7 +67,7 @@ class DirectForwardCall(Rule):
     ```
 
     ## Fix safety
-    Calling the module is unsafe: its hooks then run.
+    The fix calls the module itself. It is unsafe, because the hooks of the module then run.
 
     ## References
     - [torch.nn.Module.forward](https://docs.pytorch.org/docs/stable/generated/torch.nn.Module.html): "one should

@@ -40,14 +40,14 @@ class GeneratorGraphInDiscriminatorStep(Rule):
 
     ## What it does
     Finds `D(fake)` in a loss after which only the optimizer of `D` steps. `fake` is a new output of `G` that is not
-    detached, and the gradients that `G` receives are cleared before its optimizer steps. torchlint tells `G` and
-    `D` apart by the optimizers that hold their parameters, so the rule applies to any two networks.
+    detached. The gradients that `G` receives are cleared before the optimizer of `G` steps. torchlint tells `G` and `D`
+    apart by the optimizers that hold their parameters, so the rule applies to any two networks.
 
     ## Why is this bad?
-    The backward pass runs through the whole generator, whose activations stay in memory until then. The gradients
-    computed there are discarded. With networks of equal size that is a third of the work of the step. If nothing clears
-    the gradients before the generator's own backward, they are added to its gradients, and the generator learns to help
-    the discriminator.
+    `backward` goes through the whole generator, whose activations stay in memory until then. Nothing uses the gradients
+    that it computes there. If both networks have the same size, this is a third of the work of the step. If nothing
+    clears these gradients before the generator's own `backward`, they are added to its gradients, and the generator
+    learns to help the discriminator.
 
     ## Example
     ```python
@@ -84,12 +84,11 @@ class GeneratorGraphInDiscriminatorStep(Rule):
     ```
 
     ## Severity
-    The severity is error where the generator steps with these gradients added to its own, and information where they
-    are cleared.
+    An error if the generator steps with these gradients added to its own. An information if they are cleared.
 
     ## Fix safety
-    `.detach()` does not change the discriminator's gradients. It is unsafe because code that torchlint does not see
-    may read those of the generator.
+    The fix adds `.detach()`, which does not change the gradients of the discriminator. It is unsafe because code that
+    torchlint does not see may read the gradients of the generator.
 
     ## What verify shows
     `torchlint verify` follows backward passes through the module's input. It confirms the finding if a backward
@@ -97,8 +96,8 @@ class GeneratorGraphInDiscriminatorStep(Rule):
     at the input.
 
     ## Known limits
-    Not reported: a `fake` that `torch.autograd.grad` or another backward also uses, and a `fake` that an unknown
-    function returns or that is one of several results.
+    Not reported: a `fake` that `torch.autograd.grad` or another `backward` also uses, and a `fake` that comes from an
+    unknown function or is one of several results.
 
     ## References
     - [DCGAN tutorial](https://docs.pytorch.org/tutorials/beginner/dcgan_faces_tutorial.html): detaches the fake batch

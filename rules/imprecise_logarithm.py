@@ -52,7 +52,7 @@ class ImpreciseLogarithm(Rule):
     ```
 
     ## Fix safety
-    Unsafe, because results differ in their last digits.
+    The fix is unsafe, because results differ in their last digits.
 
     ## References
     - [torch.log1p](https://docs.pytorch.org/docs/stable/generated/torch.log1p.html)

@@ -91,7 +91,8 @@ class LogOfSoftmax(Rule):
     ```
 
     ## Fix safety
-    Replacing the two calls with one is unsafe, because results that were infinite or NaN change.
+    The fix replaces the two calls with `log_softmax` or `logsigmoid`. It is unsafe, because results that were infinite
+    or NaN change.
 
     ## What verify shows
     `torchlint verify` looks at the probabilities whose logarithm the line takes. It confirms the finding if one of them

@@ -72,9 +72,8 @@ class MeanScaleMismatch(Rule):
     `--preview`: all other loops, and losses with `reduction="sum"`.
 
     ## Why is this bad?
-    The reported loss is wrong by a factor of the batch size. It changes with the batch size even when the model does
-    not. It is not comparable with other code or with the other split, and thresholds stop the training at the wrong
-    time.
+    The reported loss is wrong by a factor of the batch size. It changes with the batch size even if the model does not.
+    You cannot compare it with other code or with the other split, and early stopping stops at the wrong time.
 
     ## Example
     ```python
@@ -99,9 +98,9 @@ class MeanScaleMismatch(Rule):
     ```
 
     ## Fix safety
-    Dividing by the other count is unsafe, because the reported number changes. The new number is not exact where the
-    last batch is smaller or a sampler omits samples. torchlint offers no fix where the loop may skip a batch or end
-    early. There the code must count the losses that it added.
+    The fix divides by the other count. It is unsafe because the reported number changes. The new number is not exact if
+    the last batch is smaller or a sampler omits samples. There is no fix if the loop may skip a batch or end early:
+    then the code must count the losses that it added.
 
     ## References
     - [torch.nn.CrossEntropyLoss](https://docs.pytorch.org/docs/stable/generated/torch.nn.CrossEntropyLoss.html):

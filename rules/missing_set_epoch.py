@@ -89,8 +89,8 @@ class MissingSetEpoch(Rule):
     ```
 
     ## Fix safety
-    Calling `set_epoch` is unsafe, because it changes the order of the batches. torchlint offers the fix where the loop
-    has a variable for the epoch number.
+    The fix calls `set_epoch`. It is unsafe because it changes the order of the batches. There is no fix if the loop has
+    no variable for the epoch number.
 
     ## What verify shows
     `torchlint verify` compares the first samples of the epochs. It confirms the finding if two epochs in a row start

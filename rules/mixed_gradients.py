@@ -13,8 +13,9 @@ class MixedGradients(Rule):
     """A step also uses gradients from a pass that trains another network.
 
     ## What it does
-    Finds a step with two backward passes since its last `zero_grad`, one of them meant for another network. That pass
-    runs through both networks, and right before it the code clears only the gradients of the other network's optimizer.
+    Finds a step that follows two backward passes since its last `zero_grad`, one of which was meant for another
+    network. This pass goes through both networks, and right before it the code clears only the gradients of the other
+    network.
 
     ## Why is this bad?
     The gradients of both losses add up. In an actor-critic method the critic then learns to rate every action

@@ -85,7 +85,8 @@ class ReentrantCheckpoint(Rule):
     ```
 
     ## Fix safety
-    `use_reentrant=False` is unsafe: weights without gradients may receive them, and the block runs differently.
+    The fix adds `use_reentrant=False`. It is unsafe: weights without gradients may receive them, and the block runs
+    differently.
 
     ## What verify shows
     `torchlint verify` follows the checkpoint. It confirms the finding if parameters inside the checkpoint get no

@@ -86,9 +86,9 @@ class RemovedApi(Rule):
     ```
 
     ## Fix safety
-    Removing `verbose` is safe, and so is replacing `torch._six.inf` with `math.inf`. Adding `item()` and renaming a
-    function are unsafe, because a line that raised now runs, and so does the code after it. torchlint offers no fix
-    where the order of arguments has changed.
+    It is safe to remove `verbose`, and to replace `torch._six.inf` with `math.inf`. It is unsafe to add `item()` or to
+    rename a function: a line that raised an error now runs, and so does the code after it. There is no fix if the order
+    of arguments has changed.
 
     ## What verify shows
     `torchlint verify` confirms the finding if PyTorch raises an error at the line.

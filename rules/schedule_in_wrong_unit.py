@@ -15,21 +15,21 @@ class ScheduleInWrongUnit(Rule):
     """A schedule steps once a batch but is measured in epochs, or the reverse.
 
     ## What it does
-    Compares the length of a learning-rate schedule (`T_max=epochs`, `num_training_steps=len(loader) * epochs`) with
-    the loop that contains `scheduler.step()`. The loop iterates over epochs, batches or micro-batches. In Lightning
-    the rule compares the length with the `interval` that `configure_optimizers` returns, an epoch by default.
+    Compares the length of a learning-rate schedule (`T_max=epochs`, `num_training_steps=len(loader) * epochs`) with the
+    loop that contains `scheduler.step()`: a loop over epochs, batches or micro-batches. In Lightning, torchlint
+    compares the length with the `interval` that `configure_optimizers` returns, which is an epoch by default.
 
-    Not reported if the unit of the length is unknown.
+    Not reported if torchlint does not know the unit of the length.
 
-    Reported only with `--preview`:
+    Two kinds of findings need `--preview`:
 
-    - a schedule of unknown length that steps with each micro-batch;
-    - a schedule measured in batches that steps with the optimizer, where the number of micro-batches is unknown.
+    - a schedule of unknown length that steps with each micro-batch
+    - a schedule measured in batches that steps with the optimizer, if the number of micro-batches is unknown
 
     ## Why is this bad?
-    The learning rate is wrong for most of the training. If a schedule is measured in epochs but steps once a batch, it
-    ends within the first epochs. The rate then stays near zero or oscillates. If a schedule is measured in batches but
-    steps once an epoch, it hardly starts. The rate stays in its warm-up, or never decays.
+    The learning rate is wrong for most of the training. If a schedule is measured in epochs but steps once per batch,
+    it ends within the first epochs. After that, the rate stays near zero or goes up and down. If a schedule is measured
+    in batches but steps once per epoch, it hardly starts: the rate stays in its warm-up, or never decays.
 
     ## Example
     ```python

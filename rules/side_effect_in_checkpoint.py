@@ -35,9 +35,9 @@ class SideEffectInCheckpoint(Rule):
     Not reported: random numbers, because `checkpoint` replays them.
 
     ## Why is this bad?
-    A checkpoint stores no activations and runs the function again in the backward pass. Each batch is counted
-    twice. A list of auxiliary losses or attention maps contains every entry twice, and no backward uses the second
-    entry's graph.
+    A checkpoint stores no activations. It runs the function again in the backward pass, so each batch is counted twice.
+    A list of auxiliary losses or attention maps contains every entry twice, and no `backward` uses the graph of the
+    second entry.
 
     ## Example
     ```python

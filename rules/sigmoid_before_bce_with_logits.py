@@ -39,8 +39,8 @@ class SigmoidBeforeBceWithLogits(DoubledActivation):
     ```
 
     ## Fix safety
-    Removing the sigmoid is unsafe, because it changes the loss. torchlint offers the fix where no other code uses the
-    sigmoid.
+    The fix removes the sigmoid. It is unsafe because it changes the loss. There is no fix if other code uses the result
+    of the sigmoid.
 
     ## What verify shows
     `torchlint verify` observes the input of the loss. It confirms the finding if all values are in [0, 1] at every

@@ -38,8 +38,8 @@ class SoftmaxBeforeCrossEntropy(DoubledActivation):
     ```
 
     ## Fix safety
-    Removing the softmax is unsafe, because it changes the loss. torchlint offers the fix where no other code uses the
-    softmax.
+    The fix removes the softmax. It is unsafe because it changes the loss. There is no fix if other code uses the result
+    of the softmax.
 
     ## What verify shows
     `torchlint verify` observes the input of the loss. It confirms the finding if all rows are in [0, 1] and sum to one

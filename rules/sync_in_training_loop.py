@@ -41,15 +41,15 @@ class SyncInTrainingLoop(Rule):
     """A training loop waits for the GPU several times in each iteration.
 
     ## What it does
-    Finds `.item()`, `.tolist()`, `.cpu()` and `float(...)` on results of the model, the loss or `backward`, where
-    each iteration of a training loop reads more than one of them, or one per parameter.
+    Finds training loops that read several results from the GPU in each iteration, or one per parameter. It looks at
+    `.item()`, `.tolist()`, `.cpu()` and `float(...)` on results of the model, the loss or `backward`.
 
     Not reported:
 
-    - one `loss.item()` per iteration;
-    - the same number read again with no `backward` or `step` in between, when the GPU has nothing to do;
-    - reads under a condition, such as every 100 steps;
-    - files in which nothing moves to a GPU.
+    - one `loss.item()` per iteration
+    - the same number read again with no `backward` or `step` in between, when the GPU has nothing to do
+    - reads under a condition, such as every 100 steps
+    - files in which nothing moves to a GPU
 
     ## Why is this bad?
     The GPU sits idle. Python queues work for the GPU and continues, but a read waits until all of that work is done.
@@ -86,8 +86,8 @@ class SyncInTrainingLoop(Rule):
     ```
 
     ## Known limits
-    Not reported: several reads in a function that the loop calls, and reads of results that torchlint does not know
-    to be tensors of the model, such as the result of `clip_grad_norm_`.
+    Not reported: several reads in a function that the loop calls, and reads of values that torchlint does not know to
+    be results of the model, such as the result of `clip_grad_norm_`.
 
     ## References
     - [Avoid unnecessary CPU-GPU synchronization](https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html#avoid-unnecessary-cpu-gpu-synchronization)

@@ -33,18 +33,18 @@ class TargetWithGradient(Rule):
     """A loss target has a graph through a network that no optimizer trains.
 
     ## What it does
-    Finds regression losses (`mse_loss`, `smooth_l1_loss`, `huber_loss`, `l1_loss` and their modules) between a trained
-    prediction and a target. The target is computed with gradients on, only by networks whose parameters no optimizer in
-    the file holds, such as the target network of a DQN.
+    Finds regression losses (`mse_loss`, `smooth_l1_loss`, `huber_loss`, `l1_loss` and their modules) whose target has a
+    graph. The target comes only from networks whose parameters no optimizer in the file holds, such as the target
+    network of a DQN.
 
     Not reported in files that freeze parameters.
 
-    This rule is in preview because common correct code looks the same, such as a network that another file trains.
+    The rule is a preview because common correct code looks the same, for example if another file trains the network.
 
     ## Why is this bad?
-    Every backward pass also runs through the target network and accumulates gradients that nothing uses or clears.
-    It costs time, and memory for all its activations and gradients. If an optimizer ever holds these parameters, it
-    moves the target toward the prediction.
+    Every `backward` also goes through the target network and computes gradients that nothing uses or clears. This costs
+    time, and memory for its activations and gradients. If an optimizer ever holds these parameters, it moves the target
+    toward the prediction.
 
     ## Example
     ```python

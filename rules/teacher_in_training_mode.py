@@ -36,11 +36,11 @@ class TeacherInTrainingMode(Rule):
     """A teacher computes its targets in training mode.
 
     ## What it does
-    Finds networks named like a teacher or an old model that run while another network trains. The weights of these
-    networks are loaded, or copied from a trained network. No optimizer holds the weights, nothing averages the weights,
-    and nothing calls `eval()` on the networks.
+    Finds networks named like a teacher or an old model that run in training mode while another network trains. Their
+    weights are loaded, or copied from a trained network. No optimizer holds them, they are no running average, and
+    nothing calls `eval()` on the network.
 
-    The confidence is low if torchlint does not know the teacher's layers.
+    If torchlint does not know the layers of the teacher, the finding has low confidence.
 
     ## Why is this bad?
     The student learns from a worse teacher than the trained one. Dropout makes the targets random. Batch

@@ -61,7 +61,7 @@ class UnsafeLoad(Rule):
     ```
 
     ## Fix safety
-    Unsafe, because `torch.load` then refuses a checkpoint that holds more than tensors and plain containers.
+    The fix is unsafe, because `torch.load` then refuses a checkpoint that holds more than tensors and plain containers.
 
     ## References
     - [torch.load](https://docs.pytorch.org/docs/stable/generated/torch.load.html)

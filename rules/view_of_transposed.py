@@ -18,8 +18,8 @@ class ViewOfTransposed(Rule):
     """`view` merges dimensions that a `transpose` or `permute` has separated.
 
     ## What it does
-    Finds `view` after `transpose`, `permute`, `t` or `.T`, where the sizes of the tensor are known and no strides
-    produce the requested sizes.
+    Finds `view` after `transpose`, `permute`, `t` or `.T`, if torchlint knows the sizes and the memory layout does not
+    allow this `view`.
 
     ## Why is this bad?
     A view shares the memory of its tensor. It cannot merge dimensions that are not adjacent in memory, so `view` raises
@@ -42,8 +42,8 @@ class ViewOfTransposed(Rule):
     ```
 
     ## Fix safety
-    `reshape` copies where `view` raises, and otherwise does the same, so the fix is safe. torchlint offers no fix where
-    code writes to the view.
+    The fix replaces `view` with `reshape`. It is safe: `reshape` copies if `view` would raise, and otherwise does the
+    same. There is no fix if code writes to the view.
 
     ## References
     - [torch.Tensor.view](https://docs.pytorch.org/docs/stable/generated/torch.Tensor.view.html)

@@ -86,7 +86,7 @@ class WorkerSeeding(Rule):
     affected.
 
     ## Fix safety
-    Seeding from `torch.initial_seed()` is unsafe, because it changes the random numbers.
+    The fix seeds from `torch.initial_seed()`. It is unsafe because it changes the random numbers.
 
     ## What verify shows
     `torchlint verify` compares the batches of the loader's workers. It confirms the finding if two workers give the
