@@ -60,8 +60,8 @@ class AliasedNetwork(Rule):
     - an update written `target = policy`, which copies nothing.
 
     ## Why is this bad?
-    The target moves with each step of the policy, because it is the policy. Temporal-difference targets, teachers
-    and weight averages then no longer lag behind. Learning becomes unstable or collapses, and nothing raises.
+    The target moves with each step of the policy, because it is the policy. Temporal-difference targets, teachers and
+    weight averages then no longer lag behind. Learning becomes unstable or collapses, and there is no error.
 
     ## Example
     ```python

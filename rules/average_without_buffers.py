@@ -34,7 +34,7 @@ class AverageWithoutBuffers(Rule):
     Finds loops that average the parameters of two networks and ignore their buffers. Reported only if the program
     evaluates the average, the repository uses BatchNorm, and nothing in the class or file touches buffers.
 
-    This rule is in preview because common correct code looks the same, such as the teachers of MoCo and BYOL. They run
+    This rule is a preview because common correct code looks the same, such as the teachers of MoCo and BYOL. They run
     in training mode and use the statistics of their batch.
 
     ## Why is this bad?

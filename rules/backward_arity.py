@@ -70,7 +70,7 @@ class BackwardArity(Rule):
 
     Reported only if both numbers are explicit, with no `*args` and no tuple built elsewhere.
 
-    This rule is in preview because its findings are often wrong or in dead code.
+    This rule is a preview because its findings are often wrong or in dead code.
 
     ## Why is this bad?
     The forward pass works, and the backward pass raises "returned an incorrect number of gradients". Inputs that are

@@ -50,7 +50,7 @@ class DeadLossTerm(Rule):
     difference from a reference, and the entropy of a target that another term is multiplied by.
 
     ## Why is this bad?
-    The term changes the logged loss but no gradient. The model trains without it, and nothing raises.
+    The term changes the logged loss but no gradient. The model trains without it, and there is no error.
 
     ## Example
     ```python

@@ -97,9 +97,9 @@ class DeprecatedApi(Rule):
 
     ## Fix safety
     These fixes are safe: a new name for the same function, an explicit default, and the names of the weights that
-    `pretrained=True` loads. torchlint offers no fix where results, keys of the state_dict or the order of arguments
-    differ. Reordering `add_(number, tensor)` is unsafe, because the presumed number may be a tensor. Removing `verbose`
-    is unsafe, because the scheduler no longer prints the learning rate.
+    `pretrained=True` loads. There is no fix if results, keys of the state_dict or the order of arguments differ.
+    Reordering `add_(number, tensor)` is unsafe, because the presumed number may be a tensor. Removing `verbose` is
+    unsafe, because the scheduler no longer prints the learning rate.
 
     ## References
     - [torch.amp](https://docs.pytorch.org/docs/stable/amp.html)

@@ -39,7 +39,7 @@ class DiscardedPretrainedModel(Rule):
 
     ## Why is this bad?
     The loaded weights belong to another model, which the code discards. `model` stays as it was created, which often
-    means random weights, and nothing raises.
+    means random weights, and there is no error.
 
     ## Example
     ```python

@@ -27,8 +27,8 @@ class DiscardedState(Rule):
     previous one in between. The load or the second creation may be in another function or method.
 
     ## Why is this bad?
-    The loaded state is lost: momentum and learning rate, the position in the schedule, or the weights. The resumed
-    run starts partly from scratch, and nothing raises.
+    The loaded state is lost: momentum and learning rate, the position in the schedule, or the weights. The resumed run
+    starts partly from scratch, and there is no error.
 
     ## Example
     ```python

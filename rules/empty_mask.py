@@ -29,7 +29,7 @@ class EmptyMask(Rule):
 
     ## What it does
     Finds `(loss * mask).sum() / mask.sum()` and `loss[x > 0].mean()` in the graph of a loss, where nothing keeps the
-    divisor from 0 and no condition checks it. This rule is in preview because many masks, such as masks of padded
+    divisor from 0 and no condition checks it. This rule is a preview because many masks, such as masks of padded
     sequences, always select an element.
 
     ## Why is this bad?

@@ -65,7 +65,7 @@ class IneffectiveAssignment(Rule):
     - `model.state_dict(weights)`, which does not load the weights.
 
     ## Why is this bad?
-    Training does not do what the line says, and nothing raises. An optimizer reads its learning rate from
+    Training does not do what the line says, and there is no error. An optimizer reads its learning rate from
     `param_groups`, so the schedule has no effect. `state_dict()` builds a new dictionary on each call. A new value for
     the loop variable updates, clips or moves no parameter. A module has no `requires_grad` flag, so its layers are
     still trained.

@@ -30,10 +30,10 @@ class InitializedAfterLoading(Rule):
     `load_state_dict` on the same network or after a pretrained network became part of it. torchlint analyzes the
     called functions, methods and constructors.
 
-    This rule is in preview because common correct code looks the same, such as functions that skip loaded layers.
+    This rule is a preview because common correct code looks the same, such as functions that skip loaded layers.
 
     ## Why is this bad?
-    Random weights overwrite the pretrained ones. Training starts from scratch, and nothing raises.
+    Random weights overwrite the pretrained ones. Training starts from scratch, and there is no error.
 
     ## Example
     ```python

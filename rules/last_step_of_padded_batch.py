@@ -23,7 +23,7 @@ class LastStepOfPaddedBatch(Rule):
 
     ## What it does
     Finds `output[:, -1]` of recurrent layers and transformers whose input comes from `pad_sequence`, in the loop or in
-    the `collate_fn` of its loader. This rule is in preview because a batch whose sequences all have one length has no
+    the `collate_fn` of its loader. This rule is a preview because a batch whose sequences all have one length has no
     padding.
 
     ## Why is this bad?

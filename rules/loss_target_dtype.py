@@ -43,8 +43,8 @@ class LossTargetDtype(Rule):
     """A loss gets targets of a dtype that it does not support.
 
     ## What it does
-    Finds these losses where torchlint knows that the target has an unsupported dtype (`.long()`, `.int()`, a
-    comparison, `randint`, `argmax`):
+    Finds these losses if torchlint knows that the target has an unsupported dtype (`.long()`, `.int()`, a comparison,
+    `randint`, `argmax`):
 
     - `binary_cross_entropy`, `binary_cross_entropy_with_logits`, `BCELoss` and `BCEWithLogitsLoss` with integers or
       booleans as targets

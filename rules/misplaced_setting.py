@@ -38,11 +38,11 @@ class MisplacedSetting(Rule):
     factors, milestones, warm-ups and schedule lengths. Also finds calls to any function that swap the warm-up and the
     schedule length.
 
-    The confidence is low if a cosine schedule is as long as the warm-up.
+    The finding has low confidence if a cosine schedule is as long as the warm-up.
 
     ## Why is this bad?
-    The model trains, but not as the configuration says. Most of these settings are plain numbers, so nothing
-    raises. The schedule decays in every step or never, or the weight decay becomes a momentum.
+    The model trains, but not as the configuration says. Most of these settings are plain numbers, so there is no error.
+    The schedule decays in every step or never, or the weight decay becomes a momentum.
 
     ## Example
     ```python

@@ -29,7 +29,7 @@ class MissingBatchFirst(Rule):
 
     ## Why is this bad?
     Without `batch_first=True`, the first dimension is time. The layer carries its state, or attends, from sample to
-    sample. It treats each time step as a separate sequence. Nothing raises. The model learns nothing about time, and
+    sample. It treats each time step as a separate sequence. There is no error. The model learns nothing about time, and
     its predictions depend on the other samples of the batch.
 
     ## Example

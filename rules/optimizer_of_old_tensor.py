@@ -23,7 +23,7 @@ class OptimizerOfOldTensor(Rule):
     finds an object that recreates its network but keeps its optimizer.
 
     ## Why is this bad?
-    The optimizer updates the old tensor. The loss uses the new one, which does not change, and nothing raises.
+    The optimizer updates the old tensor. The loss uses the new one, which does not change, and there is no error.
 
     ## Example
     ```python

@@ -33,7 +33,7 @@ class PaddingInLoss(Rule):
 
     ## What it does
     Finds `cross_entropy` without an `ignore_index` for targets that come from `pad_sequence`. Also finds `labels` that
-    are a copy of the `input_ids` of a tokenizer with `padding`. This rule is in preview because some programs learn to
+    are a copy of the `input_ids` of a tokenizer with `padding`. This rule is a preview because some programs learn to
     predict padding on purpose.
 
     ## Why is this bad?

@@ -60,8 +60,8 @@ class ReentrantCheckpoint(Rule):
 
     Not reported for PyTorch versions older than 1.11, which have no such argument.
 
-    The confidence is low unless all of these hold: `use_reentrant=True` is explicit, no input ever has a graph, and the
-    block has weights that nothing freezes.
+    The finding has low confidence unless all of these hold: `use_reentrant=True` is explicit, no input ever has a
+    graph, and the block has weights that nothing freezes.
 
     ## Why is this bad?
     Without the argument PyTorch warns, uses the reentrant variant, and has announced a new default. The reentrant

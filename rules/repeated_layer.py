@@ -35,8 +35,8 @@ class RepeatedLayer(Rule):
     Not reported if names, comments or docstrings mention sharing.
 
     ## Why is this bad?
-    A network of twelve layers has the parameters of one. Nothing raises, the shapes match, and the model trains,
-    but it is much smaller than intended. The checkpoint contains the same tensor twelve times.
+    A network of twelve layers has the parameters of one. There is no error, the shapes match, and the model trains, but
+    it is much smaller than intended. The checkpoint contains the same tensor twelve times.
 
     ## Example
     ```python

@@ -32,7 +32,7 @@ class RestartedLoader(Rule):
 
     ## What it does
     Finds `next(iter(loader))` in a loop with a backward pass, directly or in a function that the loop calls. This rule
-    is in preview because the dataset may be an endless stream, or the loader may have a single batch.
+    is a preview because the dataset may be an endless stream, or the loader may have a single batch.
 
     ## Why is this bad?
     A new iterator starts with the first batch. Without `shuffle=True`, each step trains on the same batch. With it,

@@ -37,7 +37,7 @@ class SamplerOfClasses(Rule):
 
     ## Why is this bad?
     The sampler draws the index of a weight, and the loader loads the sample at that index. With ten weights, it draws
-    only the first ten samples, over and over. Nothing raises, and the model memorizes those samples.
+    only the first ten samples, over and over. There is no error, and the model memorizes those samples.
 
     ## Example
     ```python

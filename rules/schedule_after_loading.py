@@ -43,8 +43,8 @@ class ScheduleAfterLoading(Rule):
     without `last_epoch` for an optimizer whose state is already loaded. The schedule then resumes from the checkpoint
     through `load_state_dict`, or through an assignment to its `last_epoch`.
 
-    The confidence is low if only the first step after a resume has the wrong rate. Other schedules do not change the
-    rate at construction.
+    The finding has low confidence if only the first step after a resume has the wrong rate. Other schedules do not
+    change the rate at construction.
 
     ## Why is this bad?
     The resumed run trains with the wrong learning rate. The constructor of these schedules sets the rate to that of

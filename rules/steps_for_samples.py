@@ -36,8 +36,8 @@ class StepsForSamples(Rule):
     `missing-batch-first` reports layers whose batches come from a loader that the program makes.
 
     ## Why is this bad?
-    Nothing raises, but the model trains on mixed-up dimensions. The state moves from sample to sample instead of from
-    step to step, or one sample's output serves as the prediction for all samples. With positional encodings, each
+    There is no error, but the model trains on mixed-up dimensions. The state moves from sample to sample instead of
+    from step to step, or one sample's output serves as the prediction for all samples. With positional encodings, each
     sample of the batch gets a position and the steps get none.
 
     ## Example

@@ -31,12 +31,12 @@ class UncheckedPartialLoad(Rule):
     Finds calls to `load_state_dict` with `strict=False` whose result the code ignores, in functions that do not select
     keys.
 
-    This rule is in preview because common correct code looks the same, such as loads where only a few keys are missing
+    This rule is a preview because common correct code looks the same, such as loads where only a few keys are missing
     on purpose.
 
     ## Why is this bad?
     The model may keep its random weights. Keys with another prefix, such as `module.`, match no parameter. With
-    `strict=False` nothing loads and nothing raises.
+    `strict=False` nothing loads and there is no error.
 
     ## Example
     ```python

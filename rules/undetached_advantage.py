@@ -41,7 +41,7 @@ class UndetachedAdvantage(Rule):
     Finds products of a `log_prob(...)` and a difference, in a loss on which the code calls `backward`. The difference
     contains the output of a network, and the code does not detach this output.
 
-    This rule is in preview because some methods need that gradient, such as those that train a control variate.
+    This rule is a preview because some methods need that gradient, such as those that train a control variate.
 
     ## Why is this bad?
     The policy loss also trains the critic. The critic learns values that make the policy loss small, instead of

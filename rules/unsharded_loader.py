@@ -34,7 +34,7 @@ class UnshardedLoader(Rule):
     ## What it does
     Finds a loader with `shuffle=True` and no sampler that a training loop of the same function iterates over. The
     function wraps its model in DistributedDataParallel or FSDP, and nothing in the file mentions sharding. This rule is
-    in preview because the caller may already give each process its own part of the data.
+    a preview because the caller may already give each process its own part of the data.
 
     ## Why is this bad?
     With N processes, an epoch takes as long as on one GPU, and each sample counts N times. The learning rate schedule

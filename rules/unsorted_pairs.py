@@ -41,7 +41,7 @@ class UnsortedPairs(Rule):
 
     ## Why is this bad?
     The order of a listing is arbitrary. It differs between folders, file systems and machines. Images get the masks or
-    labels of other images. Nothing raises, and the model learns from noise, perhaps only on some machines.
+    labels of other images. There is no error, and the model learns from noise, perhaps only on some machines.
 
     ## Example
     ```python

@@ -32,7 +32,7 @@ class UnusedBestWeights(Rule):
     Finds a loop that saves a network when its score beats the best one so far, and a test of the same network after
     the loop with no load in between.
 
-    This rule is in preview because common correct code looks the same, such as protocols that report the last weights.
+    This rule is a preview because common correct code looks the same, such as protocols that report the last weights.
 
     ## Why is this bad?
     The reported result comes from the weights of the last epoch, which is often overfitted, and not from the saved

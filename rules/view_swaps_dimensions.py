@@ -30,8 +30,8 @@ class ViewSwapsDimensions(Rule):
 
     ## Why is this bad?
     `view` and `reshape` do not move elements. The sizes come out as intended, but each position holds elements from
-    several others. Pixels and channels, or time steps and heads, are mixed. Nothing raises, and the model learns from
-    mixed data.
+    several others. Pixels and channels, or time steps and heads, are mixed. There is no error, and the model learns
+    from mixed data.
 
     ## Example
     ```python
