@@ -62,8 +62,10 @@ class LogOfSoftmax(Rule):
     ## What it does
     Finds `log` of a softmax or sigmoid, or of 1 minus a sigmoid, where nothing in between keeps the operand above 0.
     The activation may be in the same function or in a module in the same file. Indexing or `gather` may come between.
-    Reported only with `--preview`: code where torchlint cannot tell whether gradients are computed, and code that divides
-    unknown scores by a temperature. Such scores may be products of normalized vectors. Their softmax is never 0.
+
+    Two kinds of findings need `--preview`: code where torchlint cannot tell whether gradients are computed, and code
+    that divides unknown scores by a temperature. Such scores may be products of normalized vectors, whose softmax is
+    never 0.
 
     ## Why is this bad?
     In float32, a probability becomes 0 or 1 long before its logarithm is out of range. The loss is then infinite, and

@@ -39,8 +39,7 @@ class SoftmaxArgmaxDim(Rule):
 
     ## Why is this bad?
     Probabilities sum to one along the dimension of the softmax. Along a different dimension, the program compares
-    different examples, or each class is normalized over the batch. The predictions are wrong, and there is no error an
-    error.
+    different examples, or each class is normalized over the batch. The predictions are wrong, and there is no error.
 
     ## Example
     ```python

@@ -47,7 +47,7 @@ class UnshiftedLabels(Rule):
     ## What it does
     Finds `cross_entropy` between the logits of a language model and the model's input tokens, both at all positions.
     The model is a Transformers causal language model, has a causal mask, or is an argument of the function. This rule
-    is in preview because an unknown model may shift its input itself.
+    is a preview because an unknown model may shift its input itself.
 
     ## Why is this bad?
     The logits at a position predict the next token. Here they are compared with the token at the same position, which
