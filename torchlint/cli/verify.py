@@ -43,8 +43,8 @@ Exit codes:
     "--findings",
     type=PathType(exists=True, dir_okay=False),
     metavar="FILE",
-    help="Verify the findings in this file, the output of `torchlint --output-format json`. By default "
-    "torchlint first lints the program's project.",
+    help="Verify the findings in this file, the output of `torchlint --output-format json`. Without it, "
+    "torchlint first lints the folder with pyproject.toml or .git above the script.",
 )
 @click.option(
     "--evidence",
@@ -153,7 +153,8 @@ def verify(
         else:
             limits = Limits(max_steps, max_seconds, stop)
             often = "" if not fixed else f" {2 * pairs} times, with and without fixes"
-            ask(command, limits, f"{counted(len(subjects), 'finding')} to verify", yes, often)
+            if subjects:
+                ask(command, limits, f"{counted(len(subjects), 'finding')} to verify", yes, often)
             if fixed:
                 verification = verify_fixed(command, subjects, root, limits, announce, pairs)
             else:
