@@ -51,7 +51,7 @@ class IncompleteResume(Rule):
     Also finds code that restores the optimizer, reads the epoch of the checkpoint, only prints it, and starts the loop
     over epochs from the beginning.
 
-    Not reported where `last_epoch` is set, or where the keys of the loaded states are computed.
+    Not reported if `last_epoch` is set, or if the keys of the loaded states are computed.
 
     ## Why is this bad?
     After a resume, the schedule starts over. The warm-up runs again, or the learning rate jumps up and decays late.

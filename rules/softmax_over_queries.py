@@ -30,9 +30,10 @@ class SoftmaxOverQueries(Rule):
 
     ## What it does
     Finds `softmax(q @ k.transpose(-2, -1), dim=1) @ v`. The softmax of the scores is along one dimension, but the
-    product with the values sums along the last one. Not reported where the code divides by the sum along the last
-    dimension, and for products of attention weights with attention weights. Also finds `(weights * values).sum(0)` where
-    both factors are stacked along dimension 0, but the softmax of the weights is along another one.
+    product with the values sums along the last one. Also finds `(weights * values).sum(0)` if both factors are stacked
+    along dimension 0, but the softmax of the weights is along another one.
+
+    Not reported if the code divides by the sum along the last dimension, or if both factors are attention weights.
 
     ## Why is this bad?
     Each position gets a weighted sum of values whose weights do not sum to 1. The attention of one query depends on the

@@ -180,7 +180,8 @@ def test_a_nested_file_says_what_it_does_not_inherit(folder: Path) -> None:
 
 
 def test_show_settings_without_a_file(folder: Path) -> None:
-    assert "# from the defaults: no configuration file applies" in torchlint("--show-settings", "--isolated", "bad.py").stdout
+    said = torchlint("--show-settings", "--isolated", "bad.py").stdout
+    assert "# from the defaults: no configuration file applies" in said
     assert torchlint("--show-settings", "nowhere").stderr == "error: path does not exist: nowhere\n"
     (folder / "torchlint.toml").write_text("selct = 1")
     assert torchlint("--show-settings").exit_code == 2

@@ -58,8 +58,8 @@ The intervals are Wilson's. They are too narrow, because findings in one reposit
 
 ## What is still wrong
 
-New repositories contain code that torchlint has not seen before, so each review brings new false alarms. These rules had
-the most, in all reviews together:
+New repositories contain code that torchlint has not seen before, so each review brings new false alarms. These rules
+had the most, in all reviews together:
 
 | rule | true | false | correct |
 | --- | ---: | ---: | ---: |
