@@ -24,6 +24,7 @@ from torchlint.model.relations._references import (
     is_for_the_end,
     shares_tensors,
 )
+from torchlint.model.relations._rings import Rings
 from torchlint.model.relations.answer import Answer as Text
 from torchlint.model.relations.answer import lines
 from torchlint.model.tracking import Tracking
@@ -61,6 +62,7 @@ class Held:
         self._tracking = tracking
         self._parts = parts
         self._conditions = Conditions(program)
+        self._rings = Rings(program)
         self._known: dict[Loop | Trace, Places] = {}
         self._known_sums: dict[tuple[Value, Value | None], list[End]] = {}
         self._known_keeps: dict[Trace, dict[tuple[Value, Keeping | None], list[Keep]]] = {}
@@ -131,7 +133,7 @@ class Held:
             return True
         node = self._program.tree.node(keep.site)
         if keep.how is Keeping.SLOT and isinstance(node, ast.Subscript):
-            if any(isinstance(item, ast.BinOp) and isinstance(item.op, ast.Mod) for item in walk(node.slice)):
+            if self._rings.is_ring(node.slice, self._program.tree.node(loop.site) if loop is not None else None):
                 return True  # `recent[i % size] = loss`
             if isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, int):
                 return True  # `heap[0] = loss`

@@ -5,14 +5,11 @@ from __future__ import annotations
 import ast
 
 from torchlint.model.interpret.machine import Machine, Part
-from torchlint.model.interpret.transfer.elements import Elements, key_of
+from torchlint.model.interpret.transfer.elements import SOME, Elements, key_of
 from torchlint.model.kinds import note_index
 from torchlint.model.values import Container, Dict, List, Module, Tensor, Tuple, Value, resolved
 from torchlint.pytorch import operators
 from torchlint.syntax.python_ast import site_of
-
-SOME = "?"
-"""The key of an unknown entry: the value is one of the entries."""
 
 
 class Subscripts(Part):

@@ -42,6 +42,8 @@ from torchlint.pytorch import datasets, naming, operators
 from torchlint.pytorch.api import WITH_INDICES
 from torchlint.syntax.python_ast import called_name, site_of
 
+SOME = "?"
+"""The key of an unknown entry: the value is one of the entries."""
 _LAZY = frozenset({"zip", "enumerate", "map"})
 """Functions that draw nothing before a loop iterates over their result."""
 
@@ -124,7 +126,8 @@ class Elements(Part):
         known = (owner.part(key) or owner.part(f"[{key!r}]")) if key is not None else None
         if known is not None:
             return known
-        if isinstance(key, str) and (default := _default_of(owner)) is not None:
+        is_one = isinstance(key, str) and key is not SOME
+        if is_one and (default := _default_of(owner)) is not None:
             own = type(default)(node)
             own.order, own.loops = owner.order, owner.loops
             owner.set_part(key, own)
