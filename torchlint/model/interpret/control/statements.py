@@ -43,6 +43,9 @@ from torchlint.pytorch.effects import GradMode
 from torchlint.pytorch.table import ACTING_METHODS
 from torchlint.syntax.python_ast import called_name, dotted, site_of
 
+_ENDING = frozenset({"exit", "quit", "sys.exit", "os._exit", "os.abort"})
+"""Functions that end the program."""
+
 
 class Statements(Part):
     """The parts of the layer in the order of their dependencies, and the statements that need no part of their own."""
@@ -88,6 +91,13 @@ class Statements(Part):
         value = self.machine.value(node.value)
         if isinstance(value, Tensor) and isinstance(node.value, ast.Call):
             self.observations.discarded.append(value)
+        if isinstance(node.value, ast.Call) and self._ends_program(node.value):
+            self._leave(Exit.RAISE)
+
+    def _ends_program(self, call: ast.Call) -> bool:
+        """Whether a call ends the program: `sys.exit()`, or Python's `exit()`."""
+        name = self.definitions.named(call.func)
+        return name in _ENDING and self.definitions.defined(name) is None
 
     def _with(self, node: ast.With | ast.AsyncWith) -> None:
         """Run a block in its contexts; if a test expects an error, drop the events, as the block may stop anywhere."""
@@ -213,6 +223,8 @@ class Statements(Part):
 
     def _assert(self, node: ast.Assert) -> None:
         self.machine.value(node.test)
+        if isinstance(node.test, ast.Constant) and not node.test.value:
+            self._leave(Exit.RAISE)
 
 
 def may_switch_gradients(context: Value) -> bool:
