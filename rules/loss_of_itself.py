@@ -34,7 +34,8 @@ class LossOfItself(Rule):
 
     ## What it does
     Finds `mse_loss`, `l1_loss`, `smooth_l1_loss`, `huber_loss` and `kl_div` whose input and target are the same tensor.
-    For `kl_div`, both are softmaxes of the same scores.
+    For `kl_div`, both are softmaxes of the same scores. Comparisons that a program only prints or asserts are not
+    reported.
 
     ## Why is this bad?
     The loss is 0, and so is its gradient, so the model learns nothing from this term. The rest of the loss still falls.
@@ -76,8 +77,18 @@ class LossOfItself(Rule):
             is_kl = losses.loss_function(loss) == "kl_div"
             first, second = (self._source(item, is_kl) for item in given[:2])
             whole = first[0]
-            if first == second and self._is_one(whole, event) and not self._is_carried(event.site):
+            is_same = first == second and self._is_one(whole, event)
+            if is_same and not self._is_carried(event.site) and self._may_train(loss):
                 yield OfItself(event.site, whole.site, whole.label or self._code(whole))
+
+    def _may_train(self, loss: values.Tensor) -> bool:
+        """Whether a backward pass may reach the loss: it has a graph, or a function returns it. Others are checks."""
+        if self.model.tracking.tracked(loss) is values.Answer.YES:
+            return True
+        traces = self.model.program.traces
+        given = [event.outputs for trace in traces for event in trace.of_kinds(events.Backward, events.Grad)]
+        given += [event.value for trace in traces for event in trace.of(events.Returned)]
+        return any(loss in self.model.tracking.graph(value) for value in given)
 
     def _is_one(self, value: values.Value, loss: events.Compute) -> bool:
         """Whether a value is a single tensor. Excludes elements with an unknown key, and items made in another loop."""
