@@ -61,7 +61,7 @@ class DoubledActivation(Rule):
             if in_function and self.model.tracking.tracked(given) is values.Answer.NO:
                 continue  # a prior has no gradients that could become small
             made = self.model.endings.of(given, {self.activation}, endings.SHAPES | endings.BOUNDS, event.value)
-            if made is not None:
+            if made is not None and not self.model.endings.is_inside(event, loss, made):
                 yield Doubled(event.site, made, loss.site if loss is not event.value else None), event.value
 
     def report_Doubled(self, answer: Doubled) -> None:

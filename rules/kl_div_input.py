@@ -77,12 +77,15 @@ class KlDivInput(Rule):
         for event, loss in self.model.endings.losses("kl_div"):
             given = losses.operands(loss)
             through = endings.SHAPES | endings.BOUNDS
-            probabilities = self.model.endings.of(given[0], {"softmax", "sigmoid"}, through)
+            probabilities = self.model.endings.of(given[0], {"softmax", "sigmoid"}, through, event.value)
             if probabilities is not None:
-                yield WrongScale(event.site, probabilities, is_target=False)
+                if not self.model.endings.is_inside(event, loss, probabilities):
+                    yield WrongScale(event.site, probabilities, is_target=False)
                 continue
             logarithms = self.model.endings.of(given[1], {"log_softmax", "logsigmoid"}) if len(given) > 1 else None
-            if logarithms is not None and not self._takes_logarithms(loss):
+            if logarithms is None or self.model.endings.is_inside(event, loss, logarithms):
+                continue
+            if not self._takes_logarithms(loss):
                 yield WrongScale(event.site, logarithms, is_target=True)
 
     def _takes_logarithms(self, loss: values.Tensor) -> bool:

@@ -108,12 +108,13 @@ class LossWithoutActivation(Rule):
             function, given = losses.loss_function(loss), losses.operands(loss)[0]
             scores = self.model.endings.of(given, _SCORES, call=event.value)
             if scores is not None:
-                yield WrongInput(event.site, scores, function, probabilities=False)
+                if not self.model.endings.is_inside(event, loss, scores):
+                    yield WrongInput(event.site, scores, function, probabilities=False)
                 continue
             probabilities = (
                 self.model.endings.of(given, _PROBABILITIES, call=event.value) if function in _OF_LOGARITHMS else None
             )
-            if probabilities is not None:
+            if probabilities is not None and not self.model.endings.is_inside(event, loss, probabilities):
                 is_softmax = self.model.endings.of(given, {"softmax"}, call=event.value) is not None
                 yield WrongInput(event.site, probabilities, function, True, is_softmax)
 

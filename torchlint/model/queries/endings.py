@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Collection, Iterator
 
 from torchlint.model.definitions import ClassInfo, FunctionInfo
@@ -90,6 +91,28 @@ class Endings:
                 several = _several(event)
                 if several is None or (besides and _is_among(several, event, functions, besides)):
                     yield from ((event, loss) for loss in _losses_of(event.value) if _is_one(loss, functions))
+
+    def is_inside(self, event: Compute, loss: Tensor, source: Site) -> bool:
+        """Whether a module that an event calls computes the loss and its input in one function, on every path.
+
+        Then the loss has an answer at its own place, which is enough.
+        """
+        if event.value is loss or loss.site is None:
+            return False
+        nodes = self._program.tree.node(loss.site), self._program.tree.node(source)
+        around = [self._function_of(node) for node in nodes]
+        return around[0] is not None and around[0] is around[1]
+
+    def _function_of(self, node: ast.AST) -> FunctionInfo | None:
+        """The function that always runs a node; None if it runs the node under a condition."""
+        definitions = self._program.definitions_of(node)
+        function = definitions.function_around(node)
+        for item in definitions.tree.ancestors(node):
+            if function is None or item is function.node:
+                return function
+            if isinstance(item, (ast.If, ast.IfExp, ast.Match)):
+                return None
+        return None
 
 
 def _is_among(several: Branch, event: Compute, functions: Collection[str], besides: Collection[str]) -> bool:
