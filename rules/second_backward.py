@@ -172,7 +172,8 @@ class SecondBackward(Rule):
         if any(called_name(call) in _TAKING for call in calls):
             return True
         is_behind = any(node.lineno > backward.site.line for node in assigned)
-        return is_behind or not names.isdisjoint(self._stored)
+        attributes = {name.rpartition(".")[2] for name in names if "." in name}
+        return is_behind or not attributes.isdisjoint(self._stored)
 
     @cached_property
     def _assigned(self) -> dict[ast.AST, dict[str, list[ast.Assign]]]:
@@ -181,9 +182,8 @@ class SecondBackward(Rule):
 
     @cached_property
     def _stored(self) -> set[str]:
-        """The attributes that the program assigns."""
-        nodes = self.model.program.nodes(ast.Attribute)
-        return {dotted(node) for node in nodes if isinstance(node.ctx, ast.Store)}
+        """The names of the attributes that the program assigns: a `forward` may set `model.loss`."""
+        return {node.attr for node in self.model.program.nodes(ast.Attribute) if isinstance(node.ctx, ast.Store)}
 
     def _is_statement(self, loop: events.Loop) -> bool:
         """Whether a loop is a statement; a comprehension goes backward from its own items."""

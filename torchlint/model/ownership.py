@@ -42,6 +42,7 @@ from torchlint.model.values import (
     Tensor,
     Unknown,
     Value,
+    class_of,
     inputs_of,
     resolved,
 )
@@ -156,6 +157,7 @@ class Ownership:
                     complete = False
             elif isinstance(item, Unknown) and item.parents and isinstance(item.parents[0], Module):
                 modules.add(item.parents[0])
+                complete = complete and not _is_set_later(item)
             elif isinstance(item, Unknown) and item in self.tracking.backpropagated:
                 complete = False
         return {item for item in modules if not isinstance(item, Module) or has_parameters(item)}, complete
@@ -339,3 +341,9 @@ def _is_made_of_outputs(item: Value) -> bool:
     """Whether a value is an unresolved call's result on a module's output: perhaps a loss."""
     is_result = isinstance(item, CallResult)
     return is_result and any(map(is_forward, ancestry(list(item.parents))))
+
+
+def _is_set_later(item: Unknown) -> bool:
+    """Whether a module's own methods set an attribute: what `forward` stores depends on the arguments of the call."""
+    info = class_of(item.parents[0])
+    return isinstance(item, Attribute) and info is not None and bool(info.writers(item.label) - {"__init__"})
