@@ -46,6 +46,7 @@ CHECKS: Mapping[str, str] = {
     "worker-seeding": "workers-alike",
     "collective-on-one-rank": "unmatched-collective",
     "unsharded-loader": "ranks-alike",
+    "schedule-in-wrong-unit": "vanished-learning-rate",
     "single-class": "loss-over-one-class",
     "unchecked-partial-load": "load-without-effect",
     "gradient-cycle": "gradient-holds-graph",

@@ -89,7 +89,8 @@ def streamed():
     model, optimizer = start()
     for x, y in DataLoader(Stream(True), batch_size=4, num_workers=2):
         step(model, optimizer, x, y)
-    for x, y in DataLoader(Stream(False), batch_size=4, num_workers=2):  # seen: workers-alike (came 2 times)
+    loader = DataLoader(Stream(False), batch_size=4, num_workers=2)  # seen: workers-alike (came 2 times)
+    for x, y in loader:
         step(model, optimizer, x, y)
 
 

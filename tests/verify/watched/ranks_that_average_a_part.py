@@ -12,7 +12,7 @@ def worker(rank, meeting):
     torch.set_num_threads(1)
     torch.manual_seed(0)
     model = nn.Linear(4, 1)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)  # seen: differing-ranks (1 other parameter stays equal)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
     generator = torch.Generator().manual_seed(rank)
     for _ in range(8):
         optimizer.zero_grad()
@@ -20,7 +20,7 @@ def worker(rank, meeting):
         (model(x) - x.sum(1, keepdim=True) - 1).pow(2).mean().backward()
         for leaf in model.parameters():
             if leaf.dim() > 1:
-                dist.all_reduce(leaf.grad)
+                dist.all_reduce(leaf.grad)  # seen: differing-ranks (1 other parameter stays equal)
                 leaf.grad /= 2
         optimizer.step()
     dist.destroy_process_group()

@@ -12,14 +12,19 @@ from torchlint.verify.verdict import Verdict
 _CONTAINERS = ("list", "dict", "deque", "tuple", "set", "defaultdict", "OrderedDict")
 _WARNING = "pytorch-warning"
 _FOLLOWS = {
-    "step-without-backward": {"training-under-no-grad", "inplace-on-saved-tensor", "loss-outside-graph"},
+    "step-without-backward": {
+        "training-under-no-grad",
+        "inplace-on-saved-tensor",
+        "loss-outside-graph",
+        "optimizer-without-gradients",
+    },
     "parameter-without-gradient": {
         "training-under-no-grad",
         "cleared-before-step",
         "parameter-after-optimizer",
-        "loss-outside-graph",
-        "step-without-backward",
+        "optimizer-without-gradients",
     },
+    "optimizer-without-gradients": {"training-under-no-grad", "loss-outside-graph"},
     "nonfinite-value": {"class-weights-not-finite"},
     "frozen-statistics": {"frozen-part-in-training-mode"},
     "parameter-without-optimizer": {"parameter-after-optimizer"},

@@ -100,7 +100,21 @@ def _in_part(looks: Sequence[_Look]) -> Iterator[tuple[Evidence, Sighting]]:
     others = "1 other parameter stays" if len(same) == 1 else f"{len(same):,} other parameters stay"
     message = f"the ranks differ in {shown}{more}, although {others} equal"
     numbers = {"parameters": float(len(differing)), "equal": float(len(same)), "looks": float(len(looks))}
-    yield look.evidence, Sighting(NAME, look.first.site, message, numbers, look.first.step - 1, _MEANT)
+    evidence, site = _averaging(look.evidence, look.first.site)
+    yield evidence, Sighting(NAME, site, message, numbers, look.first.step - 1, _MEANT)
+
+
+def _averaging(evidence: Evidence, made: int) -> tuple[Evidence, int]:
+    """The line that averages gradients, or calls the function which does, beside the one that made the optimizer."""
+    calls = [call for member in evidence.members for call in member.calls if call.kind.startswith("all_reduce")]
+    stack = evidence.stacks[calls[-1].site] if calls else []
+    if not stack:
+        return evidence, made
+    common, beside = 0, evidence.stacks[made]
+    while common < min(len(stack), len(beside)) and stack[-1 - common] == beside[-1 - common]:
+        common += 1
+    inner = stack[max(0, len(stack) - common - 1) :]
+    return replace(evidence, stacks=[*evidence.stacks, inner]), len(evidence.stacks)
 
 
 def alike(processes: Sequence[Evidence]) -> Iterator[tuple[Evidence, Sighting]]:

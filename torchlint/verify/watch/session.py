@@ -15,7 +15,7 @@ from torchlint.verify.folder import Conditions, Folder, Limits, Watched
 from torchlint.verify.launch import Ended, Launcher, launch
 from torchlint.verify.session import NOTHING_CONFIRMED, Judged, Verification, conclude
 from torchlint.verify.verdict import CHECKS, NO_JUDGE, VERIFIABLE, Answer, Verdict, inconclusive, sighted, verdict
-from torchlint.verify.watch import one_batch, proposals, ranks, twice
+from torchlint.verify.watch import catalogue, one_batch, proposals, ranks, twice
 from torchlint.verify.watch.branches import branches_of
 from torchlint.verify.watch.candidates import candidates, finding_at, is_switch
 from torchlint.verify.watch.causes import Blame, without_consequences
@@ -25,6 +25,7 @@ from torchlint.verify.watch.raised import raised
 _SEED = 0
 _FINDINGS = 200
 """The maximum number of linter findings that a run examines."""
+_NO_CHECK = ""
 _NO_CLAIM = -1
 """The number of a claim that was not in the probe's plan."""
 
@@ -50,9 +51,9 @@ def watch(
     is_traced: bool = False,
 ) -> Verification:
     """Run the program, twice if a check compares two runs, and report its problems; raises `LaunchError`."""
-    run = _Run(static)
+    run = _Run(static, checks)
     conditions = Conditions(_SEED) if twice.NAME in checks else None
-    watched = Watched(proposals.RULES, checks, is_traced)
+    watched = Watched(proposals.RULES, [*checks, *run.only_asked], is_traced)
     first = _once(command, run, root, limits, watched, announce, launcher, conditions)
     again = None
     if conditions is not None and not (first.ended and first.ended.signal):
@@ -119,8 +120,11 @@ def _of_two_runs(first: _Once, again: _Once | None, judged: Sequence[Judged]) ->
 class _Run:
     """The examined lines, and the run's verdicts about them."""
 
-    def __init__(self, static: Static) -> None:
+    def __init__(self, static: Static, checks: Sequence[str]) -> None:
         self._static = static
+        asked = {CHECKS[finding.name] for finding in static.findings[:_FINDINGS] if finding.name in CHECKS}
+        self.only_asked = [check.name for check in catalogue.checks() if check.name in asked - {*checks}]
+        """Checks that run because they judge findings of the linter, and report nothing else."""
         self._sources = {os.path.realpath(source.path): source for source in static.sources if _is_text(source)}
         self.claims: list[Claim] = []
         for path, source in self._sources.items():
@@ -192,7 +196,7 @@ class _Run:
         trained = [_trained_elsewhere(evidence) for evidence in processes]
         for item, finding in self._linted.values():
             said = self._said(item, processes)
-            if item.rule in CHECKS:
+            if CHECKS.get(item.rule, _NO_CHECK) not in (_NO_CHECK, *self.only_asked):
                 continue  # the check reports it itself
             if said.answer is Answer.CONFIRMED and finding.confidence is not Confidence.LOW:
                 yield Blame(item, said, processes)
@@ -220,6 +224,8 @@ class _Run:
             if item is not None:
                 yield Blame(item, said, [evidence])
         for sighting in evidence.sightings:
+            if sighting.check in self.only_asked:
+                continue
             item = self._at(sighting.check, evidence, sighting.site)
             if item is not None:
                 yield Blame(item, sighted(sighting, evidence), [evidence])

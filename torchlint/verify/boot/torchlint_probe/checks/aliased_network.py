@@ -36,6 +36,8 @@ class AliasedNetwork(Loads):
     def __init__(self, probe: Any) -> None:
         super().__init__(probe)
         self._copies: dict[int, _Copies] = {}
+        self._trained: set[int] = set()
+        """The memory of parameters that an optimizer is about to change."""
         self._asked: set[int] = set()
         self._seen: list[Sighting] = []
         self._right: list[Sighting] = []
@@ -57,11 +59,14 @@ class AliasedNetwork(Loads):
         elif len(copies.places) < _MOST:
             copies.places.add(result.data_ptr())
 
+    def before_step(self, optimizer: Any) -> None:
+        if any(copies.places and not copies.has_right for copies in self._copies.values()):
+            self._trained.update(leaf.data_ptr() for leaf in leaves_of(optimizer))
+
     def _copies_onto_itself(self) -> Iterator[Sighting]:
         """Lines that write trained parameters into themselves."""
-        trained = {leaf.data_ptr() for made in self.probe.all_optimizers for leaf in leaves_of(made)}
         for site, copies in list(self._copies.items()):
-            own = copies.places & trained
+            own = copies.places & self._trained
             if site and len(own) > 1 and not copies.has_right:
                 message = f"this writes {len(own):,} parameters of a trained network into themselves: there is no copy"
                 yield Sighting(site, message, {"parameters": len(own)})

@@ -26,6 +26,7 @@ from torchlint_probe.operators import origin
 
 _LOSSES = (functional.mse_loss, functional.l1_loss, functional.smooth_l1_loss, functional.huber_loss)
 _MOST_CALLS = 6
+_MOST_TRIES = 12
 
 
 class GradientThroughTarget(Check):
@@ -37,6 +38,7 @@ class GradientThroughTarget(Check):
 
     def __init__(self, probe: Any) -> None:
         super().__init__(probe)
+        self._tries: Counter[int] = Counter()
         self._calls: Counter[int] = Counter()
         self._wrong: dict[int, list[int]] = {}
         """By site of the loss, for each wrong call the site that computed the goal."""
@@ -50,10 +52,13 @@ class GradientThroughTarget(Check):
         if not self.probe.steps or not all(is_real(side) and side.requires_grad for side in sides):
             return
         site = self.probe.sites.here()
-        if self._calls[site] >= _MOST_CALLS:
+        self._tries[site] += 1
+        if self._calls[site] >= _MOST_CALLS or self._tries[site] > _MOST_TRIES:
             return
-        self._calls[site] += 1
         reached = [_Reached(self, side) for side in sides]
+        if not any(side.held for side in reached):
+            return  # their optimizer has not stepped yet
+        self._calls[site] += 1
         for prediction, goal in (reached, reversed(reached)):
             if goal.follows(prediction):
                 self._wrong.setdefault(site, []).append(goal.site or site)

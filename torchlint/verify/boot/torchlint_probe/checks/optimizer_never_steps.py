@@ -15,14 +15,19 @@ Source: "Optimizing Model Parameters" in PyTorch's tutorials: only `step` change
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from torchlint_probe.checks._names import leaves_of
 from torchlint_probe.checks.check import Check, Sighting
+from torchlint_probe.hooks import Hook
+
+if TYPE_CHECKING:
+    from torchlint_probe.hooks import Hooks
+    from torchlint_probe.probe import Probe
 
 _EVERY = 5
 _LOOKS = 3
@@ -71,6 +76,10 @@ class OptimizerNeverSteps(Check):
         """The optimizers at the first backward, while none has stepped,"""
         self._never: list[Sighting] = []
         """and the problem that they are so far."""
+
+    @classmethod
+    def tap(cls, hooks: Hooks, probe: Probe) -> None:
+        hooks.replace(torch.amp.GradScaler, "step", _Scaled(probe))
 
     def after_backward(self, site: int) -> None:
         self._backwards += 1
@@ -140,3 +149,11 @@ def _trained(optimizer: Any) -> list[torch.Tensor]:
 
 def _sample(leaf: torch.Tensor) -> torch.Tensor:
     return leaf.detach().reshape(-1)[:_VALUES].clone()
+
+
+class _Scaled(Hook):
+    """Wraps `GradScaler.step`, which may skip the step."""
+
+    def __call__(self, original: Callable[..., Any], scaler: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
+        self._probe.checks.tell_one(OptimizerNeverSteps, "before_step", optimizer)
+        return original(scaler, optimizer, *args, **kwargs)

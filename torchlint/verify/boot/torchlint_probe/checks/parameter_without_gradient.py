@@ -5,9 +5,6 @@ after ten steps or more, and other parameters of the same optimizer have had a g
 calls, a `detach` that cuts off a part, and branches that are never taken. A part that is trained later looks the same,
 so the result is open if the program was stopped.
 
-Also yes if none of the parameters has had a gradient, although there were backward passes: no loss depends on them. If
-that holds for every optimizer of the program, the result is not open.
-
 Source: "TrainCheck" (OSDI 2025), silent errors of parameters that are not updated; `find_unused_parameters` in
 PyTorch's documentation of DistributedDataParallel.
 """
@@ -39,12 +36,7 @@ class _Held:
         self.unfed = [weakref.ref(leaf) for leaf in leaves if leaf.requires_grad]
 
     def look(self) -> None:
-        """An optimizer is about to step."""
         self.steps += 1
-        self.see()
-
-    def see(self) -> None:
-        """Leave out the parameters that have a gradient now."""
         unfed = [item for item in self.unfed if (leaf := item()) is not None and leaf.grad is None]
         self.fed += len(self.unfed) - len(unfed)
         self.unfed = unfed
@@ -60,8 +52,6 @@ class ParameterWithoutGradient(Check):
         super().__init__(probe)
         self._held: weakref.WeakKeyDictionary[Any, _Held] = weakref.WeakKeyDictionary()
         self._seen: dict[int, tuple[Sighting, list[Slot]]] = {}
-        self._trains = False
-        """Whether any optimizer has had a gradient."""
 
     def before_step(self, optimizer: Any) -> None:
         held = self._held.get(optimizer)
@@ -70,27 +60,19 @@ class ParameterWithoutGradient(Check):
         if not held.unfed and held.fed:
             return
         held.look()
-        self._trains |= bool(held.fed)
         self._seen.pop(held.site, None)
         unfed = [leaf for item in held.unfed if (leaf := item()) is not None and leaf.requires_grad]
-        if held.steps >= _STEPS and unfed and (held.fed or self.probe.passed >= _STEPS):
+        if held.steps >= _STEPS and held.fed and unfed:
             named = self.models.named(unfed)
-            no_loss = "" if held.fed else ", all that it has: no loss depends on them"
-            message = f"in {held.steps:,} steps, the optimizer got no gradient for {named}{no_loss}"
+            message = f"in {held.steps:,} steps, the optimizer got no gradient for {named}"
             numbers = {"parameters": len(unfed), "steps": held.steps}
             slots = self.probe.ledgers.slots_of(optimizer, unfed)
             self._seen[held.site] = Sighting(held.site, message, numbers, 0), slots
 
-    def after_step(self, optimizer: Any) -> None:
-        held = self._held.get(optimizer)
-        if held is not None and not held.fed:
-            held.see()  # the gradients of a closure come during the step
-
     def sightings(self) -> Iterator[Sighting]:
-        is_open = self._trains and bool(self.probe.budget.reason or not self.probe.finished)
         for seen, slots in list(self._seen.values()):
             if not any(slot.had_gradient for slot in slots):  # by an unmeasured step
-                yield self._undecided(seen) if is_open else seen
+                yield self._undecided(seen) if self.probe.budget.reason or not self.probe.finished else seen
 
     @staticmethod
     def _undecided(seen: Sighting) -> Sighting:

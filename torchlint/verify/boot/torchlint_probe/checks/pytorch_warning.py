@@ -68,8 +68,8 @@ class PytorchWarning(Check):
         self._made: weakref.WeakSet[Any] = weakref.WeakSet()
         self.has_scaler = False
         """Whether a gradient scaler exists: it may have skipped the first step."""
-        self._idle: weakref.WeakKeyDictionary[Any, tuple[int, int]] = weakref.WeakKeyDictionary()
-        """By optimizer that has not stepped, the site that moves its schedule, and the moves."""
+        self._moves: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+        """By optimizer that has not stepped, the moves of its schedule."""
         self._early: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         """By optimizer, where its schedule stepped early."""
 
@@ -120,7 +120,8 @@ class PytorchWarning(Check):
 
     def after_step(self, optimizer: Any) -> None:
         self._stepped.add(optimizer)
-        self._idle.pop(optimizer, None)
+        if self._moves.pop(optimizer, 0):
+            self._seen = {key: seen for key, seen in self._seen.items() if key[1] != _OF_OTHER}
         site = self._early.pop(optimizer, 0)
         if site:
             self._add(site, _EARLY, _LATER)
@@ -132,13 +133,14 @@ class PytorchWarning(Check):
     def moving(self, schedule: Any) -> None:
         """The program steps a schedule."""
         optimizer = getattr(schedule, "optimizer", None)
-        if optimizer is not None and optimizer not in self._stepped:
-            site, moves = self._idle.get(optimizer, (0, 0))
-            self._idle[optimizer] = site or self.probe.sites.here(), moves + 1
+        if optimizer is not None and not self._has_stepped(optimizer):
+            moves = self._moves[optimizer] = self._moves.get(optimizer, 0) + 1
+            if moves == _MOVES and any(map(self.probe.checks.holds, leaves_of(optimizer))):
+                self._add(self.probe.sites.here(), _OTHER.format(moves), _OF_OTHER)
         if schedule not in self._made:
             return
         self._made.discard(schedule)
-        if optimizer not in self._stepped and (_has_no_gradients(optimizer) or not self.has_scaler):
+        if not self._has_stepped(optimizer) and (_has_no_gradients(optimizer) or not self.has_scaler):
             self._early[optimizer] = self.probe.sites.here()
 
     def checkpointed(self, args: Any) -> None:
@@ -158,9 +160,9 @@ class PytorchWarning(Check):
 
     def sightings(self) -> Iterator[Sighting]:
         yield from list(self._seen.values())
-        for optimizer, (site, moves) in list(self._idle.items()):
-            if moves >= _MOVES and site and any(map(self.probe.checks.holds, leaves_of(optimizer))):
-                yield Sighting(site, _OTHER.format(moves), {"moves": moves}, -1, _OF_OTHER)
+
+    def _has_stepped(self, optimizer: Any) -> bool:
+        return optimizer in self._stepped or self.probe.ledgers.of(optimizer).made > 0
 
 
 def _has_no_gradients(optimizer: Any) -> bool:

@@ -55,7 +55,7 @@ class _Passes:
         self.is_own = not type(sampler).__module__.startswith("torch.")
         self.is_sequential = isinstance(sampler, SequentialSampler)
         self.current = _Pass()
-        self._iterator: weakref.ref[Any] | None = None
+        self._iterator: Any = None
         self.drawn: list[set[int]] = []
         """The samples of complete passes that trained,"""
         self.counts: list[int] = []
@@ -66,8 +66,8 @@ class _Passes:
 
     def follow(self, iterator: Any) -> _Pass:
         """The current loop; a new one if the iterator has begun again."""
-        if self._iterator is None or self._iterator() is not iterator._sampler_iter:
-            self._iterator = weakref.ref(iterator._sampler_iter)
+        if self._iterator is not iterator._sampler_iter:
+            self._iterator = iterator._sampler_iter
             self.end()
             self.current = _Pass()
         return self.current

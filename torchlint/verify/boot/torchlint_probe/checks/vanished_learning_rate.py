@@ -6,6 +6,9 @@ more. A schedule that counts epochs and moves with every batch looks like this. 
 only at the end of a run, and warm-up schedules start there. If the program ran to its end, yes if this was so at the
 last third of the steps, twelve or more; then it is a suspicion. The line is the one that moves the schedule.
 
+Also a suspicion if a `CosineAnnealingLR` of fewer than 20 moves went on for three times its length or more: after its
+end, the rate rises and falls again.
+
 Source: "How to adjust learning rate" in PyTorch's documentation of `torch.optim`: most schedules count epochs.
 """
 
@@ -14,6 +17,8 @@ from __future__ import annotations
 import weakref
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
+
+from torch.optim import lr_scheduler
 
 from torchlint_probe.checks.check import Check, Sighting, Telling
 from torchlint_probe.schedules import STEPPING
@@ -26,6 +31,8 @@ _RATIO = 1.001e-3  # a thousandth, with room for rounding
 _LAST = 5
 _LAST_OF_ALL = 12
 _SHARE = 3
+_SHORT = 20
+_OVER = 3
 _MORE = "check whether the schedule should move with every batch"
 
 
@@ -49,6 +56,8 @@ class _Rates:
         self.steps = 0
         self.moved = 0
         self.moves = 0
+        self.length = self.beyond = 0
+        """The length of a schedule that rises after its end, and how many moves it has made."""
 
     def read(self, groups: list[Any]) -> None:
         self.steps += 1
@@ -79,6 +88,8 @@ class VanishedLearningRate(Check):
         if rates is not None:
             rates.moves += 1
             rates.moved = rates.moved or self.probe.sites.here()
+            if isinstance(schedule, lr_scheduler.CosineAnnealingLR) and schedule.T_max < _SHORT:
+                rates.length, rates.beyond = int(schedule.T_max), int(schedule.last_epoch)
 
     def before_step(self, optimizer: Any) -> None:
         rates = self._by_optimizer.get(optimizer)
@@ -93,6 +104,7 @@ class VanishedLearningRate(Check):
             fewest = _LAST if is_stopped else max(_LAST_OF_ALL, rates.steps // _SHARE)
             gone = [rate for rate in rates.groups if rate.tiny >= fewest and rate.last > 0]
             if not gone or not rates.moved or len(gone) < len(rates.groups):
+                yield from self._risen(rates)
                 continue
             rate = max(gone, key=lambda one: one.last)
             message = (
@@ -101,3 +113,13 @@ class VanishedLearningRate(Check):
             )
             numbers = {"largest": rate.largest, "last": rate.last, "steps": rates.steps}
             yield Sighting(rates.moved, message, numbers, rates.steps - rate.tiny, "" if is_stopped else _MORE)
+
+    def _risen(self, rates: _Rates) -> Iterator[Sighting]:
+        """A schedule that has passed its end several times, and rises again."""
+        if rates.length and rates.beyond >= _OVER * rates.length:
+            message = (
+                f"the schedule ends after {rates.length:,} moves and made {rates.beyond:,}: after its end the learning "
+                "rate rises and falls again"
+            )
+            advice = "" if self.is_asked("schedule-in-wrong-unit") else _MORE
+            yield Sighting(rates.moved, message, {"length": rates.length, "moves": rates.beyond}, rates.length, advice)

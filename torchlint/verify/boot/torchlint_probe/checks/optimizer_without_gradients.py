@@ -1,0 +1,61 @@
+"""None of the parameters of an optimizer ever gets a gradient, because no loss depends on them.
+
+Asks before and after each step whether any parameter of the optimizer has had a gradient. Yes if none has after ten
+steps and ten backward passes. If other optimizers do get gradients and the program was stopped, the result is open. The
+line is the one that made the optimizer.
+
+Source: "TrainCheck" (OSDI 2025), silent errors of parameters that are not updated.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator
+from typing import Any
+
+from torchlint_probe.checks._names import leaves_of
+from torchlint_probe.checks.check import Check, Sighting
+
+_STEPS = 10
+_TO_ITS_END = "run it to its end, with --max-steps 0: later steps may give one"
+
+
+class OptimizerWithoutGradients(Check):
+    """Looks for the first gradient of each optimizer."""
+
+    name = "optimizer-without-gradients"
+    code = "TW217"
+
+    def __init__(self, probe: Any) -> None:
+        super().__init__(probe)
+        self._steps: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+        """The steps of optimizers that have had no gradient yet."""
+        self._fed: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._seen: weakref.WeakKeyDictionary[Any, Sighting] = weakref.WeakKeyDictionary()
+
+    def before_step(self, optimizer: Any) -> None:
+        if optimizer in self._fed:
+            return
+        self._steps[optimizer] = self._steps.get(optimizer, 0) + 1
+        self.after_step(optimizer)
+
+    def after_step(self, optimizer: Any) -> None:
+        if optimizer in self._fed:
+            return
+        leaves = [leaf for leaf in leaves_of(optimizer) if leaf.requires_grad]
+        if any(leaf.grad is not None for leaf in leaves):
+            self._fed.add(optimizer)
+            self._seen.pop(optimizer, None)
+        elif leaves and self._steps.get(optimizer, 0) >= _STEPS <= self.probe.passed:
+            steps = self._steps[optimizer]
+            message = f"in {steps:,} steps, none of the optimizer's parameters got a gradient: {self.models.named(leaves)}"
+            numbers = {"parameters": len(leaves), "steps": steps}
+            self._seen[optimizer] = Sighting(self.probe.made_at(optimizer), message, numbers, 0)
+
+    def sightings(self) -> Iterator[Sighting]:
+        is_open = bool(self._fed) and bool(self.probe.budget.reason or not self.probe.finished)
+        for optimizer, seen in list(self._seen.items()):
+            slots = self.probe.ledgers.slots_of(optimizer, leaves_of(optimizer))
+            if not any(slot.had_gradient for slot in slots):  # by an unmeasured step
+                advice = _TO_ITS_END if is_open else ""
+                yield Sighting(seen.site, seen.message, seen.numbers, 0, advice)
