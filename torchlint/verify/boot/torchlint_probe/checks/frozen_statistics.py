@@ -15,7 +15,6 @@ import weakref
 from collections.abc import Iterator
 from typing import Any
 
-import torch
 from torch import nn
 
 from torchlint_probe.checks._mode_changes import ModeChanges

@@ -32,6 +32,8 @@ from torchlint_probe.remembered import Remembered
 from torchlint_probe.values import dense
 
 _RISKY = (
+    "ExpBackward",
+    "Expm1",
     "Sqrt",
     "Rsqrt",
     "Pow",

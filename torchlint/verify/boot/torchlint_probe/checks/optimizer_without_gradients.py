@@ -48,7 +48,9 @@ class OptimizerWithoutGradients(Check):
             self._seen.pop(optimizer, None)
         elif leaves and self._steps.get(optimizer, 0) >= _STEPS <= self.probe.passed:
             steps = self._steps[optimizer]
-            message = f"in {steps:,} steps, none of the optimizer's parameters got a gradient: {self.models.named(leaves)}"
+            message = (
+                f"in {steps:,} steps, none of the optimizer's parameters got a gradient: {self.models.named(leaves)}"
+            )
             numbers = {"parameters": len(leaves), "steps": steps}
             self._seen[optimizer] = Sighting(self.probe.made_at(optimizer), message, numbers, 0)
 

@@ -55,7 +55,10 @@ class PaddingInTargets(Check):
         _, target = given_to(args, kwargs)
         if not isinstance(target, torch.Tensor) or target.dtype is not torch.int64 or not result.requires_grad:
             return
-        if kwargs.get("reduction", "mean") == "none" or kwargs.get("weight", args[2] if len(args) > 2 else None) is not None:
+        if (
+            kwargs.get("reduction", "mean") == "none"
+            or kwargs.get("weight", args[2] if len(args) > 2 else None) is not None
+        ):
             return
         rows = self._sequences(target)
         if rows is not None and min(rows.shape) >= _FEWEST:
@@ -90,5 +93,7 @@ class PaddingInTargets(Check):
     def sightings(self) -> Iterator[Sighting]:
         for site, line in self._lines.wrong():
             share = float(self._shares[site])
-            message = f"one number fills the ends of the target sequences, {share:.0%} of the targets: it looks like padding"
+            message = (
+                f"one number fills the ends of the target sequences, {share:.0%} of the targets: it looks like padding"
+            )
             yield Sighting(site, message, {"share": share}, 0, _ADVICE)

@@ -111,7 +111,9 @@ class WorkersAlike(Check):
     def _drawn(self) -> dict[int, tuple[str, int]]:
         """By the site of a training loader, the generator from which its workers draw the same numbers."""
         alike = self._draws.alike() if self._trained else {}
-        return {site: alike[seed] for seed, site in list(self._loops.items()) if seed in alike and seed in self._trained}
+        return {
+            site: alike[seed] for seed, site in list(self._loops.items()) if seed in alike and seed in self._trained
+        }
 
 
 class _Loop(Hook):
