@@ -85,9 +85,9 @@ class DeadLossTerm(Rule):
     ```
 
     ## What verify shows
-    `torchlint verify` tracks the terms at the line. It confirms the finding if, in three or more steps, a term without
-    a graph was added and `backward` ran on the sum. It refutes the finding if both terms had a graph each time. Python
-    numbers (`item()`) are not tracked.
+    `torchlint verify` tracks the terms at the line, also numbers. It confirms the finding if, in three or more steps, a
+    term without a graph was added, `backward` ran on the sum, and the term changed from step to step. It refutes the
+    finding if both terms had a graph each time.
 
     ## References
     - [torch.Tensor.item](https://docs.pytorch.org/docs/stable/generated/torch.Tensor.item.html): "This operation is not

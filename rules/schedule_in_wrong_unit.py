@@ -61,6 +61,10 @@ class ScheduleInWrongUnit(Rule):
             scheduler.step()
     ```
 
+    ## What verify shows
+    Confirmed if the schedule brought the learning rate to a thousandth or less before `torchlint verify` stopped the
+    program, or if a short `CosineAnnealingLR` went on for three times its length. Nothing refutes it.
+
     ## References
     - [torch.optim: how to adjust learning rate](https://docs.pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate)
     - [Lightning: learning rate scheduling](https://lightning.ai/docs/pytorch/stable/common/optimization.html)

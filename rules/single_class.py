@@ -64,8 +64,8 @@ class SingleClass(Rule):
     ```
 
     ## What verify shows
-    `torchlint verify` confirms the finding if three calls to the loss were over one class. It refutes the finding if
-    there were always several classes.
+    `torchlint verify` confirms the finding if three calls to the loss, the softmax or `argmax` at the line were over
+    one class. It refutes the finding if there were always several classes.
 
     ## References
     - [torch.nn.BCEWithLogitsLoss](https://docs.pytorch.org/docs/stable/generated/torch.nn.BCEWithLogitsLoss.html), the

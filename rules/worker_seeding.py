@@ -89,8 +89,9 @@ class WorkerSeeding(Rule):
     The fix seeds from `torch.initial_seed()`. It is unsafe because it changes the random numbers.
 
     ## What verify shows
-    `torchlint verify` compares the batches of the loader's workers. It confirms the finding if two workers give the
-    same batch.
+    `torchlint verify` compares the batches of the loader's workers, and the states of the generators from which they
+    draw. Confirmed if all workers return the same batches or draw the same numbers, at the loader of the finding or at
+    the only loader. Nothing refutes it.
 
     ## References
     - [Randomness in multi-process data loading](https://docs.pytorch.org/docs/stable/notes/randomness.html#dataloader)

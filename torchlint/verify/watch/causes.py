@@ -25,6 +25,7 @@ _FOLLOWS = {
         "optimizer-without-gradients",
     },
     "optimizer-without-gradients": {"training-under-no-grad", "loss-outside-graph"},
+    "evaluation-in-training-mode": {"undone-evaluation-mode"},
     "nonfinite-value": {"class-weights-not-finite"},
     "frozen-statistics": {"frozen-part-in-training-mode"},
     "parameter-without-optimizer": {"parameter-after-optimizer"},

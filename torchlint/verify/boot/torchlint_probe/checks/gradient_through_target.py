@@ -67,10 +67,8 @@ class GradientThroughTarget(Check):
     def sightings(self) -> Iterator[Sighting]:
         for site, places in list(self._wrong.items()):
             if len(places) == self._calls[site] >= CALLS:
-                message = (
-                    f"in {len(places):,} of {len(places):,} calls, the gradient of the loss also flows through this "
-                    f"goal, into {self._shared[site]} of the trained network: compute it under `torch.no_grad()`"
-                )
+                calls = f"{len(places):,} of {len(places):,} calls"
+                message = f"in {calls}, gradients also flow through this goal into {self._shared[site]}"
                 yield Sighting(places[0], message, {"calls": len(places)}, 1)
 
 

@@ -91,7 +91,7 @@ class PaddingInTargets(Check):
         self._rows.clear()
 
     def sightings(self) -> Iterator[Sighting]:
-        for site, line in self._lines.wrong():
+        for site, _ in self._lines.wrong():
             share = float(self._shares[site])
             message = (
                 f"one number fills the ends of the target sequences, {share:.0%} of the targets: it looks like padding"

@@ -155,8 +155,8 @@ class SamplesLeftOut(Check):
             if passes.is_sequential and passes.starts >= _STARTS:
                 first = len(passes.first)
                 message = (
-                    f"{passes.starts:,} loops in a row ended after the same first {first:,} of {passes.size:,} samples: "
-                    "the loader does not shuffle, and each loop begins anew"
+                    f"{passes.starts:,} loops in a row ended after the same first {first:,} of {passes.size:,} "
+                    "samples: the loader does not shuffle, and each loop begins anew"
                 )
                 yield Sighting(passes.site, message, {"samples": first, "of": passes.size})
             elif passes.left_out:
