@@ -27,6 +27,7 @@ _FOLLOWS = {
     "optimizer-without-gradients": {"training-under-no-grad", "loss-outside-graph"},
     "evaluation-in-training-mode": {"undone-evaluation-mode"},
     "nonfinite-value": {"class-weights-not-finite"},
+    "zero-loss-term": {"loss-over-one-class", "dead-loss-term", "gradient-through-rounding"},
     "frozen-statistics": {"frozen-part-in-training-mode"},
     "parameter-without-optimizer": {"parameter-after-optimizer"},
     "training-under-no-grad": {"loss-outside-graph"},
