@@ -200,6 +200,28 @@ open(sys.argv[1], "w").write(digest.hexdigest())
 """
 
 
+_EVALUATION = """\
+import torch
+torch.manual_seed(0)
+net = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Dropout(), torch.nn.Linear(8, 1))
+optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
+for _ in range(4):
+    optimizer.zero_grad()
+    net(torch.randn(8, 4)).pow(2).mean().backward()
+    optimizer.step()
+    with torch.no_grad():
+        net(torch.randn(8, 4))
+"""
+
+
+def test_a_check_that_is_off_runs_for_a_finding(tmp_path: Path, run: Callable[..., Verification]) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(_EVALUATION, "utf-8")
+    assert not reported(run(path))
+    finding = finding_at(SourceFile.read(path), "evaluation-in-training-mode", 10)
+    assert reported(run(path, findings=[finding])) == [(10, "evaluation-in-training-mode")]
+
+
 def test_a_watched_program_comes_out_the_same(
     tmp_path: Path, run: Callable[..., Verification], nursery: Nursery
 ) -> None:
