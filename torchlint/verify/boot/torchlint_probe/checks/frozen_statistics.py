@@ -98,11 +98,10 @@ class FrozenStatistics(ModeChanges):
 
 def _frozen_parts(model: nn.Module) -> Iterator[nn.Module]:
     """The largest parts of a model with parameters, none of which requires a gradient."""
-    parameters = list(model.parameters())
-    if not parameters:
-        return
-    if not any(leaf.requires_grad for leaf in parameters):
+    is_trained = {leaf.requires_grad for leaf in model.parameters()}
+    if is_trained == {False}:
         yield model
-        return
+    if len(is_trained) < 2:
+        return  # nothing is frozen, or everything is
     for part in model.children():
         yield from _frozen_parts(part)
