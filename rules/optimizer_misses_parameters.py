@@ -16,11 +16,13 @@ if TYPE_CHECKING:
     from torchlint.index import FileIndex
 
     from ._filtered_parameters import Unfrozen
+    from ._lightning_parameters import LeftOut
 
     _Late = Unfrozen | provenance.Replacement | provenance.Reassigned
 
 _ADDING = LazyPattern(rb"add_param_group|param_groups\.|\[[\"']params[\"']\]\s*=")
 """Calls that add new parameters to an optimizer."""
+_LIGHTNING = b"configure_optimizers"
 
 
 class LateUnfreezing(NamedTuple):
@@ -35,12 +37,13 @@ class OptimizerMissesParameters(Rule):
     """The optimizer does not hold all parameters that the model trains.
 
     ## What it does
-    Finds parameters that the loss trains but that the optimizer does not hold, in three cases:
+    Finds parameters that the loss trains but that the optimizer does not hold, in four cases:
 
     - The code creates an optimizer, and then replaces the module or one of its layers with a new one.
     - `requires_grad = True` unfreezes a module too late: after its forward pass, or after the optimizer has received
       only the parameters that required grad at that time.
     - The loss is a module with parameters of its own, and no optimizer holds them.
+    - `training_step` of a Lightning module calls a layer that `configure_optimizers` leaves out.
 
     ## Why is this bad?
     The new parameters keep their initial values, and there is no error. For example, a new classification head stays
@@ -87,13 +90,17 @@ class OptimizerMissesParameters(Rule):
 
     code = "TL111"
     category = Category.CORRECTNESS
-    triggers = (triggers.BACKWARD, triggers.STEP, (b"parameters",))
+    triggers = ((*triggers.BACKWARD, _LIGHTNING), (*triggers.STEP, _LIGHTNING), (b"parameters",))
 
     @classmethod
     def concerns(cls, index: FileIndex) -> bool:
-        return index.goes_backward
+        return index.goes_backward or _LIGHTNING in index.code
 
-    def ask(self) -> Iterator[_Late | provenance.Unheld | LateUnfreezing]:
+    def ask(self) -> Iterator[_Late | provenance.Unheld | LateUnfreezing | LeftOut]:
+        if _LIGHTNING in self.model.tree.source.code and not self.model.is_test:
+            from ._lightning_parameters import LightningParameters
+
+            yield from LightningParameters(self.model).all()
         if self.model.is_test or any(_ADDING.search(tree.source.code) for tree in self.model.program.files):
             return
         if b"requires_grad" in self.model.tree.source.code:
@@ -159,6 +166,14 @@ class OptimizerMissesParameters(Rule):
             related=related,
             help="pass its parameters to the optimizer, or freeze it with `requires_grad_(False)`",
             confidence=Confidence.HIGH if missed.is_sure else Confidence.LOW,
+        )
+
+    def report_LeftOut(self, missed: LeftOut) -> None:
+        self.report(
+            missed.use,
+            f"`{missed.name}` computes this loss, but `configure_optimizers` leaves it out: it never learns",
+            related=[(missed.created, "it is created here"), (missed.made, "the optimizer is created here")],
+            help="pass its parameters to the optimizer, or freeze it with `requires_grad_(False)`",
         )
 
     def report_Unfrozen(self, unfrozen: Unfrozen) -> None:
