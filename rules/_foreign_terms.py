@@ -59,7 +59,8 @@ class ForeignTerms:
     def _is_foreign(self, term: terms.Term, ours: set[values.Value]) -> bool:
         """Whether a term has a graph, and the graph surely reaches none of these networks."""
         modules, is_complete = self._modules(term)
-        return is_complete and bool(modules) and not self._model.ownership.overlap(ours, modules)
+        is_known = is_complete and bool(modules) and all(map(_is_known, modules | ours))
+        return is_known and not self._model.ownership.overlap(ours, modules)
 
     def _modules(self, term: terms.Term) -> tuple[set[values.Value], bool]:
         return self._model.ownership.modules_in(self._model.tracking.pass_through(term.place.value))
@@ -70,6 +71,19 @@ class ForeignTerms:
             if isinstance(value, values.Tensor) and value.op in _CUTS and value.site is not None:
                 graph = lineage.ancestry([value])
                 modules, _ = self._model.ownership.modules_in(graph)
-                if self._model.ownership.overlap(ours, modules):
+                if self._model.ownership.overlap(ours, modules) and not self._is_of_layer(value.site):
                     return value.site
         return None
+
+    def _is_of_layer(self, site: Site) -> bool:
+        """Whether a place is in the `forward` of a module."""
+        method = self._model.definitions.method_around(self._model.tree.node(site))
+        owner = method.owner if method is not None else None
+        return site.inner is not None or (owner is not None and self._model.program.is_module_class(owner))
+
+
+def _is_known(module: values.Value) -> bool:
+    """Whether a module is one that the program creates, or a parameter or an attribute, and not a part of a result."""
+    return isinstance(module, (values.Module, values.Parameter)) or (
+        isinstance(module, values.Attribute) and all(map(_is_known, module.parents))
+    )

@@ -18,6 +18,8 @@ from torchlint.syntax import python_ast
 if TYPE_CHECKING:
     from torchlint.index import FileIndex
 
+    from ._own_dropout import OwnDropout
+
 _LAYERS = LazyPattern(r"torch\.nn(\.modules\.dropout)?\.Dropout[123]?d?$")
 _MODE = LazyPattern(
     r"train|eval|infer|test|determin|mc(_|$)|monte|(^|[._])gen(_|$|erat)|(?<!down)(?<!up)sampl", re.IGNORECASE
@@ -34,6 +36,7 @@ _WRITTEN_CALL = LazyPattern(_CALL + rb"((?:[^()]|\([^()]*\))*)\)")
 _ANY_CALL = LazyPattern(_CALL)
 _ALIAS = LazyPattern(rb"\bdropout[123]?d?\s+as\b")
 _LOCAL_LAYER = LazyPattern(rb"(?m)\bDropout[123]?d?\s*\(.*\)\s*\(|^\s*\w+\s*=\s*[\w.]*\bDropout[123]?d?\s*\(")
+_OWN_CLASS = LazyPattern(rb"(?m)^\s*class \w*(Drop|StochasticDepth)")
 
 
 class AlwaysDrops(NamedTuple):
@@ -55,6 +58,7 @@ class DropoutIgnoresMode(Rule):
       `training`
     - an `nn.Dropout` with a constant rate that `forward` creates and calls
     - `F.scaled_dot_product_attention` with the same `dropout_p` in both modes
+    - a module named as dropout that draws a mask in `forward` and never reads `self.training`
 
     In methods other than `forward`, the dropout is often deliberate. These findings need `--preview`.
 
@@ -104,18 +108,24 @@ class DropoutIgnoresMode(Rule):
 
     code = "TL310"
     category = Category.CORRECTNESS
-    triggers = ((*triggers.DROPOUT, b"Dropout", _ATTENTION_RATE), (b"functional", b"Dropout"))
+    triggers = ((*triggers.DROPOUT, b"Dropout", _ATTENTION_RATE, b"Drop"), (b"functional", b"Dropout", b"Drop"))
 
     @classmethod
     def concerns(cls, index: FileIndex) -> bool:
         """Whether a function call lacks the mode, as far as its arguments show, or calls a layer or local object."""
         code = index.code
-        if _ATTENTION_RATE in code or _ALIAS.search(code) or _LOCAL_LAYER.search(code):
+        if _ATTENTION_RATE in code or _ALIAS.search(code) or _LOCAL_LAYER.search(code) or _OWN_CLASS.search(code):
             return True
         written = [match[1] for match in _WRITTEN_CALL.finditer(code)]
         return len(written) < len(_ANY_CALL.findall(code)) or any(b"training" not in item for item in written)
 
-    def ask(self) -> Iterator[AlwaysDrops]:
+    def ask(self) -> Iterator[AlwaysDrops | OwnDropout]:
+        if _OWN_CLASS.search(self.model.tree.source.code) and not self.model.is_test:
+            from ._own_dropout import OwnDropouts
+
+            for draw, method, own in OwnDropouts(self.model).all():
+                if self._may_be_evaluated(method) and not self._knows_mode(draw, method):
+                    yield own
         for call in self.model.tree.of_type(ast.Call):
             method = self.model.definitions.method_around(call)
             if method is None:
@@ -374,6 +384,13 @@ class DropoutIgnoresMode(Rule):
         return {}
 
     # -- report ---------------------------------------------------------------------------------------
+
+    def report_OwnDropout(self, own: OwnDropout) -> None:
+        self.report(
+            own.draw,
+            f"`{own.owner}` still drops elements after `eval()`: it never reads `self.training`",
+            help="return the input unchanged if `self.training` is False",
+        )
 
     def report_AlwaysDrops(self, drops: AlwaysDrops) -> None:
         if drops.made is not None:
