@@ -190,16 +190,26 @@ class TrainingInEvalMode(Rule):
                 loop = _common_loop(switch, forward)
                 if module.loops != forward.loops[: len(module.loops)]:
                     continue  # one of several similar modules that take turns
-                if loop is None or loop in module.loops or self._trains_again(trace, loop, module):
+                if loop is None or loop in module.loops:
+                    continue
+                if self._trains_again(trace, loop, module, range(switch.order, forward.order)):
                     continue
                 if self._is_last(switch, loop):
                     continue
                 if any(self._follows(trace, other, switch, module) for other in untrained):
                     yield TrainedInEvaluation(switch, forward, loop, self._name(switch), lost)
 
-    def _trains_again(self, trace: program.Trace, loop: events.Loop, module: values.Value) -> bool:
-        """Whether the loop switches the module back, possibly under a condition."""
-        switches = [item for item in trace.of(events.ModeSwitch) if loop in item.loops and item.training is not False]
+    def _trains_again(self, trace: program.Trace, loop: events.Loop, module: values.Value, between: range) -> bool:
+        """Whether the loop switches the module back, possibly under a condition.
+
+        The evaluation and the training pass of one iteration are at both ends of `between`. A switch before both does
+        not count.
+        """
+        switches = [
+            item
+            for item in trace.of(events.ModeSwitch)
+            if loop in item.loops and item.training is not False and (not between or item.order > between.start)
+        ]
         is_part = self.model.parts.part_of_any([module])
         covers = self.model.mode.covers
         return any(
