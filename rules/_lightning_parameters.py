@@ -76,7 +76,9 @@ class LightningParameters:
         for item in self._model.tree.ancestors(node):
             if isinstance(item, python_ast.FUNCTIONS):
                 return not any("grad" in self._model.tree.code(each) for each in item.decorator_list)
-            if isinstance(item, ast.With) and any("grad" in self._model.tree.code(each.context_expr) for each in item.items):
+            if isinstance(item, ast.With) and any(
+                "grad" in self._model.tree.code(each.context_expr) for each in item.items
+            ):
                 return False
         return False
 

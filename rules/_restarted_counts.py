@@ -56,7 +56,7 @@ class RestartedCounts:
         )
 
     def _loop(self, target: ast.Name | ast.Attribute) -> ast.For | None:
-        """The only loop over epochs or steps that may continue: of the function, or of the class, from its beginning."""
+        """The only loop over epochs or steps of the function or class, if it starts from the beginning."""
         method = self._model.definitions.method_around(target)
         scope: ast.AST = method.node if method is not None else self._tree.module
         if isinstance(target, ast.Attribute):
@@ -99,8 +99,8 @@ def _reads_counter(value: ast.expr) -> bool:
     node = value.left if isinstance(value, ast.BinOp) and isinstance(value.right, ast.Constant) else value
     key = node.slice if isinstance(node, ast.Subscript) else None
     is_key = isinstance(key, ast.Constant) and isinstance(key.value, str) and _COUNTERS.search(key.value)
-    return bool(is_key) and isinstance(node, ast.Subscript) and bool(
-        _CHECKPOINT.search(python_ast.last_name(node.value))
+    return (
+        bool(is_key) and isinstance(node, ast.Subscript) and bool(_CHECKPOINT.search(python_ast.last_name(node.value)))
     )
 
 
@@ -116,7 +116,9 @@ def _begins(over: ast.expr) -> bool:
     """`range(epochs)` or `range(1, epochs)`, perhaps in a progress bar."""
     calls = [item for item in python_ast.walk(over) if isinstance(item, ast.Call)]
     ranges = [item for item in calls if python_ast.called_name(item) in ("range", "trange")]
-    if len(ranges) != 1 or any(python_ast.called_name(item) not in ("range", "trange", "tqdm", "len", "int") for item in calls):
+    if len(ranges) != 1 or any(
+        python_ast.called_name(item) not in ("range", "trange", "tqdm", "len", "int") for item in calls
+    ):
         return False
     given = ranges[0].args
     return len(given) == 1 or (len(given) == 2 and isinstance(given[0], ast.Constant))

@@ -110,5 +110,7 @@ def _maps_gradient(method: definitions.FunctionInfo) -> bool:
     calls = [node for node in python_ast.walk(method.node) if isinstance(node, ast.Call)]
     is_own_pass = any(python_ast.called_name(call) in ("backward", "step", "grad", "scale") for call in calls)
     read = {name for value in returned for name in python_ast.names_in(value)}
-    stored = [node for node in python_ast.walk(method.node) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
+    stored = [
+        node for node in python_ast.walk(method.node) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+    ]
     return bool(returned) and not is_own_pass and (method.parameters[1] in read or bool(stored))

@@ -134,7 +134,11 @@ class IneffectiveAssignment(Rule):
     def _is_meant_to_load(self, call: ast.Call) -> bool:
         """Whether a statement passes one positional argument to `state_dict` of PyTorch, and discards the result."""
         is_plain = isinstance(call.func, ast.Attribute) and len(call.args) == 1 and not call.keywords
-        if not is_plain or not self.model.tree.stands_alone(call) or "dest" in self.model.tree.code(call.args[0]).lower():
+        if (
+            not is_plain
+            or not self.model.tree.stands_alone(call)
+            or "dest" in self.model.tree.code(call.args[0]).lower()
+        ):
             return False
         return not any("state_dict" in info.methods for info in self.model.definitions.classes.values())
 

@@ -41,8 +41,8 @@ class ModelContinuesOverFolds(Rule):
     Not reported where the loop resets, loads or creates weights.
 
     ## Why is this bad?
-    From the second fold on, the model has already been trained on the samples that now validate it. The scores rise from
-    fold to fold, and their mean is far too good.
+    From the second fold on, the model has already been trained on the samples that now validate it. The scores rise
+    from fold to fold, and their mean is far too good.
 
     ## Example
     ```python
@@ -106,9 +106,13 @@ class ModelContinuesOverFolds(Rule):
         if not isinstance(node, ast.For):
             return False
         calls = [item for item in python_ast.walk(node.iter) if isinstance(item, ast.Call)]
-        splits = [item.func.value for item in calls if isinstance(item.func, ast.Attribute) and item.func.attr == "split"]
+        splits = [
+            item.func.value for item in calls if isinstance(item.func, ast.Attribute) and item.func.attr == "split"
+        ]
         makers = [written.value_of(item, self.model.definitions) for item in splits]
-        is_split = any(isinstance(item, ast.Call) and _SPLITTERS.search(python_ast.called_name(item)) for item in makers)
+        is_split = any(
+            isinstance(item, ast.Call) and _SPLITTERS.search(python_ast.called_name(item)) for item in makers
+        )
         is_named = any(map(_FOLD.search, python_ast.names_in(node.target)))
         return (is_split or is_named) and not any(map(self._changes_weights, node.body))
 
@@ -135,7 +139,10 @@ class ModelContinuesOverFolds(Rule):
 
     def report_Continued(self, found: Continued) -> None:
         name = found.module.label or "the model"
-        related = [(found.step.site, "each fold trains it further"), (found.evaluated, "and evaluates it on other samples")]
+        related = [
+            (found.step.site, "each fold trains it further"),
+            (found.evaluated, "and evaluates it on other samples"),
+        ]
         if found.module.site is not None:
             related.insert(0, (found.module.site, "it is created here, once"))
         self.report(

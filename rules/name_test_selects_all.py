@@ -47,7 +47,8 @@ class NameTestSelectsAll(Rule):
     Reported only with `--preview`: lists with other texts, which may be whole names of a small model.
 
     ## Why is this bad?
-    The code freezes, initializes or decays all parameters instead of the selected ones, or none of them. Nothing raises.
+    The code freezes, initializes or decays all parameters instead of the selected ones, or none of them. Nothing
+    raises.
 
     ## Example
     ```python

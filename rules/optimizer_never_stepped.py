@@ -158,7 +158,9 @@ class OptimizerNeverStepped(Rule):
         if isinstance(parent, ast.Attribute):
             return parent.attr in _QUIET
         is_given = isinstance(parent, ast.Call) and parent.func is not node
-        return is_given and isinstance(parent, ast.Call) and api.makes_scheduler(self.model.definitions.named(parent.func))
+        return (
+            is_given and isinstance(parent, ast.Call) and api.makes_scheduler(self.model.definitions.named(parent.func))
+        )
 
     def report_Unstepped(self, found: Unstepped) -> None:
         related = [(found.backward.site, "`backward` computes its gradients here")]

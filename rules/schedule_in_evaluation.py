@@ -35,8 +35,8 @@ class ScheduleInEvaluation(Rule):
     `["train", "val"]`, or a function that the file calls with both values of its argument.
 
     ## Why is this bad?
-    The schedule advances twice in each epoch. A cosine schedule reaches its end after half of the training, and `StepLR`
-    reduces the learning rate twice as often.
+    The schedule advances twice in each epoch. A cosine schedule reaches its end after half of the training, and
+    `StepLR` reduces the learning rate twice as often.
 
     ## Example
     ```python
@@ -151,7 +151,9 @@ class ScheduleInEvaluation(Rule):
 
     def _leaves(self, function: definitions.FunctionInfo, call: ast.Call) -> bool:
         """Whether a condition on the mode leaves the function or the iteration before a call."""
-        tests = (item for item in python_ast.walk(function.node) if isinstance(item, ast.If) and item.lineno < call.lineno)
+        tests = (
+            item for item in python_ast.walk(function.node) if isinstance(item, ast.If) and item.lineno < call.lineno
+        )
         return any(
             _MODE.search(self.model.tree.code(item.test)) and isinstance(item.body[-1], python_ast.LEAVING)
             for item in tests

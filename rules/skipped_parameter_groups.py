@@ -99,7 +99,10 @@ class SkippedParameterGroups(Rule):
         if found.is_behind:
             what, advice = "only the last parameter group changes", "indent the line: it belongs into the loop"
         else:
-            what, advice = "each iteration changes the same parameter group", "use the variable of the loop as the index"
+            what, advice = (
+                "each iteration changes the same parameter group",
+                "use the variable of the loop as the index",
+            )
         self.report(found.site, f"`{found.target}`: {what}", related=[(found.loop, "the loop")], help=advice)
 
 

@@ -35,8 +35,9 @@ class StaleRecord(Rule):
     assigns again.
 
     ## Why is this bad?
-    Each score is compared with the start, such as 0 or infinity, and beats it. The file of the best model is overwritten
-    again and again, and at the end contains the last model. Early stopping never counts an epoch without progress.
+    Each score is compared with the start, such as 0 or infinity, and beats it. The program overwrites the file of the
+    best model again and again, so the file ends up with the last model. Early stopping never counts an epoch without
+    progress.
 
     ## Example
     ```python
@@ -107,7 +108,7 @@ class StaleRecord(Rule):
         if isinstance(record, ast.Attribute):
             is_own = method is not None and python_ast.dotted(record.value) in method.parameters[:1]
             stores = list(self.model.stores_of(record.attr)) if is_own else []
-            return [item for item in stores] if b"setattr" not in self.model.tree.source.code else []
+            return list(stores) if b"setattr" not in self.model.tree.source.code else []
         function = self.model.definitions.function_around(condition)
         scope = function.node if function is not None else self.model.tree.module
         nodes = list(python_ast.walk(scope))
