@@ -44,7 +44,7 @@ class LightningParameters:
             if configure is None or step is None or not is_lightning:
                 continue
             held = _held(configure)
-            used = {}
+            used: dict[str, ast.Call] = {}
             for call in _calls(step.node):
                 name = _own_attribute(call.func, step.parameters[0])
                 if name is not None:

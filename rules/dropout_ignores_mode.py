@@ -123,8 +123,8 @@ class DropoutIgnoresMode(Rule):
         if _OWN_CLASS.search(self.model.tree.source.code) and not self.model.is_test:
             from ._own_dropout import OwnDropouts
 
-            for draw, method, own in OwnDropouts(self.model).all():
-                if self._may_be_evaluated(method) and not self._knows_mode(draw, method):
+            for draw, forward, own in OwnDropouts(self.model).all():
+                if self._may_be_evaluated(forward) and not self._knows_mode(draw, forward):
                     yield own
         for call in self.model.tree.of_type(ast.Call):
             method = self.model.definitions.method_around(call)

@@ -84,9 +84,9 @@ class NameTestSelectsAll(Rule):
                     yield AlwaysAlike(python_ast.site_of(test), self.model.tree.code(texts[0]), name)
         for compare in self.model.tree.of_type(ast.Compare):
             if _is_membership(compare) and isinstance(compare.left, ast.Name):
-                texts = self._texts(compare.comparators[0])
-                if texts and self._source(compare.left.id, compare) == _PARAMETERS:
-                    is_sure = len(texts) > 1 and all(map(_FRAGMENTS.search, texts))
+                parts = self._texts(compare.comparators[0])
+                if parts and self._source(compare.left.id, compare) == _PARAMETERS:
+                    is_sure = len(parts) > 1 and all(map(_FRAGMENTS.search, parts))
                     code = self.model.tree.code(compare.comparators[0])
                     yield WholeNames(python_ast.site_of(compare), compare.left.id, code, is_sure)
 

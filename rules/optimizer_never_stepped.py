@@ -100,7 +100,12 @@ class OptimizerNeverStepped(Rule):
         backwards = trace.of(events.Backward) if is_ours else []
         passes = [item for item in backwards if (loop in item.loops if loop is not None else not item.loops)]
         backward = next((item for item in passes if self.model.ownership.surely_reaches(item, optimizer)), None)
-        if backward is None or receiver is None or self._may_step(optimizer) or not self._is_left_alone(receiver):
+        if (
+            backward is None
+            or not isinstance(receiver, (ast.Name, ast.Attribute))
+            or self._may_step(optimizer)
+            or not self._is_left_alone(receiver)
+        ):
             return None
         other = next(iter(trace.of(events.Step)), None)
         return Unstepped(clear.site, python_ast.dotted(receiver), backward, optimizer.site, other)

@@ -107,7 +107,8 @@ class ScheduleInEvaluation(Rule):
             (item, self._mode_condition(item))
             for item in python_ast.walk(function.node)
             if isinstance(item, ast.Call) and python_ast.called_name(item) == "step"
-            if naming.looks_like_optimizer(python_ast.last_name(getattr(item.func, "value", None)))
+            if isinstance(item.func, ast.Attribute)
+            if naming.looks_like_optimizer(python_ast.last_name(item.func.value))
         ]
         if len(steps) != 1 or steps[0][1] is None:
             return None
