@@ -105,7 +105,7 @@ def _reads_counter(value: ast.expr) -> bool:
 
 
 def _counts(loop: ast.For) -> bool:
-    """Whether a loop goes over epochs or steps by its variable, and trains or calls what may train."""
+    """Whether a loop iterates over epochs or steps by the name of its variable, and calls other code."""
     names = python_ast.names_in(loop.target)
     return any(_COUNTERS.search(name) for name in names) and any(
         isinstance(item, ast.Call) for statement in loop.body for item in python_ast.walk(statement)

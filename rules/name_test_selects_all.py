@@ -98,7 +98,7 @@ class NameTestSelectsAll(Rule):
         return texts if texts and len(texts) == len(elements) and any(map(_FRAGMENTS.search, texts)) else []
 
     def _source(self, name: str, node: ast.AST) -> str | None:
-        """The method whose names a variable takes in the loop or comprehension around a node."""
+        """The method whose names a variable has in the loop or comprehension around a node."""
         for item in self.model.tree.ancestors(node):
             if isinstance(item, python_ast.SCOPES):
                 return None

@@ -131,7 +131,8 @@ class UndividedMicroBatches(Rule):
 
     def _is_same(self, divisor: ast.expr, number: ast.expr, name: str) -> bool:
         if isinstance(number, ast.Constant):
-            return isinstance(divisor, ast.Constant) and divisor.value in (number.value, 1 / (number.value or 1))
+            is_number = isinstance(divisor, ast.Constant)
+            return is_number and (divisor.value == number.value or isinstance(divisor.value, float))
         return name in {text.rpartition(".")[2] for text in python_ast.names_read(divisor)}
 
     def report_Undivided(self, found: Undivided) -> None:
