@@ -79,7 +79,7 @@ class UnboundedWarmup(Rule):
                 yield Unbounded(python_ast.site_of(result), self.model.tree.code(result.right), step)
 
     def _is_warmup(self, call: ast.Call, function: ast.expr, result: ast.BinOp) -> bool:
-        """Whether a variable, a function or a number of steps is called after the warm-up: others may be a whole run."""
+        """Whether a variable, a function or a number of steps is named after the warm-up."""
         around = self.model.tree.statement(call)
         targets = around.targets if isinstance(around, ast.Assign) else []
         parts = [*targets, *([] if isinstance(function, ast.Lambda) else [function]), result.right]
