@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from ._filtered_parameters import Unfrozen
     from ._lightning_parameters import LeftOut
+    from ._repeated_parameters import Twice
 
     _Late = Unfrozen | provenance.Replacement | provenance.Reassigned
 
@@ -37,13 +38,14 @@ class OptimizerMissesParameters(Rule):
     """The optimizer does not hold all parameters that the model trains.
 
     ## What it does
-    Finds parameters that the loss trains but that the optimizer does not hold, in four cases:
+    Finds parameters that the loss trains but that the optimizer does not hold, in five cases:
 
     - The code creates an optimizer, and then replaces the module or one of its layers with a new one.
     - `requires_grad = True` unfreezes a module too late: after its forward pass, or after the optimizer has received
       only the parameters that required grad at that time.
     - The loss is a module with parameters of its own, and no optimizer holds them.
     - `training_step` of a Lightning module calls a layer that `configure_optimizers` leaves out.
+    - A list contains the parameters of one module twice, usually in place of another module.
 
     ## Why is this bad?
     The new parameters keep their initial values, and there is no error. For example, a new classification head stays
@@ -96,7 +98,11 @@ class OptimizerMissesParameters(Rule):
     def concerns(cls, index: FileIndex) -> bool:
         return index.goes_backward or _LIGHTNING in index.code
 
-    def ask(self) -> Iterator[_Late | provenance.Unheld | LateUnfreezing | LeftOut]:
+    def ask(self) -> Iterator[_Late | provenance.Unheld | LateUnfreezing | LeftOut | Twice]:
+        if self.model.tree.source.code.count(b".parameters()") > 1 and not self.model.is_test:
+            from ._repeated_parameters import repeated_parameters
+
+            yield from repeated_parameters(self.model.tree)
         if _LIGHTNING in self.model.tree.source.code and not self.model.is_test:
             from ._lightning_parameters import LightningParameters
 
@@ -166,6 +172,14 @@ class OptimizerMissesParameters(Rule):
             related=related,
             help="pass its parameters to the optimizer, or freeze it with `requires_grad_(False)`",
             confidence=Confidence.HIGH if missed.is_sure else Confidence.LOW,
+        )
+
+    def report_Twice(self, found: Twice) -> None:
+        self.report(
+            found.site,
+            f"this list contains the parameters of `{found.name}` twice: those of another module may be missing",
+            related=[(found.first, "it contains them already")],
+            help="pass the parameters of each module once",
         )
 
     def report_LeftOut(self, missed: LeftOut) -> None:
