@@ -96,7 +96,7 @@ class UnboundedWarmup(Rule):
             conditions = [item for item in python_ast.walk(info.node) if isinstance(item, ast.If)] if info else []
             if info is None or len(ends) != 1 or conditions or ends[0].value is None:
                 return None
-            result, parameters = ends[0].value, info.parameters
+            result, parameters = ends[0].value, list(info.parameters)
         is_quotient = isinstance(result, ast.BinOp) and isinstance(result.op, ast.Div) and len(parameters) == 1
         if not isinstance(result, ast.BinOp) or not is_quotient or parameters[0] in python_ast.names_in(result.right):
             return None

@@ -131,8 +131,8 @@ class UndividedMicroBatches(Rule):
 
     def _is_same(self, divisor: ast.expr, number: ast.expr, name: str) -> bool:
         if isinstance(number, ast.Constant):
-            is_number = isinstance(divisor, ast.Constant)
-            return is_number and (divisor.value == number.value or isinstance(divisor.value, float))
+            value = divisor.value if isinstance(divisor, ast.Constant) else None
+            return value is not None and (value == number.value or isinstance(value, float))
         return name in {text.rpartition(".")[2] for text in python_ast.names_read(divisor)}
 
     def report_Undivided(self, found: Undivided) -> None:
