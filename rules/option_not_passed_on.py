@@ -35,7 +35,7 @@ class OptionNotPassedOn(Rule):
     and does not: a PyTorch optimizer with `lr` or `weight_decay`, or a function, method or class of the file for which
     the option has a default.
 
-    Not reported where the function overrides a method of an unknown class, does nothing, or passes `**options`.
+    Not reported where the function overrides a method of an unknown class, has a decorator, or receives or passes `**options`.
 
     ## Why is this bad?
     The option has no effect. Experiments with different dropout rates, weights of a loss or learning rates are the same
@@ -66,8 +66,8 @@ class OptionNotPassedOn(Rule):
     def ask(self) -> Iterator[NotPassed]:
         for info in [] if self.model.is_test else self.model.definitions.functions.values():
             node = info.node
-            if isinstance(node, ast.Lambda) or info.decorators or self._may_override(info):
-                continue
+            if isinstance(node, ast.Lambda) or info.decorators or node.args.kwarg or self._may_override(info):
+                continue  # `**options` shows that callers decide about the parameters
             unread = self._unread(info, node)
             for name in unread:
                 takers = [call for call in self._calls(node) if self._takes(call, name)]
