@@ -35,7 +35,8 @@ class OptionNotPassedOn(Rule):
     and does not: a PyTorch optimizer with `lr` or `weight_decay`, or a function, method or class of the file for which
     the option has a default.
 
-    Not reported where the function overrides a method of an unknown class, has a decorator, or receives or passes `**options`.
+    Not reported where the function overrides a method of an unknown class, has a decorator, or receives or passes
+    `**options`.
 
     ## Why is this bad?
     The option has no effect. Experiments with different dropout rates, weights of a loss or learning rates are the same
