@@ -107,7 +107,8 @@ class AverageOfOtherWindow(Rule):
                 if total not in resets or not isinstance(divisor, ast.Constant) or type(divisor.value) is not int:
                     continue
                 is_scaled = isinstance(tree.parent(division), ast.BinOp)
-                if divisor.value not in (window, 1) and not is_scaled and _sums_losses(total, loop):
+                is_other = divisor.value not in (window, 1) and not _is_averaged(total, window, branch)
+                if is_other and not is_scaled and _sums_losses(total, loop):
                     sites = python_ast.site_of(tree.statement(division)), python_ast.site_of(branch.test)
                     yield OtherWindow(*sites, total, window, divisor.value)
 
@@ -161,6 +162,13 @@ def _window(test: ast.expr) -> int | None:
     if rest is test or not isinstance(rest, ast.BinOp) or not isinstance(rest.op, ast.Mod):
         return None
     return rest.right.value if isinstance(rest.right, ast.Constant) and type(rest.right.value) is int else None
+
+
+def _is_averaged(total: str, window: int, branch: ast.If) -> bool:
+    """Whether code also divides a total by its window, so that the other division is for another unit."""
+    divisions = (item for item in ast.walk(branch) if isinstance(item, ast.BinOp) and isinstance(item.op, ast.Div))
+    own = (item for item in divisions if written_sums.name_of(written_sums.tensor_of(item.left)) == total)
+    return any(isinstance(item.right, ast.Constant) and item.right.value == window for item in own)
 
 
 def _sums_losses(total: str, loop: ast.For) -> bool:

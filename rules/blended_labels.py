@@ -120,10 +120,17 @@ class BlendedLabels(Rule):
             return None
         return next((item for item in self._around(uses[0]) if conversions.is_integer(item)), None)
 
+    def _is_of_program(self, call: ast.Call) -> bool:
+        """Whether a call is of a function of the program, which may make the mask binary again."""
+        package = names.imported(call.func, self.model.definitions).partition(".")[0]
+        return bool(call.args) and isinstance(call.func, ast.Name) and package not in ("torch", "numpy", "builtins")
+
     def _around(self, node: ast.AST) -> Iterator[ast.AST]:
         """The calls around a node, up to the first other expression."""
         for item in self.model.tree.ancestors(node):
             if not isinstance(item, (ast.Call, ast.Attribute)):
+                return
+            if isinstance(item, ast.Call) and self._is_of_program(item):
                 return
             yield item
 

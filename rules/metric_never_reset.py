@@ -154,8 +154,10 @@ def _is_updated(name: str, loop: ast.AST) -> bool:
 
 
 def _is_handled(name: str, scope: ast.AST) -> bool:
-    """Whether code may reset a metric, by its method or in a call that gets the metric itself."""
+    """Whether code may reset a metric, by its method, in a call that gets the metric itself, or in a loop over some."""
     for node in python_ast.walk(scope):
+        if isinstance(node, ast.For) and name in map(python_ast.dotted, getattr(node.iter, "elts", ())):
+            return True
         if isinstance(node, ast.Attribute) and node.attr.startswith("reset") and python_ast.dotted(node.value) == name:
             return True
         if isinstance(node, ast.Call) and any(python_ast.dotted(item) == name for item in written.arguments_of(node)):

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 _HELD_OUT = LazyPattern(r"(?i)(?:^|_|\.)(?:val|valid|validation|test|dev)(?:_|$|[xX]$|set|data)|^[xX]_?(?:te|val?)$")
 
+_DOMAIN = LazyPattern(r"(?i)(?:^|[._])(?:source|src|target|tgt|tar|domain|subject|site)")
+"""Names of the data of several domains."""
+
 
 class Refitted(NamedTuple):
     """The scaler fitted at `first` is fitted again at `site`."""
@@ -80,6 +83,8 @@ class RefittedScaler(Rule):
             calls.sort(key=lambda call: call.lineno)
             for call in calls[1:]:
                 named = [self._data(item) for item in (calls[0], call)]
+                if all(map(_DOMAIN.search, named)):
+                    continue  # each domain by its own statistics
                 if _HELD_OUT.search(named[1]) and not _HELD_OUT.search(named[0]) and not self._is_apart(calls[0], call):
                     yield Refitted(python_ast.site_of(call), python_ast.site_of(calls[0]), self._scaler(call))
 

@@ -6,11 +6,14 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from torchlint import Category, Rule
+from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import values
 from torchlint.model.queries import attention, masks, numbers
 from torchlint.pytorch import operators
 from torchlint.syntax.python_ast import Site
 
+_CLUSTERS = LazyPattern(r"(?i)cluster|cent(?:er|roid)|assign|slot|vlad|code_?(?:book|word)|dispatch|capsule")
+"""Names around products of soft assignments with samples."""
 _PRODUCTS = frozenset({"matmul", "bmm", "mm"})
 
 
@@ -75,8 +78,8 @@ class SoftmaxOverQueries(Rule):
                 yield found
 
     def _wrong(self, product: values.Tensor) -> OtherDimension | None:
-        if all(map(attention.are_weights, product.parents[-2:])):
-            return None  # attention over attention
+        if all(map(attention.are_weights, product.parents[-2:])) or self._is_assignment(product):
+            return None
         for place, (weights, summed) in enumerate(self._factors(product)):
             softmax = attention.softmax_of(weights)
             if softmax is None or softmax.site is None or product.site is None:
@@ -114,6 +117,12 @@ class SoftmaxOverQueries(Rule):
             return None
         is_named = numbers.argument(value, 0, "dim", self.model.program) is not None
         return numbers.dimension(value, self.model.program) if is_named else 0
+
+    def _is_assignment(self, product: values.Tensor) -> bool:
+        """Whether a product sums the samples that belong to each cluster, by the names around it."""
+        around = self.model.definitions.function_around(self.model.tree.node(product.site)) if product.site else None
+        labels = [values.resolved(item).label for item in product.parents]
+        return any(map(_CLUSTERS.search, [around.name if around is not None else "", *labels]))
 
     def _factors(self, product: values.Tensor) -> Iterator[tuple[values.Value, int]]:
         """The two factors of a product, each with the one dimension that it is summed over, counted from the end."""

@@ -6,9 +6,14 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from torchlint import Category, Rule
+from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import values
 from torchlint.model.queries import sequences
+from torchlint.pytorch import operators
 from torchlint.syntax.python_ast import Site
+
+_OF_SAMPLES = LazyPattern(r"(?i)support|proto|shot|episode")
+"""Names of batches whose mean is of use."""
 
 
 class Swapped(NamedTuple):
@@ -96,11 +101,17 @@ class StepsForSamples(Rule):
                 yield self._found(claimed[0], value, claimed[1])
             return
         claimed = self._sequences.steps_of(value)
-        layer = self._sequences.layer(value.parents[0]) if claimed is not None else None
+        layer = self._sequences.layer(value.parents[0]) if claimed is not None and not self._is_mean(value) else None
         is_first = self._sequences.samples_first(layer) if layer is not None else None
         if layer is not None and claimed is not None and is_first is not None and claimed[1] == (0 if is_first else 1):
             if not self._sequences.is_single(layer.parents[1]) and layer.site not in self.model.shapes.batches_as_time:
                 yield self._found(claimed[0], layer, claimed[1])
+
+    def _is_mean(self, value: values.Tensor) -> bool:
+        """Whether a mean is over samples on purpose, as that of a prototype."""
+        around = self.model.definitions.function_around(self.model.tree.node(value.site)) if value.site else None
+        is_mean = value.op == operators.MEAN and around is not None
+        return is_mean and around is not None and bool(_OF_SAMPLES.search(" ".join(around.parameters)))
 
     def _found(self, site: Site, layer: values.ModuleOutput, steps: int) -> Swapped:
         module = values.resolved(layer.parents[0])

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule
+from torchlint.lazy_pattern import LazyPattern
 from torchlint.model.queries import held_out, names, written
 from torchlint.pytorch import datasets
 from torchlint.syntax import python_ast
@@ -14,6 +15,8 @@ from torchlint.syntax import python_ast
 if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
 
+_ON_PURPOSE = LazyPattern(r"(?i)over_?fit|debug|sanity|smoke")
+"""Names of functions that check whether a model can learn at all."""
 _SAMPLING = frozenset({"sampler", "batch_sampler", None})
 
 
@@ -100,7 +103,8 @@ class TrainingDataAsTest(Rule):
     def _is_beside(self, call: ast.Call, first: ast.Call) -> bool:
         """Whether two calls are in one block, and nothing there takes a part of the data."""
         block = self.model.tree.block(call)
-        if self.model.tree.statement(first) not in block:
+        around = self.model.definitions.function_around(call)
+        if self.model.tree.statement(first) not in block or _ON_PURPOSE.search(around.name if around else ""):
             return False
         words = {python_ast.dotted(item).rpartition(".")[2] for node in block for item in python_ast.walk(node)}
         return words.isdisjoint({"Subset", "random_split", "SubsetRandomSampler", "targets", "data", "indices"})
