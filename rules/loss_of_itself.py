@@ -100,6 +100,8 @@ class LossOfItself(Rule):
     def _is_carried(self, loss: Site) -> bool:
         """Whether an operand is a variable that the loop sets only after the loss: it is of the previous iteration."""
         call = self.model.tree.node(loss)
+        if not isinstance(call, ast.Call):
+            return False
         around = next((item for item in self.model.tree.ancestors(call) if isinstance(item, python_ast.LOOPS)), None)
         names = {python_ast.dotted(item) for item in ast.walk(call) if isinstance(item, (ast.Name, ast.Attribute))}
         stored: dict[str, list[int]] = {}
