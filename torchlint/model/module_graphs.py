@@ -40,10 +40,12 @@ class ModuleGraphs:
         module, returned = value.parents[0], returned_by(value)
         if returned is not None and any(isinstance(item, Module) for item in inputs_of(returned)):
             return Answer.UNKNOWN  # itself, which holds its results
-        if returned is not None and self.tracked_inside(returned, value) is Answer.NO:
+        inside = self.tracked_inside(returned, value) if returned is not None else Answer.UNKNOWN
+        if inside is Answer.NO:
             return Answer.NO
         if not has_parameters(module):
-            return Answer.any_of(self._tracking.tracked(item) for item in value.parents[1:])
+            given = Answer.any_of(self._tracking.tracked(item) for item in value.parents[1:])
+            return inside if inside is Answer.YES else given  # from modules that its `__init__` receives
         if returned is not None and self._depends(returned):
             return Answer.UNKNOWN
         if _is_of_unknown_class(module) and self.adds_no_graph(module, value.parents[1:]):
