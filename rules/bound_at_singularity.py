@@ -12,7 +12,6 @@ from torchlint.pytorch import operators
 from torchlint.syntax.python_ast import Site
 
 _CLAMPS = frozenset({"clamp", "clip", "clamp_min", "clamp_max", "clamp_"})
-_DETACHING = frozenset({"detach", "data", "item", "numpy"})
 _DOUBLE = (b"double", b"float64")
 _AT_ZERO = frozenset({"log", "log2", "log10", "sqrt", "rsqrt", "reciprocal"})
 _AT_ONE = frozenset({"acos", "arccos", "asin", "arcsin", "atanh", "arctanh", "erfinv"})
@@ -93,17 +92,12 @@ class BoundAtSingularity(Rule):
         if clamp is None or clamp.site is None or value.site is None:
             return
         tracked = self.model.tracking.tracked_in_calls(value, calls)
-        is_off = tracked is values.Answer.NO or self._is_detached(value)
+        is_off = tracked is values.Answer.NO or self.model.domain.is_detached(value)
         for bound, exact in self._bounds(clamp) if not is_off else ():
             if factor * bound + shift in bad and (exact or not self.model.mentions(_DOUBLE)):
                 is_sure = tracked is values.Answer.YES
                 yield AtSingularity(value.site, clamp.site, value.op, bound, not exact, is_sure)
                 return
-
-    def _is_detached(self, value: values.Tensor, steps: int = 6) -> bool:
-        """Whether code detaches a value, or all that it computes from it."""
-        users = self.model.domain.users(value) if steps else []
-        return bool(users) and all(item.op in _DETACHING or self._is_detached(item, steps - 1) for item in users)
 
     def _clamp_under(self, value: values.Tensor) -> tuple[values.Tensor | None, float, float]:
         """The clamp behind an operand, with the factor and the summand applied to its result, as in `1 - x`."""

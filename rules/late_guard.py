@@ -143,7 +143,8 @@ class LateGuard(Rule):
                 if not self._excludes(operation, operand, tested, operator, bound, numbers, is_product):
                     continue
                 tracked = self.model.tracking.tracked_in_calls(operation, calls)
-                if operation.site is not None and (is_product or tracked is not values.Answer.NO):
+                is_off = tracked is values.Answer.NO or self.model.domain.is_detached(operation)
+                if operation.site is not None and (is_product or not is_off):
                     yield Late(site, operation.site, is_product, is_product or tracked is values.Answer.YES)
                     return
 

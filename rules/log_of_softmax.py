@@ -163,6 +163,7 @@ class LogOfSoftmax(Rule):
                 if probability is _SOFTMAX and self.model.domain.is_similarity(scores):
                     continue
                 has_graph = has_graph and not self.model.domain.may_be_similarity(scores)
+                has_graph = has_graph and not self.model.domain.is_detached(log)
                 yield LogOfZero(site, source, probability, has_graph)
 
     def _is_logit(self, site: Site) -> bool:

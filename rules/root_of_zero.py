@@ -104,7 +104,7 @@ class RootOfZero(Rule):
     def _roots(self, value: values.Tensor) -> Iterator[tuple[values.Tensor, masks.Calls]]:
         """The roots with a graph that an event computes, also in the `forward` of a module that it calls."""
         for root, calls in masks.computed_in_calls(value):
-            if domain.is_root(root):
+            if domain.is_root(root) and not self.model.domain.is_detached(root):
                 tracked = self.model.tracking.tracked_in_calls(root, calls)
                 if tracked is values.Answer.YES or (tracked is values.Answer.UNKNOWN and self._is_in_loss(root)):
                     yield root, calls

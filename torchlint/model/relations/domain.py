@@ -32,6 +32,7 @@ from torchlint.model.values import (
 from torchlint.pytorch import operators
 from torchlint.syntax.python_ast import Site
 
+_DETACHING = frozenset({"detach", "data", "numpy"})
 _MOST_STEPS = 40
 """Maximum number of operators between a value and its domain."""
 _RESHAPING = frozenset(
@@ -138,6 +139,11 @@ class Domains:
     def users(self, value: Value) -> list[Tensor]:
         """The tensors computed from a value by one operator."""
         return self._users.get(value, [])
+
+    def is_detached(self, value: Value, steps: int = 6) -> bool:
+        """Whether code detaches a value, or all that it computes from it, so that no gradient reaches the value."""
+        users = self.users(value) if steps else []
+        return bool(users) and all(item.op in _DETACHING or self.is_detached(item, steps - 1) for item in users)
 
     @cached_property
     def _users(self) -> dict[Value, list[Tensor]]:
