@@ -10,7 +10,7 @@ from torchlint.model.kinds import INDEX
 from torchlint.model.lineage import after_loops, graph_inputs, opened, result_of_call, whole_of
 from torchlint.model.loss_marks import LossMarks
 from torchlint.model.module_graphs import ModuleGraphs
-from torchlint.model.module_values import GIVEN_TO_FORWARD, is_forward, is_module
+from torchlint.model.module_values import GIVEN_TO_FORWARD, is_forward, is_module, returned_by
 from torchlint.model.parameterless import is_buffer
 from torchlint.model.values import (
     FILLED,
@@ -291,8 +291,18 @@ class Tracking:
                 stack.extend(item.elements())
             else:
                 parts = graph_inputs(item) if isinstance(item, Tensor) else item.parents
+                parts = self._sure_inputs(item, parts) if sure and isinstance(item, ModuleOutput) else parts
                 stack.extend(opened(parts, item, given))
         return found | given
+
+    def _sure_inputs(self, output: ModuleOutput, inputs: Iterable[Value]) -> list[Value]:
+        """The inputs of a module from which each `return` of its `forward` has a graph."""
+        body = returned_by(output)
+        results = list(inputs_of(body)) if body is not None else []
+        used = [{item.label for item in self.graph(result) if isinstance(item, Parameter)} for result in results]
+        always = set.intersection(*used) if len(used) > 1 else output.given.keys()
+        others = {resolved(item) for name, item in output.given.items() if name not in always}
+        return [item for item in inputs if resolved(item) not in others]
 
 
 def _is_given(value: Unknown) -> bool:
