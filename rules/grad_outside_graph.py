@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule
-from torchlint.model import events, lineage, values
+from torchlint.model import events, lineage, program, values
 from torchlint.model.relations import terms
 from torchlint.pytorch import api, operators
 from torchlint.syntax import python_ast
@@ -105,9 +105,11 @@ class GradOutsideGraph(Rule):
         for trace in self.model.program.traces:
             for grad in trace.of(events.Grad) if not self.model.program.tests(trace) else ():
                 if grad.mode is api.GradMode.ON and not self._is_expected(grad.site):
-                    yield from self._faults(grad)
+                    yield from self._faults(grad, trace)
 
-    def _faults(self, grad: events.Grad) -> Iterator[WithoutGraph | WithoutGradient | MadeLater | CutOff]:
+    def _faults(
+        self, grad: events.Grad, trace: program.Trace
+    ) -> Iterator[WithoutGraph | WithoutGradient | MadeLater | CutOff]:
         outputs = values.resolved(grad.outputs)
         if isinstance(outputs, values.Tensor) and self._surely_without(outputs):
             yield WithoutGraph(grad)
@@ -116,7 +118,8 @@ class GradOutsideGraph(Rule):
         inputs = given.elements() if isinstance(given, values.Container) else [given] if given is not None else []
         for value in map(values.resolved, inputs):
             if self._surely_without(value) and not isinstance(value, (values.Plain, values.Container)):
-                yield WithoutGradient(grad, value)
+                if not self._may_be_told(value, grad, trace):
+                    yield WithoutGradient(grad, value)
             elif self._is_later(value, outputs, grad):
                 yield MadeLater(grad, value, outputs)
             elif isinstance(value, values.Tensor) and self._is_cut(value, outputs):
@@ -144,6 +147,15 @@ class GradOutsideGraph(Rule):
         told = (leaf.base for leaf in self.model.program.observations.unfrozen if isinstance(leaf, values.Tensor))
         is_flat = any(end.cut is terms.Cut.FLAT for end in found.ends)
         return not found.open and not is_flat and found.before.isdisjoint(base for base in told if base is not None)
+
+    def _may_be_told(self, value: values.Value, grad: events.Grad, trace: program.Trace) -> bool:
+        """Whether a call before receives the object of an attribute, whose tensor it may tell to require grad.
+
+        An example is a network that gets a batch: `out = model(batch); grad(out.sum(), batch.pos)`.
+        """
+        owner = values.resolved(value.parents[0]) if isinstance(value, values.Attribute) and value.parents else None
+        calls = (event for event in trace.of_kinds(events.Call, events.Compute) if event.order < grad.order)
+        return owner is not None and any(owner in map(values.resolved, event.value.parents) for event in calls)
 
     def _is_later(self, value: values.Value, outputs: values.Value, grad: events.Grad) -> bool:
         """Whether a value is a new tensor created between outputs and call: a result, or a slice, `x[:, 0:1]`.
