@@ -290,7 +290,7 @@ class Tracking:
             elif isinstance(item, Container):
                 stack.extend(item.elements())
             else:
-                parts = graph_inputs(item) if isinstance(item, Tensor) else item.parents
+                parts: Iterable[Value] = graph_inputs(item) if isinstance(item, Tensor) else item.parents
                 parts = self._sure_inputs(item, parts) if sure and isinstance(item, ModuleOutput) else parts
                 stack.extend(opened(parts, item, given))
         return found | given
