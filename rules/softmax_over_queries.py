@@ -15,6 +15,7 @@ from torchlint.syntax.python_ast import Site
 _CLUSTERS = LazyPattern(r"(?i)cluster|cent(?:er|roid)|assign|slot|vlad|code_?(?:book|word)|dispatch|capsule")
 """Names around products of soft assignments with samples."""
 _PRODUCTS = frozenset({"matmul", "bmm", "mm"})
+_STACKING = frozenset({"stack"})
 
 
 class OtherDimension(NamedTuple):
@@ -113,7 +114,7 @@ class SoftmaxOverQueries(Rule):
     def _stacked(self, value: values.Value) -> int | None:
         """The dimension along which a tensor is a stack of several tensors."""
         value = values.resolved(value)
-        if not isinstance(value, values.Tensor) or value.op != "stack":
+        if not isinstance(value, values.Tensor) or value.op not in _STACKING:
             return None
         is_named = numbers.argument(value, 0, "dim", self.model.program) is not None
         return numbers.dimension(value, self.model.program) if is_named else 0

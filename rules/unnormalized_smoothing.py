@@ -28,7 +28,7 @@ class Unnormalized(NamedTuple):
 
 
 class UnnormalizedSmoothing(Rule):
-    """Smoothed labels do not sum to 1, because a part of the smoothing is missing or too large.
+    """Smoothed labels do not sum to 1: the share of the other classes is wrong.
 
     ## What it does
     Finds two formulas of label smoothing:

@@ -40,6 +40,7 @@ _RESHAPING = frozenset(
 )
 _MASKS = frozenset("compare bitwise eq ne gt lt ge le isnan isinf isfinite logical_not logical_and logical_or".split())
 _SQUARES = frozenset("square abs relu norm var std mse_loss l1_loss cdist".split())
+_RECTIFYING = frozenset({"relu"})
 _POSITIVE = frozenset({"exp", "softplus"})
 _FROM_MINUS_ONE = frozenset({"erf", "tanh"})
 _OF_MODULES = {
@@ -122,7 +123,7 @@ class Domains:
         while isinstance(value, Tensor) and value.op in _RESHAPING and value.parents:
             value = resolved(value.parents[0])
         if not isinstance(value, ModuleOutput):
-            return isinstance(value, Tensor) and value.op == "relu"
+            return isinstance(value, Tensor) and value.op in _RECTIFYING
         if value.body is not None:
             return self.is_rectified(value.body)
         layer = _last_layer(resolved(value.parents[0]) if value.parents else None)
