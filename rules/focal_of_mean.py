@@ -25,7 +25,8 @@ class FocalOfMean(Rule):
     """A focal loss weights the mean of a batch instead of each sample.
 
     ## What it does
-    Finds `(1 - torch.exp(-loss)) ** gamma * loss` where `loss` is already averaged over the batch.
+    Finds `(1 - torch.exp(-loss)) ** gamma * loss` where `loss` is already averaged over the batch. The reduction may be
+    an argument of a loss module, if its default is the mean.
 
     ## Why is this bad?
     `exp(-loss)` is the probability of a sample's class only if `loss` belongs to that sample. For a mean, it is one
@@ -78,7 +79,7 @@ class FocalOfMean(Rule):
         if not isinstance(operand, values.Tensor) or operand.op != operators.NEG or not operand.parents:
             return None
         loss = values.resolved(operand.parents[0])
-        if not isinstance(loss, values.Tensor) or not losses.is_mean(loss, self.model.tree) or self._is_of_sample(loss):
+        if not isinstance(loss, values.Tensor) or not losses.is_mean_by_default(loss, self.model.tree) or self._is_of_sample(loss):
             return None
         return loss
 

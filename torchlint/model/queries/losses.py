@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ast
 
+from torchlint.model.definitions import defaults_of
 from torchlint.model.module_values import is_as_made
 from torchlint.model.values import Module, ModuleOutput, Tensor, Value, resolved
 from torchlint.pytorch import losses, operators
+from torchlint.syntax.python_ast import called_name, dotted
 from torchlint.syntax.python_tree import PythonTree
 
 
@@ -39,6 +41,49 @@ def is_mean(value: Value, tree: PythonTree) -> bool:
     return call is not None and all(_is_harmless(item) for item in call.keywords)
 
 
+def is_mean_by_default(value: Value, tree: PythonTree) -> bool:
+    """Whether a loss is averaged, or gets the reduction of its own loss module, whose default is the mean."""
+    call = _call_of(value, tree)
+    return call is not None and all(
+        _is_harmless(item) or (item.arg == "reduction" and _is_mean(_default_of(item.value, tree)))
+        for item in call.keywords
+    )
+
+
+def _default_of(node: ast.expr, tree: PythonTree) -> ast.expr | None:
+    """The default of the parameter that `__init__` stores in an attribute of `self`, if no call in the file sets it."""
+    owner = next((item for item in tree.ancestors(node) if isinstance(item, ast.ClassDef)), None)
+    if not isinstance(node, ast.Attribute) or dotted(node.value) != "self" or owner is None:
+        return None
+    init = next((item for item in owner.body if isinstance(item, ast.FunctionDef) and item.name == "__init__"), None)
+    if init is None or any(_sets(call, owner.name, node.attr) for call in tree.of_type(ast.Call)):
+        return None
+    stores = [
+        item.value
+        for item in ast.walk(owner)
+        if isinstance(item, ast.Assign) and any(dotted(target) == f"self.{node.attr}" for target in item.targets)
+    ]
+    handed = [
+        item.value
+        for call in ast.walk(init)
+        if isinstance(call, ast.Call) and called_name(call) == "__init__"
+        for item in call.keywords
+        if item.arg == node.attr
+    ]
+    given = stores or handed
+    name = given[0].id if len(given) == 1 and isinstance(given[0], ast.Name) else ""
+    return defaults_of(init).get(name)
+
+
+def _sets(call: ast.Call, owner: str, attribute: str) -> bool:
+    """Whether a call creates an object of a class with this argument, or with an unknown one."""
+    return called_name(call) == owner and any(item.arg in (attribute, None) for item in call.keywords)
+
+
+def _is_mean(node: ast.expr | None) -> bool:
+    return isinstance(node, ast.Constant) and node.value == "mean"
+
+
 def is_sum(value: Value, tree: PythonTree) -> bool:
     """Whether a value is a loss summed over its input: `reduction="sum"`."""
     call = _call_of(value, tree)
@@ -65,5 +110,5 @@ def _call_of(value: Value, tree: PythonTree) -> ast.Call | None:
 def _is_harmless(keyword: ast.keyword) -> bool:
     """Whether an argument keeps the mean reduction."""
     if keyword.arg == "reduction":
-        return isinstance(keyword.value, ast.Constant) and keyword.value.value == "mean"
+        return _is_mean(keyword.value)
     return keyword.arg is not None and keyword.arg not in losses.REDUCING
