@@ -38,6 +38,9 @@ _SOFTMAX = Probability(
 _SIGMOID = Probability(
     "a sigmoid", "sigmoid", "once the score is below about -90", "use `torch.nn.functional.logsigmoid`"
 )
+_MIXTURE = Probability(
+    "a mixture of softmaxes", "softmax", "once both are 0", "add a small number such as `1e-12` before the logarithm"
+)
 _COMPLEMENT = Probability(
     "1 minus a sigmoid",
     "sigmoid",
@@ -62,6 +65,7 @@ class LogOfSoftmax(Rule):
     ## What it does
     Finds `log` of a softmax or sigmoid, or of 1 minus a sigmoid, where nothing in between keeps the operand above 0.
     The activation may be in the same function or in a module in the same file. Indexing or `gather` may come between.
+    Also finds `log` of a mixture of two softmaxes, such as that of a pointer network.
 
     Two kinds of findings need `--preview`: code where torchlint cannot tell whether gradients are computed, and code
     that divides unknown scores by a temperature. Such scores may be products of normalized vectors, whose softmax is
@@ -154,9 +158,9 @@ class LogOfSoftmax(Rule):
         for probability, value in ((_SOFTMAX, given), (_SIGMOID, given), (_COMPLEMENT, complement)):
             if value is None:
                 continue
-            source = (
-                self.model.endings.of(value, {probability.activation}, through, call) if value is not None else None
-            )
+            source = self.model.endings.of(value, {probability.activation}, through, call)
+            if source is None and probability is _SOFTMAX:
+                source, probability = self._mixed(value, call), _MIXTURE
             if source is not None and not _DOUBLE.search(self.model.tree.code(source)):
                 scores = self.model.endings.operand(value, {probability.activation}, through, call)
                 has_graph = self.model.tracking.tracked_in_calls(log, calls) is values.Answer.YES
@@ -165,6 +169,24 @@ class LogOfSoftmax(Rule):
                 has_graph = has_graph and not self.model.domain.may_be_similarity(scores)
                 has_graph = has_graph and not self.model.domain.is_detached(log)
                 yield LogOfZero(site, source, probability, has_graph)
+
+    def _mixed(self, value: values.Value, call: values.ModuleOutput | None) -> Site | None:
+        """The first softmax of a mixture of two: `g * softmax(x) + (1 - g) * softmax(y)`."""
+        value = values.resolved(value)
+        while isinstance(value, values.Tensor) and value.op in endings.SHAPES | _ELEMENTS and value.parents:
+            value = values.resolved(value.parents[0])
+        if isinstance(value, values.ModuleOutput):
+            return self._mixed(value.body, value) if value.body is not None else None
+        if not isinstance(value, values.Tensor) or value.op != operators.ADD or len(value.parents) != 2:
+            return None
+        found = [self._weighted(values.resolved(item), call) for item in value.parents]
+        return found[0] if None not in found else None
+
+    def _weighted(self, value: values.Value, call: values.ModuleOutput | None) -> Site | None:
+        """The softmax in a product."""
+        factors = value.parents if isinstance(value, values.Tensor) and value.op == operators.MUL else ()
+        found = (self.model.endings.of(item, {operators.SOFTMAX}, endings.SHAPES, call) for item in factors)
+        return next((item for item in found if item is not None), None)
 
     def _is_logit(self, site: Site) -> bool:
         """Whether a logarithm is one side of `log(p) - log(1 - p)`, the inverse of the sigmoid."""
