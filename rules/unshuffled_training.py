@@ -1,0 +1,119 @@
+"""Training loaders that give the same batches in the same order in each epoch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from torchlint import Category, Rule
+from torchlint.lazy_pattern import LazyPattern
+from torchlint.model import events, utilities, values
+from torchlint.model.queries import held_out
+
+if TYPE_CHECKING:
+    from torchlint.syntax.python_ast import Site
+
+_ORDERED = LazyPattern(r"(?i)seq|series|window|time|stream|iter|text|corpus|token|video|shard|pack|graph|full|sort")
+"""Names of data whose order may matter, or that come in one batch."""
+
+
+class SameBatches(NamedTuple):
+    """The loader at `site` does not shuffle, and `epochs` trains on its batches repeatedly."""
+
+    site: Site
+    epochs: Site
+    name: str
+
+
+class UnshuffledTraining(Rule):
+    """A training loader does not shuffle: each epoch has the same batches.
+
+    ## What it does
+    Finds training loaders without `shuffle=True` and without a sampler whose batches a loop over epochs trains on. The
+    rule is in preview, because the order of some data matters.
+
+    ## Why is this bad?
+    Each epoch consists of the same batches in the same order, and files are often sorted by class or length. Gradients
+    of neighboring batches are then alike, and batch statistics fit the batch instead of the data. The model generalizes
+    worse than with `shuffle=True`.
+
+    ## Example
+    ```python
+    from torch.utils.data import DataLoader, random_split
+
+    def train(model, dataset, optimizer, criterion, epochs):
+        train_set, val_set = random_split(dataset, [0.9, 0.1])
+        train_loader = DataLoader(train_set, batch_size=32)
+        for epoch in range(epochs):
+            for x, y in train_loader:
+                optimizer.zero_grad()
+                criterion(model(x), y).backward()
+                optimizer.step()
+    ```
+
+    Use instead:
+    ```python
+    from torch.utils.data import DataLoader, random_split
+
+    def train(model, dataset, optimizer, criterion, epochs):
+        train_set, val_set = random_split(dataset, [0.9, 0.1])
+        train_loader = DataLoader(train_set, batch_size=32, shuffle=True)
+        for epoch in range(epochs):
+            for x, y in train_loader:
+                optimizer.zero_grad()
+                criterion(model(x), y).backward()
+                optimizer.step()
+    ```
+
+    ## References
+    - [torch.utils.data.DataLoader](https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.DataLoader)
+    """
+
+    code = "TL643"
+    category = Category.SUSPICIOUS
+    preview = True
+    triggers = ((b"DataLoader",), (b"train", b"Train"))
+    calls = frozenset({"DataLoader"})
+
+    def ask(self) -> Iterator[SameBatches]:
+        observed = self.model.program.observations
+        for loader in [] if self.model.is_test else observed.loaders:
+            name = loader.label
+            dataset = loader.part("dataset")
+            names = [name, *([values.resolved(dataset).label] if dataset is not None else [])]
+            if loader.site is None or not any(map(held_out.is_named_training, names)):
+                continue
+            if any(_ORDERED.search(item) or held_out.is_named_held_out(item) for item in names):
+                continue
+            if self.model.datasets.shuffles(loader) is values.Answer.NO and not self._is_whole(loader):
+                epochs = self._epochs(loader)
+                if epochs is not None:
+                    yield SameBatches(loader.site, epochs.site, name)
+
+    def _is_whole(self, loader: utilities.DataLoader) -> bool:
+        """Whether a loader gives no batches of several samples in a fixed order."""
+        size = loader.part("batch_size")
+        constant = values.resolved(size).constant if isinstance(size, values.Plain) else None
+        return size is None or (constant in (1, None) and isinstance(size, values.Plain) and size.is_literal)
+
+    def _epochs(self, loader: utilities.DataLoader) -> events.Loop | None:
+        """The loop over epochs that trains on a loader's batches."""
+        for around in self.model.program.observations.passes.get(loader, []):
+            outer = [loop for loop in around if loop not in loader.loops and not loop.implicit]
+            for trace in self.model.program.traces:
+                for backward in trace.of(events.Backward):
+                    if (
+                        outer
+                        and outer[0] in backward.loops
+                        and len(backward.loops) > backward.loops.index(outer[0]) + 1
+                    ):
+                        return outer[0]
+        return None
+
+    def report_SameBatches(self, found: SameBatches) -> None:
+        self.report(
+            found.site,
+            f"`{found.name}` does not shuffle: each epoch trains on the same batches in the same order",
+            related=[(found.epochs, "the epochs are here")],
+            help="pass `shuffle=True`",
+        )
