@@ -45,8 +45,8 @@ class ForgottenOptimizers:
         if not saved or not any(map(self._matters, saved)) or self._may_be_restored(saved):
             return
         for call, _ in self.states.loads:
-            name = _checkpoint(call.args[0])
-            counter = self._continued(name) if name is not None and self._is_loaded(name) else None
+            name = checkpoint_of(call.args[0])
+            counter = self.continued(name) if name is not None and self.is_loaded(name) else None
             if counter is not None:
                 code = self.tree.code(saved[0])
                 yield Forgotten(python_ast.site_of(call), code, python_ast.site_of(saved[0]), counter)
@@ -83,7 +83,7 @@ class ForgottenOptimizers:
             key = parent.targets[0].slice
         return key.value if isinstance(key, ast.Constant) and isinstance(key.value, str) else None
 
-    def _is_loaded(self, name: ast.Name) -> bool:
+    def is_loaded(self, name: ast.Name) -> bool:
         """Whether a name is a loaded checkpoint of which only entries with literal keys are read."""
         same = self._same(name)
         bound = [self.tree.parent(item) for item in same if not isinstance(item.ctx, ast.Load)]
@@ -109,7 +109,7 @@ class ForgottenOptimizers:
             key = parent.left
         return key.value if isinstance(key, ast.Constant) and isinstance(key.value, str) else None
 
-    def _continued(self, checkpoint: ast.Name) -> Site | None:
+    def continued(self, checkpoint: ast.Name) -> Site | None:
         """The place where a checkpoint's epoch or step becomes the start of a loop over epochs or steps."""
         for item in self._same(checkpoint):
             key = self._entry(item)
@@ -161,7 +161,7 @@ def _starts_loop(target: ast.expr, file: definitions.Definitions) -> bool:
     return False
 
 
-def _checkpoint(argument: ast.expr) -> ast.Name | None:
+def checkpoint_of(argument: ast.expr) -> ast.Name | None:
     """`checkpoint` of `checkpoint["model"]`."""
     if not isinstance(argument, ast.Subscript) or not isinstance(argument.value, ast.Name):
         return None

@@ -15,7 +15,7 @@ from torchlint.syntax import python_ast
 if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
 
-    from . import _forgotten_optimizers, _restarted_counts
+    from . import _forgotten_optimizers, _forgotten_records, _restarted_counts
 
 _KINDS = {"scheduler": LazyPattern(r"(?i)sched|(^|_)lr_"), "scaler": LazyPattern(r"(?i)scaler")}
 """Names of objects with a state that belong to an optimizer."""
@@ -50,6 +50,9 @@ class IncompleteResume(Rule):
 
     Also finds code that restores the optimizer, reads the epoch of the checkpoint, only prints it, and starts the loop
     over epochs from the beginning.
+
+    Also finds files that save the best score and continue at the checkpoint's epoch, where nothing reads the saved
+    score. The first score after the resume then counts as the best, and its weights replace the best ones.
 
     Not reported if `last_epoch` is set, or if the keys of the loaded states are computed.
 
@@ -88,13 +91,22 @@ class IncompleteResume(Rule):
     category = Category.SUSPICIOUS
     triggers = ((b"load_state_dict",), (b"state_dict",))
 
-    def ask(self) -> Iterator[LeftOut | _forgotten_optimizers.Forgotten | _restarted_counts.Restarted]:
+    def ask(
+        self,
+    ) -> Iterator[
+        LeftOut
+        | _forgotten_optimizers.Forgotten
+        | _forgotten_records.ForgottenRecord
+        | _restarted_counts.Restarted
+    ]:
         if not self.model.is_test:
             from ._forgotten_optimizers import ForgottenOptimizers
+            from ._forgotten_records import ForgottenRecords
             from ._restarted_counts import RestartedCounts
 
             yield from RestartedCounts(self.model).all()
             yield from ForgottenOptimizers(self.model).all()
+            yield from ForgottenRecords(self.model).all()
         loads, saved = self.model.provenance.states.loads, self.model.provenance.states.saved
         is_written_out = all(isinstance(owner, (ast.Name, ast.Attribute)) for _, owner in loads)
         restored = [call for call, owner in loads if naming.looks_like_optimizer(python_ast.last_name(owner))]
@@ -202,6 +214,14 @@ class IncompleteResume(Rule):
             f"the model and its epoch are restored but `{found.name}` is not: its state is saved but never loaded",
             related=[(found.saved, "the state is saved here"), (found.counter, "training continues from here")],
             help=f"load the state of `{found.name}` too",
+        )
+
+    def report_ForgottenRecord(self, found: _forgotten_records.ForgottenRecord) -> None:
+        self.report(
+            found.site,
+            f"the training continues but `{found.name}` starts over: the next score counts as the best one",
+            related=[(found.saved, "the best score is saved here"), (found.start, "it starts over here")],
+            help=f"restore `{found.name}` too",
         )
 
     def report_LeftOut(self, found: LeftOut) -> None:
