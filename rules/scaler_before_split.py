@@ -66,7 +66,6 @@ class ScalerBeforeSplit(Rule):
 
     code = "TL638"
     category = Category.SUSPICIOUS
-    preview = True
     triggers = (
         (b"fit_transform", b".mean(", b".std(", b".min(", b".max("),
         (b"sklearn", b"test", b"val"),
