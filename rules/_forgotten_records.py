@@ -54,10 +54,9 @@ class ForgottenRecords:
             calls = [item for item in node.values if isinstance(item, ast.Call)]
             if any(python_ast.called_name(call) == "state_dict" for call in calls):
                 for key, value in zip(node.keys, node.values, strict=True):
-                    is_text = isinstance(key, ast.Constant) and isinstance(key.value, str)
-                    is_score = isinstance(value, (ast.Name, ast.Attribute)) and _BEST.search(python_ast.dotted(value))
-                    if isinstance(key, ast.Constant) and is_text and is_score:
-                        yield key.value, value
+                    text = key.value if isinstance(key, ast.Constant) else None
+                    if isinstance(text, str) and _BEST.search(python_ast.dotted(value)):
+                        yield text, value
 
     def _start(self, score: ast.expr, name: str) -> ast.Assign | None:
         """The only statement outside a loop that sets a score: to a number."""

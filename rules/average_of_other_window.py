@@ -28,12 +28,12 @@ class OtherWindow(NamedTuple):
 
 
 class OverEpochs(NamedTuple):
-    """`total` contains the losses of one epoch, and is divided at `site` by `count`, the number of epochs."""
+    """`total` contains the losses of one epoch, and is divided at `site` by `number`, the number of epochs."""
 
     site: Site
     epochs: Site
     total: str
-    count: str
+    number: str
 
 
 class AverageOfOtherWindow(Rule):
@@ -131,7 +131,7 @@ class AverageOfOtherWindow(Rule):
     def report_OverEpochs(self, found: OverEpochs) -> None:
         self.report(
             found.site,
-            f"`{found.total}` has the losses of one epoch, but is divided by the number of epochs, `{found.count}`",
+            f"`{found.total}` has the losses of one epoch, but is divided by the number of epochs, `{found.number}`",
             related=[(found.epochs, "the epochs are here")],
             help="divide by the number of batches",
         )

@@ -93,8 +93,8 @@ class UnshuffledTraining(Rule):
     def _is_whole(self, loader: utilities.DataLoader) -> bool:
         """Whether a loader gives no batches of several samples in a fixed order."""
         size = loader.part("batch_size")
-        constant = values.resolved(size).constant if isinstance(size, values.Plain) else None
-        return size is None or (constant in (1, None) and isinstance(size, values.Plain) and size.is_literal)
+        known = values.resolved(size) if size is not None else None
+        return known is None or (isinstance(known, values.Plain) and known.is_literal and known.constant in (1, None))
 
     def _epochs(self, loader: utilities.DataLoader) -> events.Loop | None:
         """The loop over epochs that trains on a loader's batches."""
