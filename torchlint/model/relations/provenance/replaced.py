@@ -28,6 +28,8 @@ _FIXED = LazyPattern(
 """Names of networks that are not meant to learn, or of losses."""
 _LOSS = LazyPattern(r"(?i)loss|crit(?!ic)|arc_?face|cos_?face|center|margin|metric")
 """Names of losses that may have parameters."""
+_LOSS_CLASS = LazyPattern(r"(Loss|Criterion)$")
+"""Names of their classes, whatever the object is called."""
 _GIVING_WEIGHTS = ("load_state_dict", "requires_grad_", "apply", "load", "freeze")
 """Methods by which a module may get its weights, or keep them."""
 _SETTING_MODE = ("train", "eval")
@@ -408,7 +410,8 @@ class Replacements:
             own = [item for item in parts if _is_layer(item) and _has_weights(item)]
         others = [item for item in parts if module_values.is_module_like(item) and not _is_layer(item)]
         is_alone = bool(own) and not others
-        return is_alone and _LOSS.search(_name(module)) is not None
+        is_loss = info is not None and _LOSS_CLASS.search(info.name) is not None
+        return is_alone and (is_loss or _LOSS.search(_name(module)) is not None)
 
 
 def before(trace: Trace, step: events.Step) -> Iterator[events.Backward]:
