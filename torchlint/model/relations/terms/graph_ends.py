@@ -276,7 +276,7 @@ class GraphEnds:
         return is_kind(source, Kind.LOADER) or any(map(naming.LOADER.search, (source.label, written)))
 
     def _is_setting(self, value: Unknown) -> bool:
-        """Whether a value is a setting: of `parse_args()`, or of the object that has the learning rate of an optimizer."""
+        """Whether a value is a setting: of `parse_args()`, or of the object with the learning rate of an optimizer."""
         if isinstance(value, Attribute) and value.parents and _is_plain_object(resolved(value.parents[0])):
             return True
         tree = self._definitions.tree
