@@ -67,7 +67,8 @@ class KeptGraph(NamedTuple):
     is_sure: bool = True
     """False if code that torchlint does not see may still use the stored tensor.
 
-    It is stored in training with no visible backward through it, or by an object of another file, which may release it.
+    No backward through it is visible, and it is stored in training, or by an object of another file, which may release
+    it.
     """
 
     @property
@@ -233,8 +234,11 @@ class KeptGraphs:
             backward,
             is_beside_loss=backward is not None and self._uses.is_beside(keep, backward),
             is_drawn_from=self._uses.fills(keep, container, loop, trace) and backward is not None,
-            is_sure=not _is_kept_by_object_elsewhere(keep)
-            and (backward is not None or keep.how is Keeping.ADD or self._is_evaluated(trace, keep)),
+            is_sure=backward is not None
+            or (
+                not _is_kept_by_object_elsewhere(keep)
+                and (keep.how is Keeping.ADD or self._is_evaluated(trace, keep))
+            ),
         )
 
     def _made_in(self, value: Value, loop: Loop | None) -> bool:

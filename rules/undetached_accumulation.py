@@ -23,10 +23,10 @@ class UndetachedAccumulation(Rule):
     Finds tensors that have a graph and are stored in a sum, list, dictionary, attribute or meter that outlives the
     iteration. Not reported if a later `backward` goes through these graphs.
 
-    Two kinds of findings need `--preview`:
+    Two kinds of findings need `--preview`, if no `backward` through the tensor is visible:
 
-    - The training loop stores the tensors in a list or dictionary and calls no `backward` on them.
-    - An object from another file, such as a meter, stores the tensors in an attribute.
+    - The training loop stores the tensors in a list or dictionary.
+    - An object from another file stores the tensors in an attribute.
 
     ## Why is this bad?
     Memory grows until the run dies. Two cases differ:

@@ -106,8 +106,8 @@ for x in [torch.ones(2, 4)]:
     meter(loss)
 """
     write(repository, {"meters.py": meter, "train.py": script})
-    assert "train.py:12:5: warning TL201 undetached-accumulation: this adds" in torchlint("train.py", "--preview")
-    assert "to `self.value` of `meters.py`:" in torchlint("train.py", "--preview")
+    assert "train.py:12:5: warning TL201 undetached-accumulation: this adds" in torchlint("train.py")
+    assert "to `self.value` of `meters.py`:" in torchlint("train.py")
 
 
 @pytest.mark.parametrize("format", ["json", "sarif"])
@@ -189,7 +189,7 @@ def train(model, optimizer, loader):
     script = "import torch\nfrom trainer import train\n\nmodel = torch.nn.Linear(3, 1)\n"
     script += "train(model, torch.optim.SGD(model.parameters(), lr=0.1), [])\n"
     write(repository, {"meters.py": meters, "trainer.py": trainer, "script.py": script})
-    assert concise("meters.py", "trainer.py", "script.py", "--preview") == ["trainer.py:11:9: TL201"]
+    assert concise("meters.py", "trainer.py", "script.py") == ["trainer.py:11:9: TL201"]
 
 
 def test_two_passes_of_one_loop_are_one_evaluation(repository: Path) -> None:

@@ -16,10 +16,7 @@ from torchlint.model.values import Answer, Instance, ModuleOutput, Tensor, Value
 
 
 class KeptState(NamedTuple):
-    """An attribute that `forward` reads as `before` and leaves as `after`.
-
-    `before` is in the graph of the result, and the graph of `after` continues into `before`.
-    """
+    """An attribute that `forward` reads as `before` and leaves as `after`; `before` is in the graph of the result."""
 
     owner: ClassInfo
     name: str
@@ -92,8 +89,8 @@ class ModuleStates:
         if second is not None and second.returned is not None:
             graph = self._sure.of(second.returned)
             for name, after in second.kept.items():
-                before, own = first.kept.get(name), self._sure.of(after)
-                if before in graph & own and (user := self._user(own, before)) is not None:
+                before = first.kept.get(name)
+                if before in graph and (user := self._user(graph, before)) is not None:
                     yield KeptState(info, name, before, after, user)
         for item in sorted(self._sure.of(first.returned), key=lambda item: item.order):
             inner = class_of(resolved(item.parents[0])) if isinstance(item, ModuleOutput) else None
