@@ -116,7 +116,7 @@ class Lifetimes:
         return dotted(node.slice) if isinstance(node, ast.Subscript) and keep.how is Keeping.SLOT else ""
 
     def outlives_call(self, trace: Trace, keep: Keep, container: Value) -> bool:
-        """An attribute of the object of a method that its callers repeat."""
+        """An attribute of the object of a method that its callers repeat, or of an object that it stores."""
         receiver = trace.receiver
         if receiver is None or trace.called or keep.loops or not isinstance(receiver, (Instance, Module)):
             return False
@@ -125,8 +125,9 @@ class Lifetimes:
         if keep.how is Keeping.ADD and not isinstance(container, Container):
             return self._is_carried(trace, keep)
         stored = self.program.observations.stored
+        owners = {receiver, *(item for (owner, _), item in stored.items() if owner is receiver)}
         return receiver in container.parents or any(
-            owner is receiver and value is container for (owner, _), value in stored.items()
+            owner in owners and value is container for (owner, _), value in stored.items()
         )
 
     def _is_carried(self, trace: Trace, keep: Keep) -> bool:

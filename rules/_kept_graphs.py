@@ -236,8 +236,7 @@ class KeptGraphs:
             is_drawn_from=self._uses.fills(keep, container, loop, trace) and backward is not None,
             is_sure=backward is not None
             or (
-                not _is_kept_by_object_elsewhere(keep)
-                and (keep.how is Keeping.ADD or self._is_evaluated(trace, keep))
+                not _is_kept_by_object_elsewhere(keep) and (keep.how is Keeping.ADD or self._is_evaluated(trace, keep))
             ),
         )
 

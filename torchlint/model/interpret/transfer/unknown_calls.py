@@ -16,6 +16,7 @@ from torchlint.model.values import (
     External,
     Function,
     Generator,
+    Module,
     Phi,
     Plain,
     Tensor,
@@ -29,6 +30,10 @@ from torchlint.model.values import (
 )
 from torchlint.pytorch import naming
 from torchlint.syntax.python_ast import site_of
+
+
+_LOGGING = frozenset({"log", "log_dict", "print"})
+"""Methods of Lightning's modules that leave the module as it is."""
 
 
 class UnknownCalls(Part):
@@ -47,7 +52,8 @@ class UnknownCalls(Part):
         if objects and not self._is_bystander(handed[0], node):
             self.state.emit(MayClear(site_of(node), name, objects, handed[0] if is_method else None))
         if objects and not isinstance(callee, External):
-            self._forget(objects if not is_method or self._is_statement(node) else objects[1:], name, node)
+            keeps_receiver = is_method and (not self._is_statement(node) or _only_logs(handed[0], name))
+            self._forget(objects[1:] if keeps_receiver else objects, name, node)
         return result
 
     def _forget(self, objects: tuple[Value, ...], name: str, node: ast.Call) -> None:
@@ -71,3 +77,8 @@ class UnknownCalls(Part):
             return True
         label = owner_label(owner)
         return isinstance(owner, Unknown) and bool(naming.BYSTANDER.search(label) or naming.ENGINE.search(label))
+
+
+def _only_logs(receiver: Value, name: str) -> bool:
+    """Whether a module inherits a method that reports values: `self.log("loss", loss)`."""
+    return name in _LOGGING and isinstance(resolved(receiver), Module)
