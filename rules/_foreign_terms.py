@@ -28,7 +28,13 @@ class ForeignTerms:
     def __init__(self, model: Model) -> None:
         self._model = model
 
-    def of(self, trace: program.Trace, backward: events.Backward) -> Iterator[ForeignTerm]:
+    def terms_in(self, trace: program.Trace) -> Iterator[ForeignTerm]:
+        """The terms of all losses in a trace that are cut from the networks which their steps update."""
+        for backward in trace.of(events.Backward):
+            if not backward.undecided:
+                yield from self._of(trace, backward)
+
+    def _of(self, trace: program.Trace, backward: events.Backward) -> Iterator[ForeignTerm]:
         """The terms that no step learns from, although one of them depends on what the step trains."""
         found = [term for term in self._model.terms.of(backward.loss) if term.learns is not values.Answer.NO]
         steps = self._steps(trace, backward) if len(found) > 1 else []

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule
-from torchlint.model import events, values
-from torchlint.model.relations import terms
+from torchlint.model import events, program, values
+from torchlint.model.relations import gradients, terms
 from torchlint.pytorch import autograd_table, operators, triggers
 from torchlint.syntax import python_ast
 
@@ -21,11 +22,16 @@ _CUTTING_WORDS = "item tensor numpy detach arg round ceil floor sign no_grad dat
 
 
 class DeadTerm(NamedTuple):
-    """A term of the loss of `backward` that trains no parameter, because its graph ends at `end`."""
+    """A term of the loss that goes backward at `used`, and trains no parameter, because its graph ends at `end`."""
 
     term: terms.Term
     end: terms.End
-    backward: events.Backward
+    used: python_ast.Site
+
+    @property
+    def site(self) -> python_ast.Site | None:
+        """The place of the term."""
+        return self.term.site
 
 
 class DeadLossTerm(Rule):
@@ -96,11 +102,11 @@ class DeadLossTerm(Rule):
 
     code = "TL312"
     category = Category.CORRECTNESS
-    triggers = (triggers.BACKWARD, tuple(word.encode() for word in _CUTTING_WORDS.split()))
+    triggers = ((*triggers.BACKWARD, b"training_step"), tuple(word.encode() for word in _CUTTING_WORDS.split()))
 
     @classmethod
     def concerns(cls, index: FileIndex) -> bool:
-        return index.goes_backward
+        return index.goes_backward or index.has_word((b"training_step",))
 
     def ask(self) -> Iterator[DeadTerm | ForeignTerm]:
         from ._foreign_terms import ForeignTerms
@@ -108,24 +114,31 @@ class DeadLossTerm(Rule):
         done: set[python_ast.Site | None] = set()
         foreign = ForeignTerms(self.model)
         for trace in self.model.program.traces:
-            for backward in trace.of(events.Backward) if not self.model.program.tests(trace) else ():
-                for found in self._dead_terms(backward) if not backward.undecided else ():
-                    if found.term.site not in done:
-                        done.add(found.term.site)
+            if not self.model.program.tests(trace):
+                for found in chain(self._dead_in(trace), foreign.terms_in(trace)):
+                    if found.site not in done:
+                        done.add(found.site)
                         yield found
-                for term in foreign.of(trace, backward) if not backward.undecided else ():
-                    if term.site not in done:
-                        done.add(term.site)
-                        yield term
 
-    def _dead_terms(self, backward: events.Backward) -> Iterator[DeadTerm]:
-        found = self.model.terms.of(backward.loss)
+    def _dead_in(self, trace: program.Trace) -> Iterator[DeadTerm]:
+        for loss, used in self._losses(trace):
+            yield from self._dead_terms(loss, used)
+
+    def _losses(self, trace: program.Trace) -> Iterator[tuple[values.Value, python_ast.Site]]:
+        """The losses that go backward, and where."""
+        for backward in trace.of(events.Backward):
+            if not backward.undecided:
+                yield backward.loss, backward.site
+        yield from gradients.returned_losses(trace)
+
+    def _dead_terms(self, loss: values.Value, used: python_ast.Site) -> Iterator[DeadTerm]:
+        found = self.model.terms.of(loss)
         alive = {term.place.value for term in found if term.learns is not values.Answer.NO}
         for term in found if alive else ():
             end = self._end(term)
             if end is not None and alive.isdisjoint(self.model.terms.came_from(term)):
-                if not self._is_of_target(term, backward.loss):
-                    yield DeadTerm(term, end, backward)
+                if not self._is_of_target(term, loss):
+                    yield DeadTerm(term, end, used)
 
     def _is_of_target(self, term: terms.Term, loss: values.Value) -> bool:
         """Whether a term has a detached factor of another one, a target: `(q * log_q).sum() - (q * log_p).sum()`."""
@@ -161,7 +174,7 @@ class DeadLossTerm(Rule):
         self.report(
             dead.term.site,
             f"no parameter learns from the term `{self._code(dead.term.site)}`: {self._reason(dead.end)}",
-            related=[(ended, "its graph ends here"), (dead.backward.site, "`backward` starts here")],
+            related=[(ended, "its graph ends here"), (dead.used, "the loss goes backward here")],
             help="use differentiable operators, on values that keep their graph",
         )
 

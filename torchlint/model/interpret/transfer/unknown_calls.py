@@ -31,7 +31,6 @@ from torchlint.model.values import (
 from torchlint.pytorch import naming
 from torchlint.syntax.python_ast import site_of
 
-
 _LOGGING = frozenset({"log", "log_dict", "print"})
 """Methods of Lightning's modules that leave the module as it is."""
 

@@ -11,7 +11,7 @@ from torchlint.model.relations.gradients.accelerate import (
 )
 from torchlint.model.relations.gradients.arrivals import Arrival, Arrivals, Gradients
 from torchlint.model.relations.gradients.epochs import OpenWindow, open_windows
-from torchlint.model.relations.gradients.lightning import ClipInHook, clips_in_hooks
+from torchlint.model.relations.gradients.lightning import ClipInHook, clips_in_hooks, returned_losses
 from torchlint.model.relations.gradients.micro_batches import (
     LostMicroBatch,
     clipped_micro_batches,
@@ -47,6 +47,7 @@ __all__ = [
     "mixed_steps",
     "not_updated",
     "open_windows",
+    "returned_losses",
     "stepped_again",
     "unreached_steps",
     "unseen",

@@ -1,6 +1,6 @@
-"""Hooks of Lightning modules without fresh gradients: before the backward pass, or after the step.
+"""Lightning modules: the losses they return, and hooks without fresh gradients.
 
-Also a hook in which the gradients still have the scale of mixed precision.
+Such hooks run before the backward pass or after the step, or while the gradients have the scale of mixed precision.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from torchlint.model.definitions import ClassInfo, FunctionInfo
-from torchlint.model.events import Backward, Clip, Step
-from torchlint.model.program import Program
-from torchlint.syntax.python_ast import called_name, walk
+from torchlint.model.events import Backward, Clip, Returned, Step
+from torchlint.model.program import Program, Trace
+from torchlint.model.values import Dict, Module, Plain, Value, resolved
+from torchlint.syntax.python_ast import Site, called_name, walk
 from torchlint.syntax.python_tree import PythonTree
 
 _BEFORE = frozenset({"on_train_batch_start", "training_step", "on_before_zero_grad", "on_before_backward"})
@@ -38,6 +39,20 @@ class ClipInHook(NamedTuple):
     is_after: bool
     scaling: ast.expr | None = None
     """The precision for which Lightning scales the loss."""
+
+
+def returned_losses(trace: Trace) -> Iterator[tuple[Value, Site]]:
+    """The losses that a `training_step` returns to Lightning, which goes backward through them, and where."""
+    step = trace.root
+    if step is None or step.owner is None or step.name != "training_step" or not isinstance(trace.receiver, Module):
+        return
+    if trace.of_kinds(Backward, Step) or not _optimizes_automatically(step.owner):
+        return
+    for event in trace.of(Returned):
+        value = resolved(event.value)
+        loss = value.part("loss") if isinstance(value, Dict) else value
+        if loss is not None and not isinstance(loss, Plain):
+            yield loss, event.site
 
 
 def clips_in_hooks(program: Program) -> Iterator[ClipInHook]:
