@@ -133,9 +133,8 @@ class Provenance:
 
     def _built(self, made: ast.expr, file: Definitions, depth: int = 3) -> list[tuple[ast.expr, Definitions]]:
         """An expression, or those that the called function of the program returns; empty if one is not clear."""
-        name, others = file.named(made.func) if isinstance(made, ast.Call) else "", self.definitions.others
-        called = file.defined(name) or (others.anywhere(name, file) if others is not None and name else None)
-        if not isinstance(called, FunctionInfo):
+        called = self._function_of(made, file)
+        if called is None:
             return [(made, file)]
         home, values = called.definitions, returns_of(called) if depth and not called.is_generator else []
         behind = [Provenance(home).created(item) if item is not None else None for item in values]
@@ -144,14 +143,18 @@ class Provenance:
 
     def _assigned(self, owner: ClassInfo, name: str) -> ast.expr | None:
         """The expression a class assigns to an attribute, if there is only one."""
+        stores = self._stores_in(owner, name)
+        return names.bound_value(stores[0], self.definitions.tree) if len(stores) == 1 else None
+
+    def _stores_in(self, owner: ClassInfo, name: str) -> list[ast.Attribute]:
+        """The assignments to an attribute in a class."""
         if owner not in self._stores:
             found: defaultdict[str, list[ast.Attribute]] = defaultdict(list)
             for item in walk(owner.node):
                 if isinstance(item, ast.Attribute) and isinstance(item.ctx, ast.Store):
                     found[item.attr].append(item)
             self._stores[owner] = found
-        stores = self._stores[owner][name]
-        return names.bound_value(stores[0], self.definitions.tree) if len(stores) == 1 else None
+        return self._stores[owner][name]
 
     def origin(self, node: ast.expr) -> object:
         """The expression that creates the object of a name, or the function parameter that it is.
@@ -168,11 +171,47 @@ class Provenance:
                 return self._parameter(function, node)
             value = self._value(node)
             if value is None:
-                break
+                return node if isinstance(node, ast.Call) else self._origin_of_result(node)
             if self._is_under_condition(value):
                 return None
             node = value
         return node if isinstance(node, ast.Call) else None
+
+    def _origin_of_result(self, node: ast.expr) -> object:
+        """The origin of one of several results, with the call: of `a` in `a, b = make()`, in a function `make`."""
+        store = self._only_store(node)
+        results = self.definitions.tree.parent(store) if store is not None else None
+        statement = self.definitions.tree.parent(results) if isinstance(results, ast.Tuple) else None
+        if store is None or not isinstance(results, ast.Tuple) or not isinstance(statement, ast.Assign):
+            return None
+        called = self._function_of(statement.value, self.definitions)
+        returned = returns_of(called) if called is not None and not called.is_generator else []
+        value = returned[0] if len(returned) == 1 else None
+        if called is None or not isinstance(value, ast.Tuple) or len(value.elts) != len(results.elts):
+            return None
+        inner = Provenance(called.definitions).origin(value.elts[results.elts.index(store)])
+        return (statement.value, inner) if inner is not None and not self._is_under_condition(statement) else None
+
+    def _only_store(self, node: ast.expr) -> ast.expr | None:
+        """The place that binds a variable in its function, or an attribute in its class, if there is only one."""
+        if isinstance(node, ast.Name):
+            function = self.definitions.function_around(node)
+            bound = FileIndex.of(self.definitions.tree).bindings_of(node.id)
+            stores: list[ast.expr] = [item for item in bound if self.definitions.function_around(item) is function]
+        else:
+            method = self.definitions.method_around(node) if isinstance(node, ast.Attribute) else None
+            if method is None or method.owner is None or not isinstance(node, ast.Attribute):
+                return None
+            if dotted(node.value) not in method.parameters[:1]:
+                return None
+            stores = list(self._stores_in(method.owner, node.attr))
+        return stores[0] if len(stores) == 1 else None
+
+    def _function_of(self, call: ast.expr, file: Definitions) -> FunctionInfo | None:
+        """The function of the program that an expression calls."""
+        name, others = file.named(call.func) if isinstance(call, ast.Call) else "", self.definitions.others
+        called = file.defined(name) or (others.anywhere(name, file) if others is not None and name else None)
+        return called if isinstance(called, FunctionInfo) else None
 
     def _parameter(self, function: FunctionInfo, node: ast.Name) -> object:
         """A parameter, unless the function binds it to a value other than the moved parameter."""
@@ -184,7 +223,7 @@ class Provenance:
         is_same = all(isinstance(value, ast.Call) and dotted(itself(value)) == node.id for value in values)
         return (function, node.id) if is_same else None
 
-    def _is_under_condition(self, node: ast.expr) -> bool:
+    def _is_under_condition(self, node: ast.AST) -> bool:
         for item in self.definitions.tree.ancestors(node):
             if isinstance(item, SCOPES):
                 return False
