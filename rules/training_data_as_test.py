@@ -36,7 +36,7 @@ class TrainingDataAsTest(Rule):
     Finds variables for validation or test data that get training data, where another variable for training data gets
     the same:
 
-    - `test_loader = DataLoader(train_set)`, without a sampler;
+    - `test_loader = DataLoader(train_set)`, without a sampler, also through a function of the repository;
     - `test_set = CIFAR10(root, train=True)`.
 
     ## Why is this bad?
@@ -66,7 +66,7 @@ class TrainingDataAsTest(Rule):
 
     code = "TL640"
     category = Category.SUSPICIOUS
-    triggers = ((b"torch",), (b"train",), (b"val", b"test", b"dev"), (b"DataLoader", b"datasets"))
+    triggers = ((b"torch",), (b"train",), (b"val", b"test", b"dev"), (b"DataLoader", b"datasets", b"loader"))
 
     def ask(self) -> Iterator[SameData]:
         made = list(self._made()) if not self.model.is_test else []
@@ -84,17 +84,33 @@ class TrainingDataAsTest(Rule):
             call, name = statement.value, python_ast.dotted(statement.targets[0])
             if isinstance(call, ast.Call) and name and not any(item.arg in _SAMPLING for item in call.keywords):
                 kind = names.imported(call.func, self.model.definitions)
-                if kind in datasets.LOADERS or kind.startswith("torchvision.datasets."):
+                if kind.startswith("torchvision.datasets.") or self._loaded(call) is not None:
                     yield name, call
+
+    def _loaded(self, call: ast.Call) -> ast.expr | None:
+        """The dataset of a loader that a call makes: itself, or a function of the program."""
+        if names.imported(call.func, self.model.definitions) in datasets.LOADERS:
+            return written.argument(call, 0, "dataset")
+        called = self.model.provenance.function_called(call)
+        made = names.returned_value(called) if called is not None else None
+        if called is None or not isinstance(made, ast.Call):
+            return None
+        is_loader = names.imported(made.func, called.definitions) in datasets.LOADERS
+        dataset = written.argument(made, 0, "dataset") if is_loader else None
+        is_whole = not any(item.arg in _SAMPLING for item in made.keywords)
+        name = dataset.id if is_whole and isinstance(dataset, ast.Name) else ""
+        if name not in called.parameters or name in called.definitions.names_assigned([called.node]):
+            return None
+        return written.argument(call, called.parameters.index(name) - called.is_method, name)
 
     def _is_same(self, call: ast.Call, first: ast.Call) -> bool:
         """Whether two calls give the same data: loaders of one training set, or datasets with `train=True`."""
         if ast.dump(call.func) != ast.dump(first.func):
             return False
-        if names.imported(call.func, self.model.definitions) in datasets.LOADERS:
-            own, others = (written.argument(item, 0, "dataset") for item in (call, first))
-            is_named = own is not None and held_out.is_named_training(python_ast.dotted(own))
-            return is_named and others is not None and own is not None and ast.dump(own) == ast.dump(others)
+        own, others = map(self._loaded, (call, first))
+        if own is not None:
+            is_named = held_out.is_named_training(python_ast.dotted(own))
+            return is_named and others is not None and ast.dump(own) == ast.dump(others)
         roots = [written.argument(item, 0, "root") for item in (call, first)]
         switches = [written.argument(item, 1, "train") for item in (call, first)]
         are_on = all(isinstance(item, ast.Constant) and item.value is True for item in switches)
