@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchlint import Category, Rule, edits, repairs
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import definitions, values
+from torchlint.model.queries.autograd_functions import returns_of
 from torchlint.pytorch import api, naming, stateful_modules
 from torchlint.syntax import python_ast
 
@@ -108,12 +109,39 @@ class UnregisteredModule(Rule):
         return b"Module" in index.code and _may_hold_layers(index)
 
     def ask(self) -> Iterator[PlainContainer]:
-        for info in self.model.definitions.classes.values():
+        for info in self._classes():
             if info.method("__init__") is not None and self._is_module(info) and not any(map(info.method, _OWN_WAY)):
                 own = (item for item in info.ancestors() if isinstance(item, definitions.ClassInfo))
                 if not any(map(self._registers, own)) and not _is_base(info):
                     found = self._containers(info)
-                    yield from found if "__init__" in info.methods else filter(partial(self._is_made_in, info), found)
+                    found = found if "__init__" in info.methods else filter(partial(self._is_made_in, info), found)
+                    yield from found if self._is_here(info) else filter(partial(self._is_made_elsewhere, info), found)
+
+    def _classes(self) -> Iterator[definitions.ClassInfo]:
+        """The classes of the file, and those of imported files that may store a container of a third file."""
+        for file in self.model.program.files.values():
+            yield from (info for info in file.classes.values() if self._is_here(info) or self._stores_results(info))
+
+    def _stores_results(self, info: definitions.ClassInfo) -> bool:
+        """Whether a class stores containers that functions of other files return."""
+        init, file = info.methods.get("__init__"), info.definitions
+        for node in python_ast.walk(init.node) if init is not None and self._is_module(info) else ():
+            if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and _is_attribute(node):
+                called = self.model.provenance.function_called(node.value, file)
+                if (
+                    called is not None
+                    and called.definitions is not file
+                    and any(map(_is_container, returns_of(called)))
+                ):
+                    return True
+        return False
+
+    def _is_here(self, info: definitions.ClassInfo) -> bool:
+        return info.definitions is self.model.definitions
+
+    def _is_made_elsewhere(self, info: definitions.ClassInfo, found: PlainContainer) -> bool:
+        """Whether a function of a third file makes a container: the file of the class alone does not show it."""
+        return found.site.inner is not None and found.site.inner.tree is not info.definitions.tree
 
     def _is_made_in(self, info: definitions.ClassInfo, found: PlainContainer) -> bool:
         """Whether a method of a class makes a container that the `__init__` of its base class stores."""
@@ -192,7 +220,8 @@ class UnregisteredModule(Rule):
     def _is_handed_on(self, name: str, info: definitions.ClassInfo) -> bool:
         """Whether a container is deleted, replaced, or passed to code that may register it: `nn.ModuleList(self.x)`."""
         if info not in self._handed_on:
-            heirs = [item for item in self.model.definitions.classes.values() if info in item.ancestors()]
+            classes = (item for file in self.model.program.files.values() for item in file.classes.values())
+            heirs = [item for item in classes if info in item.ancestors()]
             bases = [item for item in info.ancestors() if isinstance(item, definitions.ClassInfo)]
             self._handed_on[info] = {name for item in {*heirs, *bases} for name in _handed_on(item)}
         elsewhere = info.assigned.get(name, set()) - _beginning(info)
@@ -206,10 +235,11 @@ class UnregisteredModule(Rule):
     def _is_used(self, value: values.Value) -> bool:
         """Whether the new object also goes elsewhere, where code may register it: `Wrapper(layer)`."""
         tree = self.model.tree
-        made = tree.own_node(value.site)
+        made = tree.node(value.site)
         statement = tree.parent(made) if made is not None else None
         name = statement.targets[0] if isinstance(statement, ast.Assign) else None
-        function = self.model.definitions.function_around(statement) if statement is not None else None
+        file = self.model.program.definitions_of(statement) if statement is not None else None
+        function = file.function_around(statement) if file is not None and statement is not None else None
         if not isinstance(name, ast.Name) or function is None:
             return statement is None
         uses = [node for node in python_ast.walk(function.node) if isinstance(node, ast.Name) and node.id == name.id]
@@ -243,7 +273,7 @@ class UnregisteredModule(Rule):
         call = self.model.tree.node(value.site)
         if not isinstance(call, ast.Call) or any(item.arg == "requires_grad" for item in call.keywords):
             return False
-        return self.model.definitions.named(call.func) in api.PARAMETERS
+        return self.model.program.definitions_of(call).named(call.func) in api.PARAMETERS
 
     # -- report ---------------------------------------------------------------------------------------
 

@@ -207,9 +207,9 @@ class Provenance:
             stores = list(self._stores_in(method.owner, node.attr))
         return stores[0] if len(stores) == 1 else None
 
-    def function_called(self, call: ast.expr) -> FunctionInfo | None:
-        """The function of the program that an expression of this file calls."""
-        return self._function_of(call, self.definitions)
+    def function_called(self, call: ast.expr, file: Definitions | None = None) -> FunctionInfo | None:
+        """The function of the program that an expression of this file, or of another one, calls."""
+        return self._function_of(call, file or self.definitions)
 
     def _function_of(self, call: ast.expr, file: Definitions) -> FunctionInfo | None:
         """The function of the program that an expression calls."""
