@@ -12,7 +12,17 @@ from torchlint.model.module_values import is_hooked
 from torchlint.model.program import Program
 from torchlint.model.queries.sure_graphs import SureGraphs
 from torchlint.model.relations.answer import Answer as Text
-from torchlint.model.values import Answer, Instance, ModuleOutput, Tensor, Value, class_of, inputs_of, resolved
+from torchlint.model.values import (
+    Answer,
+    Component,
+    Instance,
+    ModuleOutput,
+    Tensor,
+    Value,
+    class_of,
+    inputs_of,
+    resolved,
+)
 
 
 class KeptState(NamedTuple):
@@ -99,8 +109,14 @@ class ModuleStates:
     def _user(self, graph: set[Value], state: Value) -> Tensor | None:
         """The first user of a state that a module computed: it saves tensors that its backward frees."""
         using = [item for item in graph if isinstance(item, Tensor) and state in item.parents]
-        saves = all(any(isinstance(item, ModuleOutput) for item in self._sure.of(made)) for made in inputs_of(state))
+        saves = all(any(map(self._is_output, self._sure.of(made))) for made in inputs_of(state))
         return min(using, key=lambda item: item.order) if using and saves else None
+
+    def _is_output(self, value: Value) -> bool:
+        """Whether a module computed a value, or several with it."""
+        if isinstance(value, Component):
+            return self._sure.is_trained_call(value.parents[0])
+        return isinstance(value, ModuleOutput)
 
     def _may_be_cut(self, state: KeptState, loop: Loop, module: Value) -> bool:
         """Whether a loop may replace or detach a state: by its name, or through unknown effects on the module."""
