@@ -66,7 +66,7 @@ class TrainingDataAsTest(Rule):
 
     code = "TL640"
     category = Category.SUSPICIOUS
-    triggers = ((b"torch",), (b"train",), (b"val", b"test", b"dev"), (b"DataLoader", b"datasets", b"loader"))
+    triggers = ((b"torch",), (b"train",), (b"val", b"test", b"dev"), (b"DataLoader", b"datasets"))
 
     def ask(self) -> Iterator[SameData]:
         made = list(self._made()) if not self.model.is_test else []
@@ -82,7 +82,8 @@ class TrainingDataAsTest(Rule):
         """The loaders and the datasets of torchvision that a variable gets."""
         for statement in self.model.tree.of_type(ast.Assign):
             call, name = statement.value, python_ast.dotted(statement.targets[0])
-            if isinstance(call, ast.Call) and name and not any(item.arg in _SAMPLING for item in call.keywords):
+            is_named = held_out.is_named_held_out(name) or held_out.is_named_training(name)
+            if isinstance(call, ast.Call) and is_named and not any(item.arg in _SAMPLING for item in call.keywords):
                 kind = names.imported(call.func, self.model.definitions)
                 if kind.startswith("torchvision.datasets.") or self._loaded(call) is not None:
                     yield name, call

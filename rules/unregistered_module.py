@@ -125,14 +125,14 @@ class UnregisteredModule(Rule):
     def _stores_results(self, info: definitions.ClassInfo) -> bool:
         """Whether a class stores containers that functions of other files return."""
         init, file = info.methods.get("__init__"), info.definitions
-        for node in python_ast.walk(init.node) if init is not None and self._is_module(info) else ():
-            if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and _is_attribute(node):
-                called = self.model.provenance.function_called(node.value, file)
-                if (
-                    called is not None
-                    and called.definitions is not file
-                    and any(map(_is_container, returns_of(called)))
-                ):
+        for node in init.node.body if init is not None and isinstance(init.node, python_ast.FUNCTIONS) else ():
+            made = node.value if isinstance(node, ast.Assign) else None
+            if isinstance(node, ast.Assign) and isinstance(made, ast.Call) and _is_attribute(node):
+                if not python_ast.called_name(made)[:1].islower() or not self._is_module(info):
+                    continue
+                called = self.model.provenance.function_called(made, file)
+                returned = returns_of(called) if called is not None and called.definitions is not file else []
+                if any(map(_is_container, returned)):
                     return True
         return False
 
