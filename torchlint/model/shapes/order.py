@@ -218,6 +218,8 @@ _PARTS = frozenset({"getitem"})
 
 def _displaced(sizes: Sequence[Known], is_all: bool, asked: Sequence[Known]) -> tuple[int, int] | None:
     """The first dimension requested at a wrong place: before or after it are other elements."""
+    own = {symbol for size in sizes if size is not None for symbol in size.symbols}
+    has_foreign = any(size is None or (size != _REST and not size.symbols <= own) for size in asked)
     asked = [None if size == _REST else size for size in asked]
     named = {symbol for size in asked if size is not None for symbol in size.symbols}
     if is_all and _has_other_number(product_of(sizes), product_of(asked)):
@@ -225,6 +227,8 @@ def _displaced(sizes: Sequence[Known], is_all: bool, asked: Sequence[Known]) -> 
     for after, size in enumerate(asked):
         if not _is_one_factor(size) or _is_asked_again(size, asked) or list(sizes).count(size) != 1:
             continue
+        if _is_number(size) and has_foreign:
+            continue  # another size may be the same number
         before = list(sizes).index(size)
         front = product_of(sizes[:before]), product_of(asked[:after])
         behind = product_of(sizes[before + 1 :]) if is_all else None, product_of(asked[after + 1 :])
