@@ -10,7 +10,7 @@ from torchlint.model.queries import numbers
 from torchlint.pytorch import operators
 
 if TYPE_CHECKING:
-    from torchlint.model.model import Model
+    from torchlint import Model
     from torchlint.model.program import Program
 
 _SAME = frozenset({"float", "double", "to", "detach", "contiguous", "clone", "type"})

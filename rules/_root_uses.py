@@ -9,7 +9,7 @@ from torchlint.model.queries import numbers
 from torchlint.pytorch import operators
 
 if TYPE_CHECKING:
-    from torchlint.model.model import Model
+    from torchlint import Model
     from torchlint.model.relations.domain import Domains
     from torchlint.syntax.python_ast import Site
 

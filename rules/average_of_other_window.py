@@ -121,7 +121,7 @@ class AverageOfOtherWindow(Rule):
             is_batches = isinstance(statement, ast.For) and naming.LOADER.search(written_sums.iterated(statement.iter))
             if not isinstance(statement, ast.For) or not is_batches:
                 continue
-            rest = (item for later in epochs.body[index + 1 :] for item in ast.walk(later))
+            rest = (item for later in epochs.body[index + 1 :] for item in python_ast.walk(later))
             for division in (item for item in rest if isinstance(item, (ast.BinOp, ast.AugAssign))):
                 divisor = division.right if isinstance(division, ast.BinOp) else division.value
                 total = written_sums.dividend(division) if isinstance(division.op, ast.Div) else ""
@@ -166,7 +166,9 @@ def _window(test: ast.expr) -> int | None:
 
 def _is_averaged(total: str, window: int, branch: ast.If) -> bool:
     """Whether code also divides a total by its window, so that the other division is for another unit."""
-    divisions = (item for item in ast.walk(branch) if isinstance(item, ast.BinOp) and isinstance(item.op, ast.Div))
+    divisions = (
+        item for item in python_ast.walk(branch) if isinstance(item, ast.BinOp) and isinstance(item.op, ast.Div)
+    )
     own = (item for item in divisions if written_sums.name_of(written_sums.tensor_of(item.left)) == total)
     return any(isinstance(item.right, ast.Constant) and item.right.value == window for item in own)
 

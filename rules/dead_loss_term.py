@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule
@@ -16,7 +15,7 @@ from torchlint.syntax import python_ast
 if TYPE_CHECKING:
     from torchlint.index import FileIndex
 
-    from ._foreign_terms import ForeignTerm
+    from ._foreign_terms import ForeignTerm, ForeignTerms
 
 _CUTTING_WORDS = "item tensor numpy detach arg round ceil floor sign no_grad data autograd > < =="
 
@@ -115,14 +114,15 @@ class DeadLossTerm(Rule):
         foreign = ForeignTerms(self.model)
         for trace in self.model.program.traces:
             if not self.model.program.tests(trace):
-                for found in chain(self._dead_in(trace), foreign.terms_in(trace)):
+                for found in self._terms_in(trace, foreign):
                     if found.site not in done:
                         done.add(found.site)
                         yield found
 
-    def _dead_in(self, trace: program.Trace) -> Iterator[DeadTerm]:
+    def _terms_in(self, trace: program.Trace, foreign: ForeignTerms) -> Iterator[DeadTerm | ForeignTerm]:
         for loss, used in self._losses(trace):
             yield from self._dead_terms(loss, used)
+        yield from foreign.terms_in(trace)
 
     def _losses(self, trace: program.Trace) -> Iterator[tuple[values.Value, python_ast.Site]]:
         """The losses that go backward, and where."""

@@ -91,7 +91,7 @@ class EpsilonOutside(Rule):
         """Whether the code adds a small number, not a tensor such as `eps = torch.eye(n) * 1e-6`."""
         if not _is_epsilon(epsilon):
             return False
-        set_to = ast.walk(written.value_of(epsilon, self.model.definitions))
+        set_to = python_ast.walk(written.value_of(epsilon, self.model.definitions))
         calls = (python_ast.called_name(item) for item in set_to if isinstance(item, ast.Call))
         return _NUMBERS.issuperset(calls)
 

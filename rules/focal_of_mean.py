@@ -79,7 +79,11 @@ class FocalOfMean(Rule):
         if not isinstance(operand, values.Tensor) or operand.op != operators.NEG or not operand.parents:
             return None
         loss = values.resolved(operand.parents[0])
-        if not isinstance(loss, values.Tensor) or not losses.is_mean_by_default(loss, self.model.tree) or self._is_of_sample(loss):
+        if (
+            not isinstance(loss, values.Tensor)
+            or not losses.is_mean_by_default(loss, self.model.tree)
+            or self._is_of_sample(loss)
+        ):
             return None
         return loss
 

@@ -110,7 +110,7 @@ class IgnoredEndOfEpisode(Rule):
 
     def _is_of(self, node: ast.expr, following: set[str], steps: int = 4) -> bool:
         """Whether an expression contains the result of a call for the next state."""
-        for item in ast.walk(node):
+        for item in python_ast.walk(node):
             if isinstance(item, ast.Call) and any(following & python_ast.names_in(given) for given in item.args):
                 return True
             if isinstance(item, ast.Name) and steps and item.id not in following:
@@ -129,4 +129,4 @@ class IgnoredEndOfEpisode(Rule):
 
 
 def _has_product(node: ast.expr) -> bool:
-    return any(isinstance(item, ast.BinOp) and isinstance(item.op, ast.Mult) for item in ast.walk(node))
+    return any(isinstance(item, ast.BinOp) and isinstance(item.op, ast.Mult) for item in python_ast.walk(node))

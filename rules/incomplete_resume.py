@@ -94,10 +94,7 @@ class IncompleteResume(Rule):
     def ask(
         self,
     ) -> Iterator[
-        LeftOut
-        | _forgotten_optimizers.Forgotten
-        | _forgotten_records.ForgottenRecord
-        | _restarted_counts.Restarted
+        LeftOut | _forgotten_optimizers.Forgotten | _forgotten_records.ForgottenRecord | _restarted_counts.Restarted
     ]:
         if not self.model.is_test:
             from ._forgotten_optimizers import ForgottenOptimizers

@@ -103,9 +103,11 @@ class LossOfItself(Rule):
         if not isinstance(call, ast.Call):
             return False
         around = next((item for item in self.model.tree.ancestors(call) if isinstance(item, python_ast.LOOPS)), None)
-        names = {python_ast.dotted(item) for item in ast.walk(call) if isinstance(item, (ast.Name, ast.Attribute))}
+        names = {
+            python_ast.dotted(item) for item in python_ast.walk(call) if isinstance(item, (ast.Name, ast.Attribute))
+        }
         stored: dict[str, list[int]] = {}
-        for item in ast.walk(around) if around is not None else ():
+        for item in python_ast.walk(around) if around is not None else ():
             if isinstance(item, (ast.Name, ast.Attribute)) and isinstance(item.ctx, ast.Store):
                 stored.setdefault(python_ast.dotted(item), []).append(item.lineno)
         return any(min(lines) > call.lineno for name, lines in stored.items() if name in names)

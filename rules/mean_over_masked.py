@@ -60,7 +60,7 @@ class MeanOverMasked(Rule):
       `ignore_index` also excludes positions from the count of the mean
     """
 
-    code = "TL554"
+    code = "TL555"
     category = Category.SUSPICIOUS
     preview = True
     triggers = ((b"mask",), (b"mean",), (b"loss", b"Loss", b"ntropy"))

@@ -215,7 +215,7 @@ class MisalignedReduction(Rule):
 
 def _is_of_itself(node: ast.expr) -> bool:
     """Whether an expression is a matrix product whose factors share a variable."""
-    for item in ast.walk(node):
+    for item in python_ast.walk(node):
         if isinstance(item, ast.BinOp) and isinstance(item.op, ast.MatMult):
             factors = [item.left, item.right]
         elif isinstance(item, ast.Call) and python_ast.called_name(item) in _PRODUCTS:

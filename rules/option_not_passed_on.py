@@ -79,7 +79,7 @@ class OptionNotPassedOn(Rule):
 
     def _unread(self, info: definitions.FunctionInfo, node: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
         """The named parameters of a function that its body never mentions."""
-        used = {item.id for item in ast.walk(node) if isinstance(item, ast.Name)}
+        used = {item.id for item in python_ast.walk(node) if isinstance(item, ast.Name)}
         if used & _REACHING:
             return []
         own = info.parameters[1:] if info.is_method else info.parameters

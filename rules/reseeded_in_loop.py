@@ -169,7 +169,9 @@ class ReseededInLoop(Rule):
     def _is_restored(self, seeding: ast.Call) -> bool:
         """Whether code behind a seeding restores the state of the generator."""
         around = self.model.tree.function_around(seeding) or self.model.tree.module
-        calls = (node for node in ast.walk(around) if isinstance(node, ast.Call) and node.lineno > seeding.lineno)
+        calls = (
+            node for node in python_ast.walk(around) if isinstance(node, ast.Call) and node.lineno > seeding.lineno
+        )
         return any(python_ast.called_name(node) in _RESTORING for node in calls)
 
     def _loop_around(self, call: ast.Call) -> ast.AST | None:

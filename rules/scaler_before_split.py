@@ -137,7 +137,7 @@ def _is_normalized(value: ast.expr, name: str) -> bool:
         and item.func.attr in _STATISTICS
         and python_ast.dotted(item.func.value) == name
         and _is_over_samples(item)
-        for item in ast.walk(value)
+        for item in python_ast.walk(value)
     )
 
 

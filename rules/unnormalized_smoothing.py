@@ -84,7 +84,7 @@ class UnnormalizedSmoothing(Rule):
             return
         for call in (node for node in nodes if isinstance(node, ast.Call)):
             if python_ast.called_name(call) in _FILLING and call.lineno <= scatter.lineno and self._is_of(call, labels):
-                for share in (item for item in ast.walk(call) if isinstance(item, ast.BinOp)):
+                for share in (item for item in python_ast.walk(call) if isinstance(item, ast.BinOp)):
                     left_out = _left_out(share, name)
                     if left_out is not None and left_out > 1:
                         yield Unnormalized(python_ast.site_of(share), name, f"{name} / (n - 1)")

@@ -8,7 +8,7 @@ from torchlint.model.definitions import defaults_of
 from torchlint.model.module_values import is_as_made
 from torchlint.model.values import Module, ModuleOutput, Tensor, Value, resolved
 from torchlint.pytorch import losses, operators
-from torchlint.syntax.python_ast import called_name, dotted
+from torchlint.syntax.python_ast import called_name, dotted, walk
 from torchlint.syntax.python_tree import PythonTree
 
 
@@ -60,12 +60,12 @@ def _default_of(node: ast.expr, tree: PythonTree) -> ast.expr | None:
         return None
     stores = [
         item.value
-        for item in ast.walk(owner)
+        for item in walk(owner)
         if isinstance(item, ast.Assign) and any(dotted(target) == f"self.{node.attr}" for target in item.targets)
     ]
     handed = [
         item.value
-        for call in ast.walk(init)
+        for call in walk(init)
         if isinstance(call, ast.Call) and called_name(call) == "__init__"
         for item in call.keywords
         if item.arg == node.attr
