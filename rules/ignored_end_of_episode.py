@@ -34,7 +34,7 @@ class IgnoredEndOfEpisode(Rule):
 
     ## What it does
     Finds functions that take `done` from a batch of transitions and never read it, although they compute a target
-    `reward + gamma * net(next_state)` from the same batch.
+    `reward + gamma * net(next_state)` from the same batch. If episodes never end, bind the value to `_` instead.
 
     ## Why is this bad?
     After the last step of an episode, there is no next state. The target adds the value of an unrelated state, so final
@@ -63,9 +63,6 @@ class IgnoredEndOfEpisode(Rule):
             target = reward + gamma * target_q(next_state) * (1 - done)
         return F.mse_loss(q(state, action), target)
     ```
-
-    ## Known limits
-    Tasks without an end need no `done`. There, bind it to `_`.
 
     ## References
     - [Reinforcement learning (DQN) tutorial](https://docs.pytorch.org/tutorials/intermediate/reinforcement_q_learning.html)

@@ -120,6 +120,8 @@ class OptimizerNeverStepped(Rule):
                 is_other = isinstance(stepped, values.Optimizer) and stepped.site != optimizer.site
                 if not is_other or step.manual:
                     return True
+                if self.model.ownership.clears(optimizer, stepped) is values.Answer.YES:
+                    return True  # it steps the same parameters
             if any(self.model.ownership.is_handed(call, optimizer) for call in trace.of(events.MayClear)):
                 return True
         return False

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchlint import Category, Rule, edits, repairs
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import definitions, values
-from torchlint.model.queries.autograd_functions import returns_of
+from torchlint.model.queries import autograd_functions
 from torchlint.pytorch import api, naming, stateful_modules
 from torchlint.syntax import python_ast
 
@@ -131,7 +131,11 @@ class UnregisteredModule(Rule):
                 if not python_ast.called_name(made)[:1].islower() or not self._is_module(info):
                     continue
                 called = self.model.provenance.function_called(made, file)
-                returned = returns_of(called) if called is not None and called.definitions is not file else []
+                returned = (
+                    autograd_functions.returns_of(called)
+                    if called is not None and called.definitions is not file
+                    else []
+                )
                 if any(map(_is_container, returned)):
                     return True
         return False
