@@ -127,8 +127,7 @@ class BypassedWrapper(Rule):
             if not is_compiled and any(word in self.model.tree.source.text.encode() for word in _BY_HAND):
                 continue
             for call in calls:
-                name = python_ast.dotted(call.func)
-                name = inner.get(name, name)
+                name = _of_inner(python_ast.dotted(call.func), inner)
                 if is_compiled:
                     is_past = self._is_uncompiled(name, wrapper, function)
                 else:
@@ -265,6 +264,12 @@ class BypassedWrapper(Rule):
             help=advice,
             confidence=Confidence.LOW if bypass.is_compiled else Confidence.HIGH,
         )
+
+
+def _of_inner(name: str, inner: dict[str, str]) -> str:
+    """The full name of a call to a variable that is `ddp.module`, or to its method."""
+    owner, dot, method = name.rpartition(".")
+    return inner.get(name) or f"{inner.get(owner, owner)}{dot}{method}"
 
 
 def _other_names(wrapper: str, function: ast.AST) -> set[str]:
