@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule
-from torchlint.model import values
+from torchlint.model import events, values
 from torchlint.model.queries import losses, masks, numbers
 from torchlint.pytorch import operators
 from torchlint.syntax.python_ast import Site
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _ADVICE = "use `binary_cross_entropy_with_logits`"
 _SOFTMAXES = frozenset({"softmax", "log_softmax"})
+_SEQUENTIAL = "torch.nn.Sequential"
 _LAYERS = frozenset({"torch.nn.Softmax", "torch.nn.LogSoftmax"})
 
 
@@ -35,7 +36,8 @@ class SingleClass(Rule):
 
     ## What it does
     Finds `cross_entropy` of logits with one class, and softmaxes and argmaxes over a dimension of size 1. Reported only
-    if the sizes are literal, as in `nn.Linear(d, 1)` and `nn.Conv2d(d, 1, 1)`. torchlint follows them through modules.
+    if the sizes are literal, as in `nn.Linear(d, 1)` and `nn.Conv2d(d, 1, 1)`. torchlint follows them through modules
+    and `nn.Sequential`.
 
     ## Why is this bad?
     A softmax over one number is 1. The cross-entropy is 0, and so is its gradient, so the model learns nothing from it.
@@ -87,6 +89,7 @@ class SingleClass(Rule):
             if self._has_one(given, None):
                 yield Constant(event.site, is_loss=True, computed=loss.site if loss is not event.value else None)
         yield from self._softmaxes()
+        yield from self._layers()
         for value in list(self.model.program.observations.calls):
             if isinstance(value, values.Tensor) and value.op == operators.ARGMAX and value.site is not None:
                 dimension = self._dimension(value)
@@ -104,6 +107,16 @@ class SingleClass(Rule):
                     seen.add(value.site)
                     yield Constant(value.site, is_loss=False, computed=None)
 
+    def _layers(self) -> Iterator[Constant]:
+        """Softmax layers of a `Sequential` whose other layers leave one class."""
+        made = (values.resolved(event.value) for trace in self.model.program.traces for event in trace.of(events.Fresh))
+        for module in (item for item in made if isinstance(item, values.Module) and item.name == _SEQUENTIAL):
+            for layer in map(values.resolved, module.parents):
+                if isinstance(layer, values.Module) and layer.name in _LAYERS and layer.site is not None:
+                    dimension, types = self._dimension_of(layer), self.model.shapes.types_before(layer, module)
+                    if dimension is not None and types and all(_is_one(item, dimension) for item in types):
+                        yield Constant(layer.site, is_loss=False, computed=None)
+
     def _softmax(self, value: values.Tensor) -> tuple[int | None, values.Value | None]:
         """The dimension and the operand of a softmax, as a function or as a layer."""
         if value.op in _SOFTMAXES and value.parents:
@@ -111,10 +124,13 @@ class SingleClass(Rule):
         layer = values.resolved(value.parents[0]) if isinstance(value, values.ModuleOutput) else None
         if not isinstance(layer, values.Module) or layer.name not in _LAYERS or len(value.parents) < 2:
             return None, None
+        return self._dimension_of(layer), value.parents[1]
+
+    def _dimension_of(self, layer: values.Module) -> int | None:
         made = self.model.program.observations.calls.get(layer)
         given = made[1].get(0, "dim") if made is not None else None
         number = numbers.of(given, self.model.program)
-        return (number if isinstance(number, int) else None), value.parents[1]
+        return number if isinstance(number, int) else None
 
     def _has_one(self, value: values.Value, dimension: int | None, calls: masks.Calls = ()) -> bool:
         """Whether a dimension of a tensor surely has one element. None means the dimension of classes."""

@@ -39,9 +39,14 @@ def _sequential(call: Operation, module: Module, type_: TensorType) -> TensorTyp
         raise Stop(seen_from(call.value, stop.result)) from None
 
 
-def chained(call: Operation, module: Module, type_: TensorType) -> TensorType:
-    """The output of the layers of a `Sequential`; a size that does not fit is reported where its layer is made."""
+def chained(call: Operation, module: Module, type_: TensorType, before: Value | None = None) -> TensorType:
+    """The output of the layers of a `Sequential`, of all or of those `before` one.
+
+    A size that does not fit is reported where its layer is made.
+    """
     for layer in written_layers(call, module) or [module]:
+        if layer is before:
+            return type_
         transfer = call.case.layer(layer)
         if not isinstance(layer, Module) or transfer is None or layer is module:
             type_, call = ANY, replace(call, arguments={})

@@ -43,6 +43,12 @@ class Shapes:
             return [ANY]
         return [item for item in self._results(value, calls) if isinstance(item, TensorType)]
 
+    def types_before(self, layer: Module, module: Module) -> list[TensorType]:
+        """The possible types of the operand of a layer in a `Sequential`, for any input of the whole."""
+        if self.is_unsure or not self._runs_in_order(module):
+            return [ANY]
+        return [item for item in self._in_cases(_Chain(module, layer)) if isinstance(item, TensorType)]
+
     @cached_property
     def misfits(self) -> list[Misfit]:
         """Operations that must raise if they run, each once, in the order of the file."""
@@ -183,10 +189,11 @@ def _is_literal_index(node: ast.expr) -> bool:
 
 
 class _Chain:
-    """Checks whether the layers of a `Sequential` fit each other, for any input."""
+    """Checks whether the layers of a `Sequential` fit each other, for any input; of all, or of those `before` one."""
 
-    def __init__(self, module: Module) -> None:
+    def __init__(self, module: Module, before: Module | None = None) -> None:
         self._module = module
+        self._before = before
         self._input = Parameter(module.site, (), "")
         self._call = ModuleOutput(module.site, (module, self._input))
 
@@ -195,6 +202,6 @@ class _Chain:
         transfer = table.LAYERS["Sequential"]
         call = Operation(case, self._call, ROOT, transfer, {"self": self._input}, (), True)
         try:
-            return layers.chained(call, self._module, call.operand())
+            return layers.chained(call, self._module, call.operand(), self._before)
         except Stop as stop:
             return stop.result
