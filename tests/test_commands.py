@@ -37,6 +37,8 @@ EXCEPTIONS = {
     "needs the network": [
         "pip install torch==2.13.0",
         "pip install -e '.[docs]'",
+        "pip install '.[test]'",
+        'pip install "./torchlint[verify]"',
         "python tests/benchmarks/edits.py --write",
         "python tests/benchmarks/speed.py",
         "python tests/benchmarks/speed.py --only torchlint,ruff,parse,torchfix",
@@ -57,6 +59,7 @@ EXCEPTIONS = {
         "npm ci",
         "npm test",
         "npm run package",
+        "npm run package -- --target linux-x64",
         "python bundle.py",
         "python bundle.py win32-x64",
         "python icon.py",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -52,6 +53,8 @@ class Doubted(Rule):
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The working folder, with a file of each kind, none of which is suspiciously new for the cache."""
     monkeypatch.setattr(registry, "rules", lambda: (Doubted,))
+    if sys.platform == "linux":  # only forked processes know the rule
+        monkeypatch.setattr("torchlint.run.process_pool.may_fork", lambda: True)
     monkeypatch.chdir(tmp_path)
     for name, text in FILES.items():
         (tmp_path / name).write_text(text)

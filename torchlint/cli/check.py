@@ -210,10 +210,10 @@ def check(ctx: click.Context, /, paths: tuple[Path, ...], **values: Any) -> None
 
     \b
     For an old code base, use one of these:
-      torchlint --baseline old.json --update-baseline   store existing findings
-      torchlint --baseline old.json                     report only new findings
-      torchlint --since main                            report only findings of this branch
-      torchlint --add-ignores                           suppress all findings with comments
+      torchlint --baseline old.json --update-baseline   store all findings
+      torchlint --baseline old.json                     report new findings
+      torchlint --since main                            report this branch
+      torchlint --add-ignores                           suppress all findings
     """
     chosen = {field.name: values.pop(field.name) for field in fields(Choosing) if field.name in values}
     options = _Options(Choosing(**chosen, said=origins(ctx)), **values)
