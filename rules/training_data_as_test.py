@@ -123,7 +123,10 @@ class TrainingDataAsTest(Rule):
         around = self.model.definitions.function_around(call)
         if self.model.tree.statement(first) not in block or _ON_PURPOSE.search(around.name if around else ""):
             return False
-        words = {python_ast.dotted(item).rpartition(".")[2] for node in block for item in python_ast.walk(node)}
+        nodes = [node for statement in block for node in python_ast.walk(statement)]
+        if any(isinstance(node, ast.keyword) and node.arg in _SAMPLING - {None} for node in nodes):
+            return False
+        words = {python_ast.dotted(item).rpartition(".")[2] for item in nodes}
         return words.isdisjoint({"Subset", "random_split", "SubsetRandomSampler", "targets", "data", "indices"})
 
     def report_SameData(self, found: SameData) -> None:

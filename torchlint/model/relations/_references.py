@@ -202,9 +202,18 @@ class References:
         """Whether a value may hold tensors from an earlier iteration of a loop, or is used after the loop."""
         sources = [item for item in self._sources(value, loop) if self.holds(item, call.value, loop)]
         phis = [item for item in sources if isinstance(item, Phi)]
-        is_only_one = not phis and not set(call.path) <= set(use.path)  # then other iterations have it from before
-        is_older = any(isinstance(item, Container) and loop not in item.loops for item in sources)
+        containers = [item for item in sources if isinstance(item, Container)]
+        is_older = any(loop not in item.loops for item in containers)
+        is_new = bool(containers) and not is_older and all(self._is_made_before(item, use) for item in containers)
+        # without a new container, other iterations have the reference from before
+        is_only_one = not phis and not is_new and not set(call.path) <= set(use.path)
         return loop not in use.loops or is_only_one or is_older or any(phi.loop is loop for phi in phis)
+
+    def _is_made_before(self, container: Container, use: Event) -> bool:
+        """Whether a container is created in the block of its use, so that each use has a new one."""
+        made = self._tree.node(container.site) if container.site is not None else None
+        node = self._tree.node(use.site)
+        return made is not None and node is not None and self._tree.statement(node) in self._tree.block(made)
 
     def _shared(self, item: Value, loop: Loop) -> Iterable[Value]:
         """The inputs whose tensors a value shares."""
