@@ -6,16 +6,13 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from torchlint import Category, Confidence, Rule
-from torchlint.lazy_pattern import LazyPattern
+from torchlint import Category, Rule
 from torchlint.model import events, held_parameters, lineage, module_values, program, values
 from torchlint.pytorch import api, operators, triggers
 from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
     from torchlint.index import FileIndex
-_SAID = LazyPattern(r"(?i)first[ _-]?order|fomaml|reptile|create_graph|anil\b|implicit")
-"""Words that show that the gradients have no graph on purpose, or sometimes have one."""
 
 
 class CutUpdate(NamedTuple):
@@ -25,13 +22,6 @@ class CutUpdate(NamedTuple):
     update: python_ast.Site
     backward: events.Backward
     is_loaded: bool = False
-
-
-class FirstOrder(NamedTuple):
-    """`grad` gives gradients of parameters without a graph, and the loss of `backward` depends on them."""
-
-    grad: events.Grad
-    backward: events.Backward
 
 
 class InnerStepWithoutGraph(Rule):
@@ -44,9 +34,6 @@ class InnerStepWithoutGraph(Rule):
     - The call has `create_graph=True`, but each update goes through `.data` or runs under `no_grad`.
     - The method `load_state_dict` puts the new weights into a copy that no optimizer holds, and the copy computes the
       loss.
-
-    Reported only with `--preview`: the call lacks `create_graph=True`, and the outer loss depends on the updated
-    weights. This is first-order MAML, which may be meant. Not reported where the file mentions it or `create_graph`.
 
     ## Why is this bad?
     The outer loss does not depend on the inner step. `.data`, `no_grad` and `load_state_dict` copy values only. The
@@ -89,34 +76,19 @@ class InnerStepWithoutGraph(Rule):
 
     code = "TL314"
     category = Category.CORRECTNESS
-    triggers = (triggers.BACKWARD, (b"autograd",))
+    triggers = (triggers.BACKWARD, (b"autograd",), (b"create_graph", b"load_state_dict"))
 
     @classmethod
     def concerns(cls, index: FileIndex) -> bool:
         return index.goes_backward
 
-    def ask(self) -> Iterator[CutUpdate | FirstOrder]:
-        is_said = _SAID.search(self.model.tree.source.text) is not None
+    def ask(self) -> Iterator[CutUpdate]:
         for trace in self.model.program.traces:
             for grad in trace.of(events.Grad) if not self.model.program.tests(trace) else ():
                 steps = [step for step in trace.of(events.Step) if not step.manual and step.order > grad.order]
                 found = self._update(trace, grad, steps) if steps else None
                 if found is not None:
                     yield found
-                first = self._first_order(trace, grad) if steps and not is_said else None
-                if first is not None:
-                    yield first
-
-    def _first_order(self, trace: program.Trace, grad: events.Grad) -> FirstOrder | None:
-        """The first loss after a call for gradients of parameters that depends on these gradients."""
-        call = self.model.tree.own_node(grad.site)
-        if not isinstance(call, ast.Call) or any(item.arg in ("create_graph", None) for item in call.keywords):
-            return None
-        inputs = lineage.ancestry([grad.inputs]) if grad.inputs is not None else set()
-        is_of_parameters = any(isinstance(item, (values.Parameters, values.ModuleParameter)) for item in inputs)
-        passes = (item for item in trace.of(events.Backward) if item.order > grad.order and is_of_parameters)
-        backward = next((item for item in passes if _uses(item, grad)), None)
-        return FirstOrder(grad, backward) if backward is not None else None
 
     def _update(self, trace: program.Trace, grad: events.Grad, steps: list[events.Step]) -> CutUpdate | None:
         """The first update with gradients whose graph has no other use, before a loss goes backward."""
@@ -139,15 +111,6 @@ class InnerStepWithoutGraph(Rule):
 
     def _modules(self, backward: events.Backward) -> set[values.Value]:
         return set(module_values.modules_of(self.model.tracking.pass_through(backward.loss)))
-
-    def report_FirstOrder(self, found: FirstOrder) -> None:
-        self.report(
-            found.grad.site,
-            "these gradients have no graph: the outer loss lacks the second-order gradients of the inner step",
-            related=[(found.backward.site, "the outer loss goes backward here")],
-            help="pass `create_graph=True`, or say that first-order gradients are meant",
-            confidence=Confidence.LOW,
-        )
 
     def report_CutUpdate(self, cut: CutUpdate) -> None:
         how = "`load_state_dict` copies them" if cut.is_loaded else "the update records no graph"
