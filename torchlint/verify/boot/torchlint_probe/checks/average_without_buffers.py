@@ -74,7 +74,7 @@ class AverageWithoutBuffers(Check):
                 self._places[follower.place] = 0
         follower = self._models.get(module)
         layer = None if follower is None else follower.layer()
-        if follower is not None and layer is not None and not layer.training:
+        if follower is not None and layer is not None:
             follower.calls += 1
             if follower.calls == _CALLS or follower.calls % 50 == 0:
                 self._judge(module, follower, layer)
@@ -88,9 +88,11 @@ class AverageWithoutBuffers(Check):
         if memory(weight) != follower.place or torch.equal(weight.detach(), follower.weight):
             return
         mean: Any = layer.running_mean
-        if not torch.equal(mean, follower.mean):
+        if not torch.equal(mean, follower.mean):  # in training mode, they also follow its own batches
             message = f"the statistics of its `{type(layer).__name__}` change together with its weights"
             self._right[site] = Sighting(site, message, {"calls": follower.calls})
+            return
+        if layer.training:
             return
         shapes = {name: leaf.shape for name, leaf in leaves.items()}
         others = [item for item in list(self._trained) if item is not module and _shapes(item) == shapes]

@@ -1,8 +1,9 @@
 """`train()` of the whole model puts a frozen part back into training mode, so its statistics or dropout change.
 
 Asks at each `train()` of a model which of its parts the program had put into eval mode separately. Yes if such a part
-was in training mode at three steps after that, none of its parameters had a gradient, and its batch normalization
-statistics moved or its dropout drew random numbers. Call `eval()` on the part after each `train()` of the whole model.
+was in training mode at three steps after that, none of its parameters had a gradient or changed, and its batch
+normalization statistics moved or its dropout drew random numbers. Call `eval()` on the part after each `train()` of the
+whole model.
 
 Source: `torch.nn.Module.train` in PyTorch's documentation: it sets the mode of all parts.
 """
@@ -17,6 +18,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from torchlint_probe.checks._frozen import Weights
 from torchlint_probe.checks._mode_changes import ModeChanges
 from torchlint_probe.checks.check import Operated, Sighting
 
@@ -30,6 +32,7 @@ class _Part:
 
     def __init__(self) -> None:
         self.site = 0
+        self.weights: Weights | None = None
         self.statistics = -1
         self.steps = 0
         self.has_dropped = False
@@ -67,6 +70,7 @@ class FrozenPartInTrainingMode(ModeChanges):
                 if id(part) in inside and not state.site:
                     state.site, state.statistics = self.probe.sites.here(), _statistics(part)
                     state.runs = self.probe.forwards.runs_of(part)
+                    state.weights = Weights(part)
 
     def operators(self) -> Mapping[Any, Operated]:
         return dict.fromkeys(_DROPPING, self._dropped)
@@ -94,6 +98,10 @@ class FrozenPartInTrainingMode(ModeChanges):
             moved = now != state.statistics
             state.statistics, state.has_dropped = now, False
             if state.steps >= _STEPS:
+                if state.steps % _STEPS == 0 and state.weights is not None and not state.weights.are_equal(part):
+                    del self._parts[part]  # it follows another network
+                    self._seen.pop(state.site, None)
+                    continue
                 how = "its statistics moved" if moved else "its dropout was active"
                 message = f"`train()` undid `eval()` of the frozen part {self.models.name(part)}: {how}"
                 self._seen[state.site] = Sighting(state.site, message, {"steps": state.steps})

@@ -17,6 +17,7 @@ from typing import Any
 
 from torch import nn
 
+from torchlint_probe.checks._frozen import Weights
 from torchlint_probe.checks._mode_changes import ModeChanges
 from torchlint_probe.checks._names import leaves_of
 from torchlint_probe.checks.check import Sighting
@@ -28,13 +29,13 @@ _ADVICE = "call `eval()` on the frozen part after each `train()`, unless its sta
 
 
 class _Part:
-    """A frozen part: its statistics, the versions of its parameters, and the steps at which it was active."""
+    """A frozen part: its statistics, its parameters, the steps at which it was active, and the line that was reported."""
 
     def __init__(self, part: nn.Module) -> None:
-        self.versions = [leaf._version for leaf in part.parameters()]
+        self.weights = Weights(part)
         self.statistics = _statistics(part)
         self.moved = self.dropped = 0
-        self.called_at = 0
+        self.place = 0
 
 
 class FrozenStatistics(ModeChanges):
@@ -79,18 +80,26 @@ class FrozenStatistics(ModeChanges):
                 self._parts[part] = _Part(part)
             return
         now = _statistics(part)
-        if [leaf._version for leaf in part.parameters()] != state.versions:
-            self._parts[part] = _Part(part)  # it is trained in turn, or follows another network
+        if not state.weights.are_alike(part):
+            self._restart(part, state)
             return
         state.moved += now != state.statistics
         state.dropped += _drops(part)
         state.statistics = now
-        if max(state.moved, state.dropped) >= _STEPS and not any(item in self._rested for item in part.modules()):
+        steps = max(state.moved, state.dropped)
+        if steps >= _STEPS and not any(item in self._rested for item in part.modules()):
+            if steps % _STEPS == 0 and not state.weights.are_equal(part):
+                self._restart(part, state)
+                return
             how = "its statistics moved" if state.moved >= _STEPS else "its dropout was active"
-            steps = max(state.moved, state.dropped)
-            place = self._trained_at.get(model, 0) or site
+            state.place = place = self._trained_at.get(model, 0) or site
             message = f"the frozen part {self.models.name(part)} was in training mode at {steps:,} steps: {how}"
             self._seen[place] = Sighting(place, message, {"steps": steps}, -1, _ADVICE)
+
+    def _restart(self, part: nn.Module, state: _Part) -> None:
+        """The part is trained in turn, or follows another network."""
+        self._seen.pop(state.place, None)
+        self._parts[part] = _Part(part)
 
     def sightings(self) -> Iterator[Sighting]:
         yield from list(self._seen.values())
