@@ -29,7 +29,8 @@ class Modes(LineObserver):
     """In which mode are the modules of the line when a backward and then a step train them?
 
     Steps in `eval` mode trained a layer that depends on the mode; in `harmless` ones there is no such layer.
-    Of the former, `late` ones trained a layer that had been called in training mode before.
+    Of the former, `late` ones trained a layer that had been called in training mode before, with an optimizer that had
+    stepped before the line ran.
     """
 
     hears_calls = True
@@ -43,6 +44,9 @@ class Modes(LineObserver):
         self._calls = _CALLS
         self._trained: weakref.WeakSet[nn.Module] = weakref.WeakSet()
         """Modules that were called in training mode, with gradients."""
+        self._stepped: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._earlier: weakref.WeakSet[Any] = weakref.WeakSet()
+        """Optimizers that had stepped when the line switched a module from training mode."""
 
     def hear(self, module: nn.Module) -> None:
         if self._calls > 0 and torch.is_grad_enabled():
@@ -58,6 +62,7 @@ class Modes(LineObserver):
         for module, training in was:
             if training and not module.training:
                 self.counts["switches"] += 1
+                self._earlier.update(self._stepped)
                 self._modules.setdefault(module, "")
 
     def before_backward(self, roots: list[torch.Tensor]) -> None:
@@ -80,8 +85,10 @@ class Modes(LineObserver):
         return "eval" if late is None else "late"
 
     def before_step(self, optimizer: Any, evaluates: bool) -> None:
+        self._stepped.add(optimizer)
         for module, mode in list(self._modules.items()):
             if mode and trains(optimizer, module):
+                mode = "eval" if mode == "late" and optimizer not in self._earlier else mode
                 self.counts[mode] += 1
                 self.counts["eval"] += mode == "late"
                 self._modules[module] = ""
