@@ -231,7 +231,8 @@ def _static(root: Path) -> Static:
         outcome = run(targets, progress, None, Means(jobs=None))
     findings = [finding for file in outcome.files for finding in file.findings]
     codes = {info.name: info.code for info in checks()} | {meta.name: meta.code for meta in registry.metas()}
-    return Static([*_sources(target.path for target in targets)], findings, codes)
+    previews = frozenset(meta.name for meta in registry.metas() if meta.preview)
+    return Static([*_sources(target.path for target in targets)], findings, codes, previews)
 
 
 def _sources(paths: Iterable[Path]) -> Iterator[SourceFile]:

@@ -261,6 +261,15 @@ class Sighting:
 
 
 @dataclass(frozen=True)
+class Raised:
+    """An error of a module, an operator or a backward before the first step, and how often it was raised."""
+
+    site: int
+    error: str
+    count: int
+
+
+@dataclass(frozen=True)
 class Standing:
     """The place of a thread when the time was up."""
 
@@ -413,6 +422,7 @@ class Evidence:
     spans: list[Span] = field(default_factory=list)
     error_site: int = 0
     """The site of the error that ended the program; 0 if it is not known."""
+    raised: list[Raised] = field(default_factory=list)
     idle: float = 0.0
     """When the time was up, the seconds since the last step; 0 until then."""
     standing: list[Standing] = field(default_factory=list)

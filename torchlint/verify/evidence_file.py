@@ -74,6 +74,7 @@ def _check_sites(evidence: Evidence, name: str) -> None:
         *(item.site for item in (*evidence.sightings, *evidence.acquittals)),
         *(item.site for item in evidence.standing),
         evidence.error_site,
+        *(item.site for item in evidence.raised),
         *(item.site for item in evidence.calls),
         *(item.site for item in evidence.replicas),
         *(item.site for item in evidence.batches),

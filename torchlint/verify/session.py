@@ -34,6 +34,8 @@ from torchlint.verify.watch.catalogue import checks
 
 NOTHING_CONFIRMED, CONFIRMED, USAGE, NEVER_LOADED, FAILED = range(5)
 _THREADS = 6
+_OFTEN = 2
+"""An error that a program ignores is named from this number on."""
 
 
 @dataclass(frozen=True)
@@ -300,8 +302,21 @@ def conclude(
     still = () if has_findings else _standstill(ended, evidence, limits)
     if code == NOTHING_CONFIRMED and not has_findings:
         code = CONFIRMED if still else FAILED if _has_failed(ended) else code
+    if code == NOTHING_CONFIRMED and not has_findings and not any(item.steps for item in evidence):
+        code, message = NEVER_LOADED, (_no_step(evidence),)
     said = (*message, *_notes(ended, evidence, limits), *still, *refused)
     return Verification(command, judged, ended, tuple(evidence), said, code)
+
+
+def _no_step(evidence: Sequence[Evidence]) -> str:
+    """That nothing was trained, and the error that training code raised most often."""
+    errors = [(one.count, one, item) for item in evidence for one in item.raised]
+    count, error, of = max(errors, key=lambda pair: pair[0], default=(0, None, None))
+    if error is None or of is None or count < _OFTEN:
+        return "No training step was seen: no optimizer made a step."
+    place = of.place(error.site)
+    where = f" at {place}" if place else ""
+    return f"No training step was seen: `{error.error}` was raised {count:,} times{where}, and the program went on."
 
 
 def _has_failed(ended: Ended | None) -> bool:

@@ -121,6 +121,8 @@ def _nothing(verification: Verification) -> str:
     """The reason why there are no verdicts to count."""
     if not verification.title.endswith("watch"):
         return "no findings"
+    if verification.exit_code == NEVER_LOADED and verification.evidence and not verification.steps:
+        return "no training step was seen"
     return _NOTHING.get(verification.exit_code, "no problem found")
 
 
@@ -141,7 +143,8 @@ def _summary(verification: Verification) -> str:
     if ended is None:
         return f"{found}."
     devices = ", ".join(sorted({evidence.process.device for evidence in verification.evidence}))
-    processes = f" in {len(verification.evidence)} processes" if len(verification.evidence) > 1 else ""
+    training = sum(evidence.steps > 0 for evidence in verification.evidence)
+    processes = f" in {training} processes" if training > 1 else ""
     return (
         f"{found}. {verification.steps:,} steps{_by_optimizer(verification)}{processes} in {ended.seconds:.1f} s"
         f"{f' on {devices}' if devices else ''}; the program: {ended.description}."

@@ -37,6 +37,8 @@ class Static:
     sources: Sequence[SourceFile]
     findings: Sequence[Finding]
     codes: Mapping[str, str]
+    previews: frozenset[str] = frozenset()
+    """Names of preview rules: their findings are only reported if the run confirms them."""
 
 
 def watch(
@@ -161,8 +163,12 @@ class _Run:
         return [
             (Judged(finding, self._sources[item.file], self._said(item, processes)), number in ran)
             for number, (item, finding) in self._linted.items()
-            if (item.file, finding.span.start.line) not in named
+            if (item.file, finding.span.start.line) not in named and not self._is_preview(finding)
         ]
+
+    def _is_preview(self, finding: Finding) -> bool:
+        """Whether the linter itself would not report it by default."""
+        return finding.name in self._static.previews or finding.confidence is Confidence.LOW
 
     def _said(self, item: Claim, processes: Sequence[Evidence]) -> Verdict:
         """The verdict of all processes about a finding of the linter."""

@@ -97,6 +97,7 @@ class BackwardHook(Hook):
         self._probe.ledgers.after_backward(False)
         if isinstance(error, Exception):
             self._of(site).fail(error, self._probe.steps)
+            self._probe.note_error(error)
             self._probe.backward_failed(tensors_in(tensors), error, site)
 
     def _of(self, site: int) -> Backwards:

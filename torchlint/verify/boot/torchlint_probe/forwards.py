@@ -103,6 +103,10 @@ class Forwards:
         self.follow(module)
         try:
             output = original(module, *args, **kwargs)
+        except Exception as error:
+            if not was_inside and not off:
+                self._probe.note_error(error)
+            raise
         finally:
             self._lines.switch(False)
             if off:

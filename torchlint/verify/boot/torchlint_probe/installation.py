@@ -17,6 +17,7 @@ from torchlint_probe.forwards import counted
 from torchlint_probe.lines import Watch
 from torchlint_probe.observer import Observer
 from torchlint_probe.steps import StepHooks
+from torchlint_probe.warned import name_lines_of_program
 
 if TYPE_CHECKING:
     from torchlint_probe.probe import Probe
@@ -30,6 +31,7 @@ def install(probe: Probe) -> None:
     """Put the hooks in place."""
     hooks = probe.hooks
     probe.spans.tap(hooks)
+    name_lines_of_program()
     hooks.replace(torch.autograd, "backward", BackwardHook(probe))
     hooks.replace(Optimizer, "add_param_group", probe.group_hook)
     hooks.replace(torch, "set_anomaly_enabled", probe.anomaly_hook)

@@ -87,7 +87,12 @@ class Operators(TorchFunctionMode):  # type: ignore[misc]  # mypy does not look 
         kwargs = kwargs or {}
         if isinstance(func, FunctionType) and not func.__globals__["__name__"].startswith(_LIBRARIES):
             func = self._replaced.of(func, sys._getframe(2))
-        result = func(*args, **kwargs)
+        try:
+            result = func(*args, **kwargs)
+        except Exception as error:
+            if not self._probe.forwards.inside.module:
+                self._probe.note_error(error)
+            raise
         if not self.is_over and (isinstance(result, torch.Tensor) or getattr(func, "__name__", "") != "__get__"):
             is_followed = self._switch(False)
             self._tell(func, args, kwargs, result)

@@ -53,6 +53,9 @@ _MEASURED_EVERY = 10
 _ALTERNATING = 10
 """The number of last steps before the stop with alternating anomaly detection."""
 
+_ERRORS = 20
+"""The maximum number of different errors of modules, operators and backwards."""
+
 _GRADIENTS = {"missing-zero-grad", "cleared-before-step", "step-without-backward", "training-under-no-grad"}
 _GRAPHS = {"undetached-accumulation", "retain-graph-in-loop"}
 
@@ -134,6 +137,8 @@ class Probe:
         """Whether saved tensors may be packed: then reading them from a graph would run code of the program."""
         self.error = self.trouble = ""
         self.error_site = 0
+        self.raised: dict[tuple[int, str], int] = {}
+        """By site and text, how often training code raised an error. The program may have ignored it."""
         self.standstill = Standstill(plan.deadline, self.sites)
         self.compiling: list[tuple[int, int]] = []
         """The lines that `torch.compile` was compiling when the program failed."""
@@ -211,6 +216,16 @@ class Probe:
         self.checks.tell("died", error)
         if "torch._dynamo" in sys.modules:
             self.compiling = compiled_lines(error.__traceback__, self.sites)
+
+    @contained
+    def note_error(self, error: Exception) -> None:
+        """A call of a module or an operator, or a backward, raises an error."""
+        if self.steps:
+            return  # only needed where no step is ever made
+        site = self.sites.joined(self.sites.of_traceback(error.__traceback__), self.sites.here())
+        key = site, f"{type(error).__name__}: {error}"[:300]
+        if key in self.raised or len(self.raised) < _ERRORS:
+            self.raised[key] = self.raised.get(key, 0) + 1
 
     def asking(self, kind: type[Asking]) -> list[Asking]:
         """The observers of a class whose flagged statement is running, and that need more observations."""

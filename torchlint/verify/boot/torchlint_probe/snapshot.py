@@ -94,6 +94,7 @@ def evidence(probe: Probe) -> dict[str, Any]:
         "spans": list(probe.spans.all),
         "observed": [observer.evidence for observer in probe.observers],
         "error_site": probe.error_site,
+        "raised": [{"site": site, "error": text, "count": count} for (site, text), count in list(probe.raised.items())],
         "idle": probe.standstill.idle,
         "standing": [{"thread": name, "site": site} for name, site in probe.standstill.threads],
         "stride": probe.timeline.stride,
