@@ -18,7 +18,7 @@ import pytest
 
 from tests.verify.nursery import Nursery
 from torchlint.files.source import SourceFile
-from torchlint.finding import Finding
+from torchlint.finding import Confidence, Finding
 from torchlint.verify.folder import Folder, Limits
 from torchlint.verify.launch import Ended
 from torchlint.verify.reports import json as json_report
@@ -162,6 +162,53 @@ def test_nothing_seen_says_what_was_checked(tmp_path: Path, run: Callable[..., V
     assert checked.startswith("Checked: ")
     assert "train.py:8 TL101 (refuted: none of 20 steps" in beside
     assert "train.py:5 TL999 (this run does not decide it)" in beside
+
+
+def test_preview_findings_are_left_out(tmp_path: Path, nursery: Nursery) -> None:
+    """The linter does not report them by default, and the run does not confirm them."""
+    script = tmp_path / "train.py"
+    script.write_text(TRAINING.format(retains=True, last="pass"))
+    source = SourceFile.read(script)
+    findings = [finding_at(source, "of-a-preview", 5, "TL998"), finding_at(source, "missing-zero-grad", 8, "TL101")]
+    findings.append(replace(finding_at(source, "tuple-default", 5, "TL999"), confidence=Confidence.LOW))
+    static = Static([source], findings, {}, frozenset({"of-a-preview"}))
+    seen = watch([sys.executable, str(script)], static, tmp_path, Limits(0, 300), DEFAULT, launcher=nursery.launch)
+    assert "TL101" in seen.notes[-1]
+    assert not re.search("TL99[89]", seen.notes[-1])
+
+
+SWALLOWED = """\
+import torch
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(8):
+    try:
+        optimizer.zero_grad()
+        {line}
+        optimizer.step()
+    except Exception:
+        continue
+"""
+RAISING = {
+    "torch.nn.BCEWithLogitsLoss()(model(torch.randn(8, 4)), torch.ones(8)).backward()": "Target size",
+    "(model(torch.randn(8, 4)) * torch.ones(3, 2)).sum().backward()": "must match the size",
+    "model(torch.randn(8, 4)).backward()": "can be implicitly created only for scalar outputs",
+}
+
+
+@pytest.mark.parametrize("line", [*RAISING, "raise KeyError"])
+def test_a_program_that_ignores_errors_made_no_step(line: str, tmp_path: Path, run: Callable[..., Verification]) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(SWALLOWED.format(line=line))
+    seen = run(script)
+    said = next((note for note in seen.notes if note.startswith("No training step was seen")), "")
+    if seen.judged:  # an error of a backward has a check of its own
+        assert seen.exit_code == 1
+        return
+    assert seen.exit_code == 3
+    assert RAISING.get(line, "no optimizer made a step") in said
+    assert line not in RAISING or ("8 times" in said and "train.py:7" in said)
+    assert text_report.render(seen, False).splitlines()[-1].startswith("no training step was seen. 0 steps")
 
 
 def test_what_a_verification_confirms_a_watched_run_sees(tmp_path: Path, run: Callable[..., Verification]) -> None:
@@ -479,8 +526,8 @@ def test_files_that_are_no_python_are_left_out(tmp_path: Path, run: Callable[...
     script = tmp_path / "train.py"
     script.write_text("import torch\n")
     seen = run(script, others=broken)
-    assert (seen.exit_code, seen.judged) == (0, ())
-    assert [note.partition(":")[0] for note in seen.notes] == ["Checked"]
+    assert (seen.exit_code, seen.judged) == (3, ())
+    assert [note.partition(":")[0] for note in seen.notes] == ["No training step was seen"]
 
 
 @pytest.mark.parametrize(

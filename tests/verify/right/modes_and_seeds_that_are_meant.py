@@ -75,6 +75,50 @@ def own_statistics():
             average(batch()[0])
 
 
+class Momentum(nn.Module):
+    """A key encoder in training mode that follows the query encoder."""
+
+    def __init__(self):
+        super().__init__()
+        self.query = net(0.0)
+        self.key = copy.deepcopy(self.query).requires_grad_(False)
+
+    def forward(self, x, way):
+        for mine, its in zip(self.key.parameters(), self.query.parameters()):
+            if way == "assigned":
+                mine.data = 0.9 * mine.data + 0.1 * its.data
+            else:
+                mine.data.mul_(0.9).add_(its.data, alpha=0.1)
+        with torch.no_grad():
+            goal = self.key(x)
+        return self.query(x) - goal
+
+
+def follows():
+    for way in ("assigned", "in place"):
+        for rests in (False, True):
+            model = Momentum()
+            if rests:
+                model.key.eval()
+                model.train()
+            optimizer = torch.optim.SGD(model.query.parameters(), lr=0.05)
+            for _ in range(12):
+                x, y = batch()
+                optimizer.zero_grad()
+                F.mse_loss(model(x, way), y).backward()
+                optimizer.step()
+
+
+def tunes():
+    """A second fit with an optimizer of its own, in eval mode from its first step."""
+    model = net()
+    for trains in (True, False):
+        model.train(trains) if trains else model.eval()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+        for _ in range(12):
+            step(model, optimizer)
+
+
 def fixed():
     torch.manual_seed(0)
     return 0.1 * torch.randn(8, 4)
@@ -109,5 +153,5 @@ def lets_go():
         optimizer.step()
 
 
-for part in (estimated, adapts, own_statistics, seeds, lets_go):
+for part in (estimated, adapts, own_statistics, follows, tunes, seeds, lets_go):
     part()

@@ -34,6 +34,41 @@ def fit(model, steps=12, restores=False):
         optimizer.step()
 
 
+def evaluate(model):
+    model.eval()  # seen: training-in-eval-mode (all 12 steps of this optimizer)
+    with torch.no_grad():
+        model(batch()[0])
+
+
+def rest(model):
+    model.eval()  # seen: training-in-eval-mode (the last 12 steps)
+
+
+def steps(model, optimizer):
+    for _ in range(12):
+        x, y = batch()
+        optimizer.zero_grad()
+        F.mse_loss(model(x), y).backward()
+        optimizer.step()
+
+
+def new_optimizer():
+    """All its steps are in eval mode, after an evaluation: a suspicion."""
+    model = net()
+    steps(model, torch.optim.SGD(model.parameters(), lr=0.01))
+    evaluate(model)
+    steps(model, torch.optim.SGD(model.parameters(), lr=0.01))
+
+
+def no_evaluation():
+    """The same optimizer goes on in eval mode, and nothing was evaluated: a suspicion, too."""
+    model = net()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    steps(model, optimizer)
+    rest(model)
+    steps(model, optimizer)
+
+
 def frozen_statistics():
     """In eval mode before it is validated."""
     model = net()
@@ -54,6 +89,8 @@ def tune(model, steps=12):
         optimizer.step()
 
 
+no_evaluation()
+new_optimizer()
 fit(net())
 fit(net(), restores=True)
 frozen_statistics()
