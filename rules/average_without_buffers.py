@@ -72,7 +72,7 @@ class AverageWithoutBuffers(Rule):
     ## What verify shows
     `torchlint verify` tracks the average between its calls. It confirms the finding if the weights of the average
     change and its BatchNorm statistics never change, while the statistics of the trained model change. It refutes the
-    finding if the statistics of the average change too.
+    finding if the statistics of the average change too, for example because it runs in training mode.
     """
 
     code = "TL324"

@@ -98,8 +98,8 @@ class TrainingInEvalMode(Rule):
 
     ## What verify shows
     `torchlint verify` checks the mode whenever the module trains after the line. It confirms the finding if a layer
-    that depends on the mode is in evaluation mode. It refutes the finding if no such layer is ever in evaluation mode,
-    or if the model has no such layer.
+    that depends on the mode was trained in training mode first, and the same optimizer then trains it in evaluation
+    mode. It refutes the finding if no such layer is ever in evaluation mode, or if the model has no such layer.
 
     ## References
     - [torch.nn.Module.train](https://docs.pytorch.org/docs/stable/generated/torch.nn.Module.html#torch.nn.Module.train)

@@ -197,7 +197,7 @@ RAISING = {
 
 
 @pytest.mark.parametrize("line", [*RAISING, "raise KeyError"])
-def test_a_program_that_ignores_errors_made_no_step(line: str, tmp_path: Path, run: Callable[..., Verification]) -> None:
+def test_a_program_that_ignores_errors(line: str, tmp_path: Path, run: Callable[..., Verification]) -> None:
     script = tmp_path / "train.py"
     script.write_text(SWALLOWED.format(line=line))
     seen = run(script)

@@ -38,7 +38,8 @@ Exit codes:
   1    a problem found, or the program hangs: it takes no optimizer step in
        the second half of --max-seconds
   2    wrong usage
-  3    torchlint could not measure anything, or could not write a report
+  3    torchlint could not measure anything: no training step was seen; or it
+       could not write a report
   4    the program failed, and the run did not show why
   130  interrupted (128 plus the signal number)
 """

@@ -36,7 +36,9 @@ def training_in_eval_mode(claim: Claim, evidence: Evidence) -> Verdict:
         )
     if seen["eval"]:
         steps = times(seen["eval"], "step")
-        reason = f"{steps} trained it in eval mode, but no step of the same optimizer in training mode came before: this may be intended"
+        reason = (
+            f"{steps} trained it in eval mode, but its optimizer made none before in training mode: it may be intended"
+        )
         return inconclusive(reason, numbers, READ, doubtful=True)
     if seen["harmless"] >= _ENOUGH:
         steps = times(seen["harmless"], "step")

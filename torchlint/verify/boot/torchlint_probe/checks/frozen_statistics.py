@@ -29,7 +29,7 @@ _ADVICE = "call `eval()` on the frozen part after each `train()`, unless its sta
 
 
 class _Part:
-    """A frozen part: its statistics, its parameters, the steps at which it was active, and the line that was reported."""
+    """A frozen part: its statistics and parameters, the steps at which it was active, and the reported line."""
 
     def __init__(self, part: nn.Module) -> None:
         self.weights = Weights(part)
