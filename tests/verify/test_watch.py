@@ -177,6 +177,32 @@ def test_preview_findings_are_left_out(tmp_path: Path, nursery: Nursery) -> None
     assert not re.search("TL99[89]", seen.notes[-1])
 
 
+RESTARTED = """\
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+torch.manual_seed(0)
+net = torch.nn.Linear(8, 1)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
+loader = DataLoader(TensorDataset(torch.randn(32, 8)), batch_size=8)
+for step in range(12):
+    (x,) = next(iter(loader))
+    optimizer.zero_grad()
+    net(x).pow(2).mean().backward()
+    optimizer.step()
+"""
+
+
+def test_a_finding_is_confirmed_by_its_consequence(tmp_path: Path, run: Callable[..., Verification]) -> None:
+    """The loader was made at another line; of two findings, none is known to be the cause."""
+    script = tmp_path / "train.py"
+    script.write_text(RESTARTED)
+    source = SourceFile.read(script)
+    findings = [finding_at(source, "restarted-loader", line, "TL616") for line in (8, 10)]
+    assert reported(run(script)) == [(6, "samples-left-out")]
+    assert reported(run(script, findings=findings[:1])) == [(8, "restarted-loader")]
+    assert reported(run(script, findings=findings)) == [(6, "samples-left-out")]
+
+
 SWALLOWED = """\
 import torch
 model = torch.nn.Linear(4, 1)

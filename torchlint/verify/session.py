@@ -302,10 +302,19 @@ def conclude(
     still = () if has_findings else _standstill(ended, evidence, limits)
     if code == NOTHING_CONFIRMED and not has_findings:
         code = CONFIRMED if still else FAILED if _has_failed(ended) else code
-    if code == NOTHING_CONFIRMED and not has_findings and not any(item.steps for item in evidence):
+    if (
+        code == NOTHING_CONFIRMED
+        and not has_findings
+        and not any(item.steps or _steps_by_hand(item) for item in evidence)
+    ):
         code, message = NEVER_LOADED, (_no_step(evidence),)
     said = (*message, *_notes(ended, evidence, limits), *still, *refused)
     return Verification(command, judged, ended, tuple(evidence), said, code)
+
+
+def _steps_by_hand(evidence: Evidence) -> bool:
+    """Whether the program changes the parameters of an optimizer itself."""
+    return any(item.check == "optimizer-never-steps" for item in evidence.acquittals)
 
 
 def _no_step(evidence: Sequence[Evidence]) -> str:

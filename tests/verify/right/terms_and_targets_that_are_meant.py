@@ -138,7 +138,23 @@ def in_turn():
         optimizers[step % 2].step()
 
 
+def decayed_by_hand():
+    """A decay adds a parameter to itself, with a negative factor."""
+    net = nn.Linear(8, 1)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
+    for _ in range(12):
+        x = torch.randn(8, 8)
+        optimizer.zero_grad()
+        (net(x) - x[:, :1]).pow(2).mean().backward()
+        optimizer.step()
+        with torch.no_grad():
+            for leaf in net.parameters():
+                leaf.add_(leaf, alpha=-0.001)
+                leaf.data.add_(leaf.data, alpha=-0.001)
+
+
 warm_up()
+decayed_by_hand()
 two_views()
 closure_of_lbfgs()
 ends_of_rows()

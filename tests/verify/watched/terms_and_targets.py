@@ -91,9 +91,19 @@ def written_into_itself():
     train(pair.online, lambda x: F.mse_loss(pair.online(x), x[:, :4]))
 
 
+def averaged_with_itself():
+    online = nn.Linear(8, 4)
+    slow = online
+    with torch.no_grad():
+        for mine, its in zip(slow.parameters(), online.parameters()):
+            mine.mul_(0.9).add_(its, alpha=0.1)  # seen: aliased-network (themselves)
+    train(online, lambda x: F.mse_loss(online(x), x[:, :4]))
+
+
 sigmoid_by_hand()
 class_without_samples()
 padding()
 followed_goal()
 written_into_itself()
+averaged_with_itself()
 zero_term()

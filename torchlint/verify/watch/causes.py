@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from torchlint.verify.claims import Claim
 from torchlint.verify.evidence import Evidence, Kept
-from torchlint.verify.verdict import Verdict
+from torchlint.verify.verdict import Answer, Verdict
 
 _CONTAINERS = ("list", "dict", "deque", "tuple", "set", "defaultdict", "OrderedDict")
 _WARNING = "pytorch-warning"
@@ -27,6 +27,8 @@ _FOLLOWS = {
     "optimizer-without-gradients": {"training-under-no-grad", "loss-outside-graph"},
     "evaluation-in-training-mode": {"undone-evaluation-mode"},
     "nonfinite-value": {"class-weights-not-finite"},
+    "samples-left-out": {"restarted-loader"},
+    "differing-ranks": {"bypassed-wrapper"},
     "zero-loss-term": {"loss-over-one-class", "dead-loss-term", "gradient-through-rounding"},
     "frozen-statistics": {"frozen-part-in-training-mode"},
     "parameter-without-optimizer": {"parameter-after-optimizer"},
@@ -46,6 +48,10 @@ _FOLLOWS = {
     },
 }
 """Rules that are left out if one of their causes is reported: after a failed backward, the step has no gradients."""
+
+
+_EFFECTS = {"restarted-loader": ("samples-left-out", "samples"), "bypassed-wrapper": ("differing-ranks", "")}
+"""Rules of the linter, each with the check that sees its consequence at another line, and a number that it reports."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +77,22 @@ def without_consequences(blames: Iterable[Blame]) -> list[Blame]:
     causes = [blame for blame in named if not _FOLLOWS.get(blame.claim.rule, set()) & rules]
     first_hand = [blame for blame in causes if not any(_explains(other, blame) for other in asked)]
     return [*_narrowest(_keepers(_unwarned(first_hand)))]
+
+
+def with_causes(blames: Sequence[Blame], ran: Sequence[Claim]) -> list[Blame]:
+    """The blames, and the linter's findings in lines that `ran` whose consequence the run has shown.
+
+    There must be one of each: otherwise the run does not tell which belong together.
+    """
+    found = []
+    for rule, (effect, number) in _EFFECTS.items():
+        claims = [item for item in ran if item.rule == rule]
+        shown = [blame for blame in blames if blame.claim.rule == effect]
+        if len(claims) == 1 and shown and len({_place(blame) for blame in shown}) == 1:
+            said = shown[0].verdict
+            if said.answer is Answer.CONFIRMED and (not number or number in said.numbers):
+                found.append(replace(shown[0], claim=claims[0], site=None))
+    return [*blames, *found]
 
 
 def _unwarned(blames: Sequence[Blame]) -> list[Blame]:

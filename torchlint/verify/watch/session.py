@@ -18,7 +18,7 @@ from torchlint.verify.verdict import CHECKS, NO_JUDGE, VERIFIABLE, Answer, Verdi
 from torchlint.verify.watch import catalogue, one_batch, proposals, ranks, twice
 from torchlint.verify.watch.branches import branches_of
 from torchlint.verify.watch.candidates import candidates, finding_at, is_switch
-from torchlint.verify.watch.causes import Blame, without_consequences
+from torchlint.verify.watch.causes import Blame, with_causes, without_consequences
 from torchlint.verify.watch.checked import beside, checked
 from torchlint.verify.watch.raised import raised
 
@@ -166,6 +166,11 @@ class _Run:
             if (item.file, finding.span.start.line) not in named and not self._is_preview(finding)
         ]
 
+    def _ran(self, processes: Sequence[Evidence]) -> list[Claim]:
+        """The linter's findings whose lines ran."""
+        ran = {index for evidence in processes for index in evidence.reached}
+        return [item for number, (item, _) in self._linted.items() if number in ran]
+
     def _is_preview(self, finding: Finding) -> bool:
         """Whether the linter itself would not report it by default."""
         return finding.name in self._static.previews or finding.confidence is Confidence.LOW
@@ -193,7 +198,7 @@ class _Run:
         ):
             blames += self._seen(replace(evidence, sightings=[sighting]))
         found: dict[tuple[str, int, str], Blame] = {}
-        for blame in without_consequences(blames):
+        for blame in without_consequences(with_causes(blames, self._ran(processes))):
             found.setdefault((blame.claim.file, blame.claim.statement[0], blame.claim.rule), blame)
         return one_batch.suspected(tuple(self._judge(found[place]) for place in sorted(found)))
 

@@ -6,7 +6,8 @@ the trained network moves with each step. The line is the assignment of `a` if i
 call.
 
 Also asks each `copy_`, `add_` and `lerp_` whether it writes a parameter that an optimizer trains into itself. Yes if
-every such call of a line did so, for two parameters or more: the line is meant to update another network.
+every such call of a line did so, for two parameters or more: the line is meant to update another network. A sum with a
+negative factor is a weight decay.
 
 Source: Mnih et al., "Human-level control through deep reinforcement learning" (2015): a separate target network.
 """
@@ -48,8 +49,12 @@ class AliasedNetwork(Loads):
     def _copied(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
         """A tensor was written into another one."""
         source = args[1] if len(args) > 1 else None
-        if not isinstance(source, torch.Tensor) or result.requires_grad or not result.dim():
+        if not isinstance(source, torch.Tensor) or not result.dim():
             return
+        if result.requires_grad and (torch.is_grad_enabled() or func is torch.Tensor.copy_):
+            return  # it has a graph, or a state is loaded
+        if kwargs and kwargs.get("alpha", 1) < 0:
+            return  # a weight decay by hand
         site = self.probe.sites.here()
         copies = self._copies.setdefault(site, _Copies())
         if copies.has_right:

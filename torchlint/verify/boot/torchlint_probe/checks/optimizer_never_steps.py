@@ -58,6 +58,11 @@ class _Idle:
         """Whether the parameters still have their first values."""
         return all((leaf := ref()) is not None and torch.equal(_sample(leaf), old) for ref, old in self._samples)
 
+    def moves(self) -> bool:
+        """Whether a parameter has changed, although the optimizer did not step."""
+        leaves = ((ref(), old) for ref, old in self._samples)
+        return any(leaf is not None and not torch.equal(_sample(leaf), old) for leaf, old in leaves)
+
 
 class OptimizerNeverSteps(Check):
     """Follows optimizers until their first step."""
@@ -76,6 +81,8 @@ class OptimizerNeverSteps(Check):
         """The optimizers at the first backward, while none has stepped,"""
         self._never: list[Sighting] = []
         """and the problem that they are so far."""
+        self._by_hand = 0
+        """The site of an optimizer whose parameters change without a step."""
 
     @classmethod
     def tap(cls, hooks: Hooks, probe: Probe) -> None:
@@ -87,6 +94,9 @@ class OptimizerNeverSteps(Check):
             for other in self.probe.made[:_OPTIMIZERS]:
                 leaves = _trained(other)
                 self._waiting.append((weakref.ref(other), _Idle(leaves, 0)))
+        elif self._waiting and not self._by_hand:
+            moving = (made() for made, idle in self._waiting if idle.moves())
+            self._by_hand = next((self.probe.made_at(other) for other in moving if other is not None), 0)
         if self._waiting and self._backwards >= _STEPS and self._backwards % _EVERY == 0:
             self._never = list(self._without_any_step())
 
@@ -120,6 +130,10 @@ class OptimizerNeverSteps(Check):
             f"{self.models.named(leaves)}: other optimizers made {self._steps:,} steps"
         )
         return Sighting(self.probe.made_at(other), message, {"steps": self._steps}, idle.first)
+
+    def acquittals(self) -> Iterator[Sighting]:
+        if self._by_hand and not self._steps:
+            yield Sighting(self._by_hand, "the program changes its parameters by hand")
 
     def sightings(self) -> Iterator[Sighting]:
         is_open = bool(self.probe.budget.reason) or not self.probe.finished
