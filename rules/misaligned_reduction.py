@@ -182,7 +182,7 @@ class MisalignedReduction(Rule):
         )
 
     def _is_symmetric(self, reduced: ast.expr) -> bool:
-        """Whether a matrix may be symmetric, by its name or as a product of a tensor and itself."""
+        """Whether a matrix may be symmetric: by its name, as a product of a tensor and itself, or of equal labels."""
         name = self._root(reduced)
         scope = self.model.tree.function_around(reduced) or self.model.tree.module
         values = [
@@ -190,7 +190,7 @@ class MisalignedReduction(Rule):
             if isinstance(item, ast.Assign) and name in map(python_ast.dotted, item.targets)
             and item.lineno < reduced.lineno
         ]  # fmt: skip
-        return bool(_SYMMETRIC.search(name)) or any(_is_of_itself(item) for item in values)
+        return bool(_SYMMETRIC.search(name)) or any(_is_of_itself(item) or _is_equality(item) for item in values)
 
     def _root(self, node: ast.expr) -> str:
         """The name of the tensor from which an expression computes another of the same size."""
@@ -226,6 +226,29 @@ def _is_of_itself(node: ast.expr) -> bool:
         if len(factors) == 2 and set.intersection(*(python_ast.names_read(factor) - {"torch"} for factor in factors)):
             return True
     return False
+
+
+def _is_equality(node: ast.expr) -> bool:
+    """Whether an expression compares labels with themselves: `(labels[:, None] == labels).float()`."""
+    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _KEEPING:
+        node = node.func.value
+    if isinstance(node, ast.Compare):
+        sides = [node.left, *node.comparators] if all(isinstance(item, ast.Eq) for item in node.ops) else []
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "eq":
+        sides = [*([] if python_ast.dotted(node.func) == "torch.eq" else [node.func.value]), *node.args]
+    else:
+        sides = []
+    read = [_owner(item) for item in sides]
+    return len(read) == 2 and bool(read[0]) and read[0] == read[1]
+
+
+def _owner(node: ast.expr) -> str:
+    """The variable behind methods and indices: `labels` of `labels.view(-1, 1)` and `labels[None]`."""
+    while isinstance(node, (ast.Subscript, ast.Call)):
+        inner = node.value if isinstance(node, ast.Subscript) else node.func
+        node = inner.value if isinstance(node, ast.Call) and isinstance(inner, ast.Attribute) else inner
+    name = python_ast.dotted(node.value if isinstance(node, ast.Attribute) and node.attr in ("T", "mT") else node)
+    return "" if name == "torch" else name
 
 
 def _is_pair(node: ast.expr) -> bool:
