@@ -91,7 +91,8 @@ class TransformOrder(Rule):
             return
         place = kinds.index("ToTensor")
         to_tensor = python_ast.site_of(steps[place][1])
-        for name, made in steps[:place]:
+        back = kinds.index("ToPILImage") if "ToPILImage" in kinds[:place] else 0  # before it, the image is a tensor
+        for name, made in steps[back:place]:
             if name in _OF_TENSORS and not _TENSORS & {*kinds[:place]} and all(kinds[:place]):
                 yield WrongOrder(python_ast.site_of(made), to_tensor, name, "before")
         normal: ast.expr | None = None
