@@ -23,6 +23,11 @@ _FUNCTION = LazyPattern(rb"\bdef ")
 _OF_DATA = frozenset("tensor from_numpy as_tensor load from_dlpack frombuffer asarray".split())
 """Functions that build a tensor from existing data."""
 _SAME_DATA = frozenset("to cuda cpu half float double bfloat16 view reshape unsqueeze".split())
+_TRANSPARENT = frozenset(
+    "no_grad enable_grad inference_mode autocast custom_fwd custom_bwd ignore unused export script_method compile "
+    "disable override final abstractmethod classmethod".split()
+)
+"""Decorators that run the method in each call; another one may store its first result."""
 _OTHER_TRAINING = frozenset("backward grad step".split())
 """Calls that show that the new object is optimized here."""
 
@@ -45,7 +50,8 @@ class ModuleCreatedInForward(Rule):
 
     ## What it does
     Finds layers of `torch.nn` and `nn.Parameter`s that `forward` creates, uses and discards in each call. The same
-    holds for methods that only `forward` calls. The layers have weights or running statistics.
+    holds for methods that only `forward` calls, unless a decorator may store their result. The layers have weights or
+    running statistics.
 
     Not reported: layers without state, such as `nn.ReLU`, `nn.Softmax`, losses, pooling, and norms without `affine`.
 
@@ -126,8 +132,13 @@ class ModuleCreatedInForward(Rule):
 
     def _is_only_called_by_forward(self, method: FunctionInfo) -> bool:
         callers = self._users.get(method.name, ())
-        return bool(callers) and all(
-            caller is not None and caller.name == "forward" and caller.owner is method.owner for caller in callers
+        may_cache = any(name.rpartition(".")[2] not in _TRANSPARENT for name in method.decorator_names)
+        return (
+            not may_cache
+            and bool(callers)
+            and all(
+                caller is not None and caller.name == "forward" and caller.owner is method.owner for caller in callers
+            )
         )
 
     @cached_property
