@@ -131,14 +131,11 @@ class ModuleCreatedInForward(Rule):
         return is_of_forward and torch_classes.is_module_class(function.owner)  # this may read other files
 
     def _is_only_called_by_forward(self, method: FunctionInfo) -> bool:
+        if any(name.rpartition(".")[2] not in _TRANSPARENT for name in method.decorator_names):
+            return False
         callers = self._users.get(method.name, ())
-        may_cache = any(name.rpartition(".")[2] not in _TRANSPARENT for name in method.decorator_names)
-        return (
-            not may_cache
-            and bool(callers)
-            and all(
-                caller is not None and caller.name == "forward" and caller.owner is method.owner for caller in callers
-            )
+        return bool(callers) and all(
+            caller is not None and caller.name == "forward" and caller.owner is method.owner for caller in callers
         )
 
     @cached_property
