@@ -60,3 +60,35 @@ def test_a_root_notes_only_what_happens_in_it() -> None:
     of_roots = [trace.observations.backwards for trace in model.program.traces]
     assert [len(losses) for losses in of_roots] == [0, 1, 1]
     assert model.program.observations.backwards == [*of_roots[1], *of_roots[2]]
+
+
+RETIRED = """
+import torch
+
+class Trainer:
+    def __init__(self, optimizer, is_new):
+        self.optimizer = optimizer
+        {ending}
+
+    def step(self, loss):
+        loss.backward()
+        self.optimizer.step()
+
+    @staticmethod
+    def clear(optimizer):
+        optimizer.zero_grad()
+"""
+
+
+@pytest.mark.parametrize(
+    ("ending", "more", "expected"),
+    [
+        ("raise RuntimeError('retired')", "", {"clear"}),
+        ("raise RuntimeError('retired')", "class New(Trainer):\n    def __init__(self): pass\n", {"clear", "step"}),
+        ("if not is_new: raise RuntimeError('retired')", "", {"clear", "step"}),
+        ("if is_new: return\n        raise RuntimeError('retired')", "", {"clear", "step"}),
+    ],
+    ids=["always", "inherited", "sometimes", "returns"],
+)
+def test_methods_of_a_class_without_objects_are_no_roots(ending: str, more: str, expected: set[str]) -> None:
+    assert roots((RETIRED.format(ending=ending) + more,)) == expected

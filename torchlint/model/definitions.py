@@ -149,6 +149,21 @@ class ClassInfo:
         """Forget methods of bases, whose modules may be gone."""
         self._known.clear()
 
+    @property
+    def has_no_objects(self) -> bool:
+        """Whether `__init__` always ends in an error after other work, and no class of the file inherits from it.
+
+        If it only raises, classes of other files may inherit from it.
+        """
+        init = self.method("__init__")
+        if init is None or isinstance(init.node, ast.Lambda) or init.is_hook or init.is_generator:
+            return False
+        may_return = any(isinstance(item, ast.Return) for item in walk(init.node))
+        if may_return or not isinstance(init.node.body[-1], ast.Raise):
+            return False
+        others = (info for info in self.definitions.classes.values() if info is not self)
+        return not any(self in info.ancestors() for info in others)
+
     def writers(self, name: str) -> set[str]:
         """The methods that assign an attribute, including overridden methods of bases."""
         return {method for item in self._classes() for method in item.assigned.get(name, ())}

@@ -35,7 +35,7 @@ from torchlint.model.interpret.transfer.objects import is_module_class, is_optim
 from torchlint.model.observations import Observations
 from torchlint.model.position import Snapshot, changed
 from torchlint.model.relevance import Relevance
-from torchlint.model.roots import callers_first
+from torchlint.model.roots import callers_first, may_run
 from torchlint.model.state import MAX_ELSEWHERE
 from torchlint.model.values import Value
 from torchlint.pytorch.api import GRAD_MODES, SET_GRAD_MODE
@@ -279,7 +279,7 @@ class Program:
         relevance = Relevance(self.definitions, self._imports)
         for functions in (relevance.training(), relevance.callers(self.calls)):
             traces: dict[FunctionInfo, Trace] = {}
-            for info in callers_first(functions, self.definitions):
+            for info in callers_first(list(filter(may_run, functions)), self.definitions):
                 if isinstance(info.node, FUNCTIONS) and (info not in entered or self._is_forward(info)):
                     traces[info] = self._root(info, start)
                     entered |= traces[info].observations.interpreted

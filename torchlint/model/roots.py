@@ -9,6 +9,17 @@ from torchlint.model.definitions import Definitions, FunctionInfo
 from torchlint.syntax.python_ast import called_name
 
 
+def may_run(function: FunctionInfo) -> bool:
+    """Whether a function may run: it is no method of a class without objects."""
+    item: FunctionInfo | None = function
+    while item is not None:
+        needs_object = item.is_method and not item.has_decorator("classmethod") and item.name != "__init__"
+        if needs_object and item.owner is not None and item.owner.has_no_objects:
+            return False
+        item = item.enclosing
+    return True
+
+
 def callers_first(functions: Collection[FunctionInfo], definitions: Definitions) -> list[FunctionInfo]:
     """Functions in an order with uncalled ones first, and each one after its callers.
 
