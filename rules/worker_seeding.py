@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchlint import Category, Confidence, Rule, Severity, edits
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import definitions, utilities, values
-from torchlint.model.queries import held_out, names
+from torchlint.model.queries import dataset_draws, held_out, names, written
 from torchlint.pytorch import randomness
 from torchlint.syntax import python_ast
 
@@ -55,7 +55,8 @@ class WorkerSeeding(Rule):
     Finds:
 
     - a `worker_init_fn` that the code calls instead of passing it
-    - a `worker_init_fn` that seeds every worker or every epoch with the same number, if the loader has workers
+    - a `worker_init_fn` that seeds every worker or every epoch with the same number, if the loader has workers and
+      its dataset may draw from this generator
     - a random generator that a dataset or its transform stores, so that each worker copies it
 
     ## Why is this bad?
@@ -144,10 +145,22 @@ class WorkerSeeding(Rule):
         is_imported = function.definitions is not self.model.definitions
         for seeding, seed in self._seedings(function):
             by_worker = self._is_fixed(seed, function)
+            if self._is_unused(seeding, function, loader):
+                continue
             if by_worker is False or (by_worker is True and not lives_on):
                 found.setdefault(by_worker, []).append(python_ast.site_of(given if is_imported else seeding))
         for by_worker, seedings in found.items():
             yield RepeatedSeed(tuple(dict.fromkeys(seedings)), python_ast.site_of(loader), by_worker, is_imported)
+
+    def _is_unused(self, seeding: ast.Call, function: definitions.FunctionInfo, loader: ast.Call) -> bool:
+        """Whether a call seeds a generator from which the loader's dataset surely never draws."""
+        module = function.definitions.named(seeding.func)
+        dataset = written.argument(loader, 0, "dataset")
+        collates = any(item.arg in ("collate_fn", None) for item in loader.keywords)
+        if module not in randomness.SEEDING or dataset is None or collates:
+            return False
+        drawn = dataset_draws.generators_of(dataset, self.model.definitions)
+        return drawn is not None and not any(module.startswith(f"{item}.") for item in drawn)
 
     def _is_held_out(self, loader: ast.Call) -> bool:
         """Whether a loader is for validation or test data, which may be the same in each epoch on purpose."""

@@ -1,0 +1,161 @@
+"""The global random generators that a dataset may draw from, as far as the text of the program shows them."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections.abc import Iterator
+
+from torchlint.lazy_pattern import LazyPattern
+from torchlint.model.definitions import ClassInfo, Definitions, FunctionInfo
+from torchlint.model.queries import names, transforms, written
+from torchlint.syntax.python_ast import dotted, is_literal, walk
+
+_MOST = 60
+"""Maximum number of functions that one dataset may reach."""
+_PLAIN = frozenset(
+    "os sys io re csv json math time glob copy pickle pathlib collections itertools functools warnings numpy torch "
+    "torchvision PIL cv2 pandas h5py imageio tqdm builtins typing".split()
+)
+"""Packages that draw no numbers beside the functions named here."""
+_OF_TORCH = LazyPattern(r"rand|normal|bernoulli|multinomial|poisson|dropout|distributions|init\.|nn\.[A-Z]")
+_CALLABLE = LazyPattern(r"(?i)transf|aug|fn|func|sampl|process|rng|callable|hook|operat|generator|crop|dataset")
+"""Names of parameters that may be functions or objects which draw."""
+_DRAWING = LazyPattern(
+    r"(?i)aug|rand|sampl|shuff|choice|draw|jitter|noise|perturb|mix|uniform|normal|integers|permut|^transform|process"
+    r"|apply|_$|crop|flip"
+)
+"""Names of methods that may draw."""
+
+
+def generators_of(dataset: ast.expr, definitions: Definitions) -> frozenset[str] | None:
+    """The generators that a dataset may draw from: `random`, `numpy.random`, `torch`; None if unknown."""
+    classes = list(_classes(written.value_of(dataset, definitions), definitions))
+    pending: list[ClassInfo | FunctionInfo] = [item for item in classes if item is not None]
+    found: set[str] = set()
+    if not pending or None in classes:
+        return None
+    for item in pending:
+        if len(pending) > _MOST:
+            return None
+        reached: list[ClassInfo | FunctionInfo] | None
+        reached = _methods(item) if isinstance(item, ClassInfo) else _Body(item).reached(found)
+        if reached is None:
+            return None
+        pending += [new for new in dict.fromkeys(reached) if new not in pending]
+    return frozenset(found)
+
+
+def _classes(made: ast.expr, definitions: Definitions, depth: int = 2) -> Iterator[ClassInfo | None]:
+    """The classes of the objects that an expression or a function of the program makes; None for an unknown one."""
+    target = definitions.defined(dotted(made.func)) if isinstance(made, ast.Call) else None
+    if target is None and isinstance(made, ast.Call):
+        target = definitions.function_anywhere(dotted(made.func))
+    if not isinstance(target, FunctionInfo) or not depth or target.is_generator or target.decorators:
+        yield target if isinstance(target, ClassInfo) else None
+        return
+    home = target.definitions
+    nodes = list(names.own_nodes(target.node))
+    for value in (item.value for item in nodes if isinstance(item, ast.Return)):
+        stores = [
+            node for node in nodes
+            if isinstance(value, ast.Name) and isinstance(node, ast.Name) and node.id == value.id
+            and isinstance(node.ctx, ast.Store)
+        ]  # fmt: skip
+        values = [names.bound_value(node, home.tree) for node in stores] or [value]
+        for item in values:
+            if item is None:
+                yield None
+            elif not is_literal(item, None):
+                yield from _classes(item, home, depth - 1)
+
+
+def _methods(info: ClassInfo) -> list[ClassInfo | FunctionInfo] | None:
+    """The methods of a class and its bases; None if a base of another package may draw."""
+    found: list[ClassInfo | FunctionInfo] = []
+    for item in info.ancestors():
+        if isinstance(item, ClassInfo):
+            found += item.methods.values()
+        elif not item.startswith("torch.utils.data.") and item != "builtins.object" and item != "object":
+            return None
+    return found
+
+
+class _Body:
+    """The code of one function that a dataset reaches."""
+
+    def __init__(self, function: FunctionInfo) -> None:
+        self._function = function
+        self._home = function.definitions
+        self._nodes = list(walk(function.node))
+        self._bound = {
+            node.id for node in self._nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+        }
+        self._bound |= {node.arg for node in self._nodes if isinstance(node, ast.arg)}
+
+    def reached(self, drawn: set[str]) -> list[ClassInfo | FunctionInfo] | None:
+        """The functions and classes that the code names; None if it may call an unknown one. Adds its draws."""
+        if any(_CALLABLE.search(name) for name in self._function.parameters):
+            return None
+        found: list[ClassInfo | FunctionInfo] = []
+        for node in self._nodes:
+            if isinstance(node, ast.Call) and not self._is_known_call(node.func):
+                return None
+            if isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Load):
+                name = names.imported(node, self._home)
+                target = self._target(node)
+                if target is not None:
+                    found.append(target)
+                elif isinstance(node, ast.Name) and not name and not self._is_local(node.id):
+                    return None
+                drawn |= _drawn(name)
+        return found
+
+    def _target(self, node: ast.expr) -> ClassInfo | FunctionInfo | None:
+        name = dotted(node)
+        if not name or name.partition(".")[0] in self._bound:
+            return None
+        return self._home.defined(name) or self._home.function_anywhere(name)
+
+    def _is_local(self, name: str) -> bool:
+        return name in self._bound or hasattr(builtins, name)
+
+    def _is_known_call(self, called: ast.expr) -> bool:
+        """Whether a call runs a function that the search follows, or one that does not draw."""
+        name = names.imported(called, self._home)
+        if self._target(called) is not None:
+            return True
+        if name and "." in name:
+            return name.partition(".")[0] in {*_PLAIN, "random"}
+        if isinstance(called, ast.Name):
+            return called.id not in self._bound and hasattr(builtins, called.id)
+        if not isinstance(called, ast.Attribute):
+            return False
+        owner = self._function.owner
+        if owner is None or dotted(called.value) not in self._function.parameters[:1]:
+            return not _DRAWING.search(called.attr)
+        return owner.method(called.attr) is not None or self._is_made_here(called.attr, owner)
+
+    def _is_made_here(self, name: str, owner: ClassInfo) -> bool:
+        """Whether every value of an attribute is the result of a call or a lambda, which the search follows."""
+        classes = [item for item in owner.ancestors() if isinstance(item, ClassInfo)]
+        stores = [
+            (node, info.definitions.tree) for info in classes for node in walk(info.node)
+            if isinstance(node, ast.Attribute) and node.attr == name and isinstance(node.ctx, ast.Store)
+        ]  # fmt: skip
+        return bool(stores) and all(
+            isinstance(names.bound_value(node, tree), (ast.Call, ast.Lambda)) for node, tree in stores
+        )
+
+
+def _drawn(name: str) -> set[str]:
+    """The generators that an imported function may draw from; torchvision drew from `random` before 0.8."""
+    package, _, rest = name.partition(".")
+    if package == "torchvision":
+        last = rest.rpartition(".")[2]
+        return {"torch", "random"} if last in transforms.RANDOM or last.startswith("Random") else set()
+    if package == "torch":
+        return {"torch"} if _OF_TORCH.search(rest) else set()
+    if name.startswith("numpy.random"):
+        return {"numpy.random"}
+    return {"random"} if package == "random" else set()
