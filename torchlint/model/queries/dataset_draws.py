@@ -23,7 +23,7 @@ _CALLABLE = LazyPattern(r"(?i)transf|aug|fn|func|sampl|process|rng|callable|hook
 """Names of parameters that may be functions or objects which draw."""
 _DRAWING = LazyPattern(
     r"(?i)aug|rand|sampl|shuff|choice|draw|jitter|noise|perturb|mix|uniform|normal|integers|permut|^transform|process"
-    r"|apply|_$|crop|flip"
+    r"|apply|(?<!_)_$|crop|flip"
 )
 """Names of methods that may draw."""
 
@@ -48,9 +48,7 @@ def generators_of(dataset: ast.expr, definitions: Definitions) -> frozenset[str]
 
 def _classes(made: ast.expr, definitions: Definitions, depth: int = 2) -> Iterator[ClassInfo | None]:
     """The classes of the objects that an expression or a function of the program makes; None for an unknown one."""
-    target = definitions.defined(dotted(made.func)) if isinstance(made, ast.Call) else None
-    if target is None and isinstance(made, ast.Call):
-        target = definitions.function_anywhere(dotted(made.func))
+    target = _defined(made.func, definitions) if isinstance(made, ast.Call) else None
     if not isinstance(target, FunctionInfo) or not depth or target.is_generator or target.decorators:
         yield target if isinstance(target, ClassInfo) else None
         return
@@ -68,6 +66,14 @@ def _classes(made: ast.expr, definitions: Definitions, depth: int = 2) -> Iterat
                 yield None
             elif not is_literal(item, None):
                 yield from _classes(item, home, depth - 1)
+
+
+def _defined(node: ast.expr, definitions: Definitions) -> ClassInfo | FunctionInfo | None:
+    """The class or function of the program that a name stands for at its place."""
+    found = definitions.defined(dotted(node))
+    if found is None and definitions.others is not None:
+        found = definitions.others.anywhere(definitions.named(node), definitions)
+    return found
 
 
 def _methods(info: ClassInfo) -> list[ClassInfo | FunctionInfo] | None:
@@ -115,7 +121,7 @@ class _Body:
         name = dotted(node)
         if not name or name.partition(".")[0] in self._bound:
             return None
-        return self._home.defined(name) or self._home.function_anywhere(name)
+        return _defined(node, self._home)
 
     def _is_local(self, name: str) -> bool:
         return name in self._bound or hasattr(builtins, name)
