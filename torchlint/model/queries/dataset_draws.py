@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model.definitions import ClassInfo, Definitions, FunctionInfo
 from torchlint.model.queries import names, transforms, written
+from torchlint.pytorch.api import TENSOR_METHODS
 from torchlint.syntax.python_ast import dotted, is_literal, walk
 
 _MOST = 60
@@ -27,13 +28,18 @@ _DRAWING = LazyPattern(
 )
 """Names of methods that may draw."""
 
+_RANDOM = LazyPattern(r"Rand|Jitter|Aug|Mix|Noise|Elastic|JPEG|Blur")
+"""Transforms of torchvision that draw."""
+_RUNNING = frozenset("map filter getattr setattr exec eval __import__ vars globals".split())
+"""Builtin functions that may run any other one."""
+
 
 def generators_of(dataset: ast.expr, definitions: Definitions) -> frozenset[str] | None:
     """The generators that a dataset may draw from: `random`, `numpy.random`, `torch`; None if unknown."""
     classes = list(_classes(written.value_of(dataset, definitions), definitions))
     pending: list[ClassInfo | FunctionInfo] = [item for item in classes if item is not None]
     found: set[str] = set()
-    if not pending or None in classes:
+    if not pending or None in classes or _is_changed(definitions):
         return None
     for item in pending:
         if len(pending) > _MOST:
@@ -44,6 +50,12 @@ def generators_of(dataset: ast.expr, definitions: Definitions) -> frozenset[str]
             return None
         pending += [new for new in dict.fromkeys(reached) if new not in pending]
     return frozenset(found)
+
+
+def _is_changed(definitions: Definitions) -> bool:
+    """Whether code sets a part of another object that may draw: `data.transform = ...`."""
+    attributes = (node for node in definitions.tree.of_type(ast.Attribute) if isinstance(node.ctx, ast.Store))
+    return any(dotted(node.value) != "self" and _CALLABLE.search(node.attr) for node in attributes)
 
 
 def _classes(made: ast.expr, definitions: Definitions, depth: int = 2) -> Iterator[ClassInfo | None]:
@@ -105,7 +117,7 @@ class _Body:
             return None
         found: list[ClassInfo | FunctionInfo] = []
         for node in self._nodes:
-            if isinstance(node, ast.Call) and not self._is_known_call(node.func):
+            if isinstance(node, ast.Call) and not (self._is_known_call(node.func) and self._has_known_steps(node)):
                 return None
             if isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Load):
                 name = names.imported(node, self._home)
@@ -131,16 +143,35 @@ class _Body:
         name = names.imported(called, self._home)
         if self._target(called) is not None:
             return True
-        if name and "." in name:
-            return name.partition(".")[0] in {*_PLAIN, "random"}
+        if name and "." in name and not name.startswith("builtins."):
+            return name.partition(".")[0] in {*_PLAIN, "random"} and not name.startswith("torchvision.datasets.")
         if isinstance(called, ast.Name):
-            return called.id not in self._bound and hasattr(builtins, called.id)
-        if not isinstance(called, ast.Attribute):
+            return called.id not in {*self._bound, *_RUNNING} and hasattr(builtins, called.id)
+        return isinstance(called, ast.Attribute) and self._is_known_method(called)
+
+    def _is_known_method(self, called: ast.Attribute) -> bool:
+        """Whether a method is one of the dataset, or surely does not draw."""
+        owner, inner = self._function.owner, called.value
+        while isinstance(inner, (ast.Subscript, ast.Call)):
+            inner = inner.value if isinstance(inner, ast.Subscript) else inner.func
+        own = self._function.parameters[:1] if owner is not None else []
+        if owner is not None and dotted(called.value) in own:
+            return owner.method(called.attr) is not None or self._is_made_here(called.attr, owner)
+        if _DRAWING.search(called.attr):
             return False
-        owner = self._function.owner
-        if owner is None or dotted(called.value) not in self._function.parameters[:1]:
-            return not _DRAWING.search(called.attr)
-        return owner.method(called.attr) is not None or self._is_made_here(called.attr, owner)
+        if owner is None or dotted(inner).partition(".")[0] not in own:
+            return True
+        is_of_data = called.attr in TENSOR_METHODS or any(hasattr(kind, called.attr) for kind in (str, list, dict))
+        return is_of_data or self._is_made_here(dotted(inner).split(".")[1], owner)
+
+    def _has_known_steps(self, call: ast.Call) -> bool:
+        """Whether a `Compose` or `Lambda` gets no function from a parameter."""
+        if names.imported(call.func, self._home).rpartition(".")[2] not in ("Compose", "Lambda"):
+            return True
+        given = [*call.args, *(item.value for item in call.keywords)]
+        steps = [step for item in given for step in (item.elts if isinstance(item, (ast.List, ast.Tuple)) else [item])]
+        steps = [step.value if isinstance(step, ast.Starred) else step for step in steps]
+        return not any(isinstance(step, ast.Name) and step.id in self._function.parameters for step in steps)
 
     def _is_made_here(self, name: str, owner: ClassInfo) -> bool:
         """Whether every value of an attribute is the result of a call or a lambda, which the search follows."""
@@ -159,7 +190,7 @@ def _drawn(name: str) -> set[str]:
     package, _, rest = name.partition(".")
     if package == "torchvision":
         last = rest.rpartition(".")[2]
-        return {"torch", "random"} if last in transforms.RANDOM or last.startswith("Random") else set()
+        return {"torch", "random"} if last in transforms.RANDOM or _RANDOM.search(last) else set()
     if package == "torch":
         return {"torch"} if _OF_TORCH.search(rest) else set()
     if name.startswith("numpy.random"):
