@@ -158,8 +158,9 @@ class ClassInfo:
         init = self.method("__init__")
         if init is None or isinstance(init.node, ast.Lambda) or init.is_hook or init.is_generator:
             return False
-        may_return = any(isinstance(item, ast.Return) for item in walk(init.node))
-        if may_return or not isinstance(init.node.body[-1], ast.Raise):
+        if not isinstance(init.node.body[-1], ast.Raise):
+            return False
+        if any(isinstance(item, ast.Return) for item in walk(init.node)):
             return False
         others = (info for info in self.definitions.classes.values() if info is not self)
         return not any(self in info.ancestors() for info in others)
