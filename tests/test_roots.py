@@ -92,3 +92,10 @@ class Trainer:
 )
 def test_methods_of_a_class_without_objects_are_no_roots(ending: str, more: str, expected: set[str]) -> None:
     assert roots((RETIRED.format(ending=ending) + more,)) == expected
+
+
+def test_calls_of_methods_of_a_class_without_objects_are_unknown() -> None:
+    for ending, count in (("raise RuntimeError('retired')", 0), ("pass", 1)):
+        program = RETIRED.format(ending=ending) + "\nTrainer(optimizer, True).step(loss)\n"
+        observed = Model(read(SourceFile("train.py", program.encode()))).program.observations
+        assert len(observed.backwards) == count, ending

@@ -76,7 +76,8 @@ class Callees(Part):
         if decorated is not None:
             return decorated
         is_any = callee.receiver is not None and (callee.info.is_abstract or self._is_template(callee.receiver))
-        is_open = is_any and callee.info.is_hook
+        made = class_of(callee.receiver) if isinstance(callee.receiver, (Instance, Module)) else None
+        is_open = (is_any and callee.info.is_hook) or (made is not None and made.has_no_objects)
         if self.state.can_inline(callee.info) and not is_open and takes(callee, arguments):
             return self.machine.inline(callee, arguments, node)
         handed = arguments.all() if callee.receiver is None else (callee.receiver, *arguments.all())
