@@ -48,6 +48,7 @@ def evidence(steps: int = 40, calls: int = 0, losses: Sequence[float] = (), erro
         "format": 1,
         "seconds": 1.0,
         "error_site": 0,
+        "raised": [],
         "idle": 0.0,
         "steps": steps,
         "stride": 1,

@@ -141,6 +141,13 @@ def test_text_of_a_run_in_which_nothing_was_observed_lists_no_verdicts() -> None
     assert "note: Note" in text
 
 
+def test_only_processes_that_trained_are_counted() -> None:
+    """The process that starts the ranks makes no steps."""
+    ranks = [evidence(), evidence(), dataclasses.replace(evidence(), steps=0)]
+    shown = Verification(("python",), (), Ended(0, 1.0), tuple(ranks), (), 0, title="torchlint watch")
+    assert "30 steps in 2 processes in" in render("text", shown, False)
+
+
 def test_a_run_that_was_stopped_has_no_exit_code() -> None:
     stopped = dataclasses.replace(verification(), ended=Ended(0, 3.25, stopped="40 steps"))
     assert render("text", stopped, False).endswith("the program: stopped after 40 steps.\n")
