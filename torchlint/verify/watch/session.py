@@ -25,7 +25,6 @@ from torchlint.verify.watch.raised import raised
 _SEED = 0
 _FINDINGS = 200
 """The maximum number of linter findings that a run examines."""
-_NO_CHECK = ""
 _NO_CLAIM = -1
 """The number of a claim that was not in the probe's plan."""
 
@@ -159,7 +158,7 @@ class _Run:
     def linted(self, processes: Sequence[Evidence], judged: Sequence[Judged]) -> list[tuple[Judged, bool]]:
         """The linter's findings that the report does not name, with the run's verdict and whether the line ran."""
         named = {(os.path.realpath(item.finding.path), item.finding.span.start.line) for item in judged}
-        ran = {index for evidence in processes for index in evidence.reached}
+        ran = _reached(processes)
         return [
             (Judged(finding, self._sources[item.file], self._said(item, processes)), number in ran)
             for number, (item, finding) in self._linted.items()
@@ -168,7 +167,7 @@ class _Run:
 
     def _ran(self, processes: Sequence[Evidence]) -> list[Claim]:
         """The linter's findings whose lines ran."""
-        ran = {index for evidence in processes for index in evidence.reached}
+        ran = _reached(processes)
         return [item for number, (item, _) in self._linted.items() if number in ran]
 
     def _is_preview(self, finding: Finding) -> bool:
@@ -207,7 +206,7 @@ class _Run:
         trained = [_trained_elsewhere(evidence) for evidence in processes]
         for item, finding in self._linted.values():
             said = self._said(item, processes)
-            if CHECKS.get(item.rule, _NO_CHECK) not in (_NO_CHECK, *self.only_asked):
+            if item.rule in CHECKS and CHECKS[item.rule] not in self.only_asked:
                 continue  # the check reports it itself
             if said.answer is Answer.CONFIRMED and finding.confidence is not Confidence.LOW:
                 yield Blame(item, said, processes)
@@ -266,6 +265,11 @@ class _Run:
         alike = (finding for finding in self._static.findings if finding.name == item.rule)
         near = (finding for finding in alike if first <= finding.span.start.line <= last)
         return next((finding for finding in near if os.path.realpath(finding.path) == item.file), None)
+
+
+def _reached(processes: Sequence[Evidence]) -> set[int]:
+    """The numbers of the claims whose lines ran."""
+    return {index for evidence in processes for index in evidence.reached}
 
 
 def _is_text(source: SourceFile) -> bool:

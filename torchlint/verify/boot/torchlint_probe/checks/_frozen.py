@@ -1,4 +1,4 @@
-"""Whether the parameters of a part keep their values: the part that checks of frozen parts share."""
+"""The parameters, statistics and dropout of a part of a model: what checks of frozen parts share."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from torchlint_probe.checks._loads import memory
 
 _VALUES = 16
 _LEAVES = 100
+_DROPOUTS = (torch.nn.Dropout, torch.nn.Dropout1d, torch.nn.Dropout2d, torch.nn.Dropout3d)
 
 
 class Weights:
@@ -30,6 +31,17 @@ class Weights:
         if not self.are_alike(part):
             return False
         return all(torch.equal(_values(leaf), value) for leaf, value in zip(leaves, self._values, strict=True))
+
+
+def statistics(part: torch.nn.Module) -> int:
+    """A number that grows with each update of running statistics."""
+    counts = (getattr(item, "num_batches_tracked", None) for item in part.modules())
+    return sum(count._version for count in counts if isinstance(count, torch.Tensor))
+
+
+def drops(part: torch.nn.Module) -> bool:
+    """Whether a call of a part would drop values."""
+    return any(isinstance(item, _DROPOUTS) and item.training and item.p for item in part.modules())
 
 
 def _marks(part: torch.nn.Module) -> list[tuple[int, int]]:

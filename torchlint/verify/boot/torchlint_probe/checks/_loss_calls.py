@@ -6,10 +6,13 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.nn import functional
 
 if TYPE_CHECKING:
     from torchlint_probe.probe import Probe
 
+REGRESSIONS = (functional.mse_loss, functional.l1_loss, functional.smooth_l1_loss, functional.huber_loss)
+"""Losses that compare numbers."""
 CALLS = 3
 """The minimum number of calls of a line."""
 _MOST_CALLS = 6

@@ -15,11 +15,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
-from torch.nn import functional
 
+from torchlint_probe.checks._loss_calls import REGRESSIONS
 from torchlint_probe.checks.check import Check, Operated, Sighting
 
-_LOSSES = (functional.mse_loss, functional.l1_loss, functional.smooth_l1_loss, functional.huber_loss)
 _DIFFERENCES = (torch.sub, torch.Tensor.sub, torch.Tensor.__sub__, torch.Tensor.__rsub__, torch.subtract)
 _CALLS = 2
 """The minimum number of calls of a line: the last batch of an epoch alone may have another size."""
@@ -39,7 +38,7 @@ class BroadcastLoss(Check):
         self._counts = self.is_asked("target-shape-broadcast")
 
     def operators(self) -> Mapping[Any, Operated]:
-        return dict.fromkeys((*_LOSSES, *_DIFFERENCES), self._operated)
+        return dict.fromkeys((*REGRESSIONS, *_DIFFERENCES), self._operated)
 
     def _operated(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
         one, other = (*args, *kwargs.values(), None, None)[:2]
@@ -50,7 +49,7 @@ class BroadcastLoss(Check):
             self._right[site] = self._right.get(site, 0) + 1
         if (one.grad_fn is None) == (other.grad_fn is None) or one.dim() == other.dim():
             return
-        is_loss = func in _LOSSES
+        is_loss = func in REGRESSIONS
         if _is_wrong(one, other, is_loss) or _is_wrong(other, one, is_loss):
             self._calls.setdefault(self.probe.sites.here(), []).append((tuple(one.shape), tuple(other.shape)))
 

@@ -14,16 +14,14 @@ import weakref
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import torch
 from torch import nn
 from torch.nn import functional
 
-from torchlint_probe.checks._frozen import Weights
+from torchlint_probe.checks._frozen import Weights, drops, statistics
 from torchlint_probe.checks._mode_changes import ModeChanges
 from torchlint_probe.checks.check import Operated, Sighting
 
 _STEPS = 3
-_DROPOUTS = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d)
 _DROPPING = (functional.dropout, functional.dropout1d, functional.dropout2d, functional.dropout3d)
 
 
@@ -68,7 +66,7 @@ class FrozenPartInTrainingMode(ModeChanges):
             inside = {id(part) for part in module.modules()}
             for part, state in list(self._parts.items()):
                 if id(part) in inside and not state.site:
-                    state.site, state.statistics = self.probe.sites.here(), _statistics(part)
+                    state.site, state.statistics = self.probe.sites.here(), statistics(part)
                     state.runs = self.probe.forwards.runs_of(part)
                     state.weights = Weights(part)
 
@@ -91,9 +89,9 @@ class FrozenPartInTrainingMode(ModeChanges):
             if any(leaf.requires_grad and leaf.grad is not None for leaf in part.parameters()):
                 del self._parts[part]
                 continue
-            now = _statistics(part)
+            now = statistics(part)
             runs, state.runs = state.runs, self.probe.forwards.runs_of(part)
-            state.has_dropped |= state.runs > runs and _drops(part)
+            state.has_dropped |= state.runs > runs and drops(part)
             state.steps += now != state.statistics or state.has_dropped
             moved = now != state.statistics
             state.statistics, state.has_dropped = now, False
@@ -114,14 +112,3 @@ class FrozenPartInTrainingMode(ModeChanges):
 
     def sightings(self) -> Iterator[Sighting]:
         yield from list(self._seen.values())
-
-
-def _statistics(part: nn.Module) -> int:
-    """A number that grows with each update of running statistics."""
-    counts = (getattr(item, "num_batches_tracked", None) for item in part.modules())
-    return sum(count._version for count in counts if isinstance(count, torch.Tensor))
-
-
-def _drops(part: nn.Module) -> bool:
-    """Whether a call of a part would drop values."""
-    return any(isinstance(item, _DROPOUTS) and item.training and item.p for item in part.modules())

@@ -17,11 +17,10 @@ from typing import Any
 
 from torch import nn
 
-from torchlint_probe.checks._frozen import Weights
+from torchlint_probe.checks._frozen import Weights, drops, statistics
 from torchlint_probe.checks._mode_changes import ModeChanges
 from torchlint_probe.checks._names import leaves_of
 from torchlint_probe.checks.check import Sighting
-from torchlint_probe.checks.frozen_part_in_training_mode import _drops, _statistics
 
 _STEPS = 10
 _PARTS = 200
@@ -33,7 +32,7 @@ class _Part:
 
     def __init__(self, part: nn.Module) -> None:
         self.weights = Weights(part)
-        self.statistics = _statistics(part)
+        self.statistics = statistics(part)
         self.moved = self.dropped = 0
         self.place = 0
 
@@ -79,12 +78,12 @@ class FrozenStatistics(ModeChanges):
             if len(self._parts) < _PARTS:
                 self._parts[part] = _Part(part)
             return
-        now = _statistics(part)
+        now = statistics(part)
         if not state.weights.are_alike(part):
             self._restart(part, state)
             return
         state.moved += now != state.statistics
-        state.dropped += _drops(part)
+        state.dropped += drops(part)
         state.statistics = now
         steps = max(state.moved, state.dropped)
         if steps >= _STEPS and not any(item in self._rested for item in part.modules()):

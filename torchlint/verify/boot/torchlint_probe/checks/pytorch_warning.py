@@ -25,7 +25,7 @@ import torch
 from torch.nn import functional
 from torch.utils import checkpoint
 
-from torchlint_probe.checks._loss_calls import given_to
+from torchlint_probe.checks._loss_calls import REGRESSIONS, given_to
 from torchlint_probe.checks._names import leaves_of
 from torchlint_probe.checks.broadcast_loss import is_pairwise
 from torchlint_probe.checks.check import Check, Operated, Sighting
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from torchlint_probe.hooks import Hooks
     from torchlint_probe.probe import Probe
 
-_LOSSES = (functional.mse_loss, functional.l1_loss, functional.smooth_l1_loss, functional.huber_loss)
 _CALLS = 3
 
 _SIZES = "the input has the shape {} and the target {}: PyTorch broadcasts them, so the mean is over the wrong pairs"
@@ -85,7 +84,7 @@ class PytorchWarning(Check):
 
     def operators(self) -> Mapping[Any, Operated]:
         return {
-            **dict.fromkeys(_LOSSES, self._compared),
+            **dict.fromkeys(REGRESSIONS, self._compared),
             functional.kl_div: self._diverged,
             torch.as_tensor: self._converted,
         }

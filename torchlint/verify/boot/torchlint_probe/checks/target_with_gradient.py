@@ -14,13 +14,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
-from torch.nn import functional
 
-from torchlint_probe.checks._loss_calls import CALLS, given_to, is_real
+from torchlint_probe.checks._loss_calls import CALLS, REGRESSIONS, given_to, is_real
 from torchlint_probe.checks.check import Check, Operated, Sighting
 from torchlint_probe.graphs import leaves, nodes
 
-_LOSSES = (functional.mse_loss, functional.l1_loss, functional.smooth_l1_loss, functional.huber_loss)
 _MOST_CALLS = 12
 
 
@@ -39,7 +37,7 @@ class TargetWithGradient(Check):
         self._parameters: dict[int, int] = {}
 
     def operators(self) -> Mapping[Any, Operated]:
-        return dict.fromkeys(_LOSSES, self._operated)
+        return dict.fromkeys(REGRESSIONS, self._operated)
 
     def _operated(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
         sides = given_to(args, kwargs)
