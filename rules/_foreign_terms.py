@@ -14,11 +14,10 @@ _CUTS = frozenset({"detach", "data"})
 
 
 class ForeignTerm(NamedTuple):
-    """A term of the loss of `backward` that is cut at `cut` from all networks that `step` updates."""
+    """A term of a loss that is cut at `cut` from all networks that `step` updates."""
 
     site: Site
     cut: Site
-    backward: events.Backward
     step: events.Step
 
 
@@ -46,7 +45,7 @@ class ForeignTerms:
         for term in found if own else ():
             cut = self._cut(term, ours) if term not in own and self._is_foreign(term, ours) else None
             if cut is not None and term.site is not None:
-                yield ForeignTerm(term.site, cut, backward, steps[0])
+                yield ForeignTerm(term.site, cut, steps[0])
 
     def _steps(self, trace: program.Trace, backward: events.Backward) -> list[events.Step]:
         """The steps that use the gradients of a backward; none if some of that is unknown."""

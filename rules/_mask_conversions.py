@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 
-from torchlint.model.queries import written
 from torchlint.syntax import python_ast
 
 
@@ -17,7 +16,7 @@ def is_integer(node: ast.AST) -> bool:
     """Whether a call turns a tensor or array into integers: `x.long()`, `torch.tensor(x, dtype=torch.long)`."""
     if not isinstance(node, ast.Call):
         return False
-    given = [python_ast.dotted(item) for item in written.arguments_of(node)]
+    given = [python_ast.dotted(item) for item in python_ast.arguments(node)]
     return python_ast.called_name(node) in ("long", "LongTensor") or bool(
         {"torch.long", "torch.int64", "np.int64"} & set(given)
     )

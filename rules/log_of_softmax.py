@@ -239,7 +239,7 @@ class LogOfSoftmax(Rule):
 
 def _is_of_tensor(softmax: ast.Call) -> bool:
     """Whether a softmax is a method of its operand, so that it gets a dimension and no tensor."""
-    given = [*softmax.args, *(item.value for item in softmax.keywords)]
+    given = python_ast.arguments(softmax)
     numbers = (item.operand if isinstance(item, ast.UnaryOp) else item for item in given)
     return bool(given) and all(isinstance(item, ast.Constant) for item in numbers)
 

@@ -160,7 +160,7 @@ def _is_handled(name: str, scope: ast.AST) -> bool:
             return True
         if isinstance(node, ast.Attribute) and node.attr.startswith("reset") and python_ast.dotted(node.value) == name:
             return True
-        if isinstance(node, ast.Call) and any(python_ast.dotted(item) == name for item in written.arguments_of(node)):
+        if isinstance(node, ast.Call) and any(python_ast.dotted(item) == name for item in python_ast.arguments(node)):
             return True
     return False
 

@@ -122,7 +122,7 @@ class MissingCausalMask(Rule):
             node for node in names.own_nodes(scope) if isinstance(node, ast.Call) and shifted_tokens.is_loss(node)
         ]
         whole = ast.dump(given.value)
-        for target in (item for loss in losses for item in written.arguments_of(loss)[1:2]):
+        for target in (item for loss in losses for item in python_ast.arguments(loss)[1:2]):
             rest = shifted_tokens.sequence(target)
             rest = shifted_tokens.sequence(written.value_of(rest, self.model.definitions))
             if (

@@ -92,7 +92,7 @@ class SeparateTransforms(Rule):
                 if value is not None and not isinstance(value, ast.Name):
                     yield from self._found(call, value, mask)
         for made in self.model.tree.of_type(ast.Call):
-            given = [item for item in written.arguments_of(made) if isinstance(item, (ast.Name, ast.Call))]
+            given = [item for item in python_ast.arguments(made) if isinstance(item, (ast.Name, ast.Call))]
             if any(transforms.first_of(item, transforms.GEOMETRIC, definitions) is not None for item in given):
                 owner = definitions.class_named(python_ast.dotted(made.func))
                 if owner is not None:

@@ -130,7 +130,7 @@ class SortedClasses(Rule):
             if any(name.startswith("_") for name in targets) or not any(_TRAINING.search(name) for name in calls):
                 return False
         users = (call for call in self.model.tree.of_type(ast.Call) if _TRAINING.search(python_ast.called_name(call)))
-        is_passed = any(python_ast.dotted(item) == loader for call in users for item in written.arguments_of(call))
+        is_passed = any(python_ast.dotted(item) == loader for call in users for item in python_ast.arguments(call))
         return bool(loops) or is_passed
 
     def report_Sorted(self, found: Sorted) -> None:

@@ -255,7 +255,7 @@ def _may_initialize(call: ast.Call, receiver: str, harmless: Collection[str]) ->
     """Whether a call runs an `__init__`, gets the object, or is one of its methods and may initialize it."""
     if _is_super(call):
         return False
-    given = [*call.args, *(item.value for item in call.keywords)]
+    given = python_ast.arguments(call)
     if _is_init(call) or any(_is_receiver(item, receiver) for item in given):
         return True
     owner = call.func.value if isinstance(call.func, ast.Attribute) else None

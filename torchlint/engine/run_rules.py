@@ -323,7 +323,7 @@ class Walk:
                 tree, site = place.inner
                 path = beside(self.source.path, self.search.way_to(tree.source.path))
                 span = tree.span(site)
-                yield Elsewhere(path, span, _in_utf16(tree.source, span), text)
+                yield Elsewhere(path, span, tree.source.utf16_span(span), text)
 
 
 def _told_once(reports: Iterable[Told]) -> list[Told]:
@@ -338,11 +338,6 @@ def _told_once(reports: Iterable[Told]) -> list[Told]:
 
 def _is_here(place: Place) -> bool:
     return not isinstance(place, Site) or place.inner is None
-
-
-def _in_utf16(source: SourceFile, span: Span) -> Span:
-    start, end = (Position(place.line, source.utf16_column(place)) for place in (span.start, span.end))
-    return Span(start, end)
 
 
 def _dispatch(tree: Tree, rules: Sequence[Rule], crashes: Crashes) -> None:

@@ -229,6 +229,11 @@ class SourceFile:
         """The column in UTF-16 code units, as the Language Server Protocol counts."""
         return len(self.line(position.line)[: position.column].encode("utf-16-le", "surrogatepass")) // 2
 
+    def utf16_span(self, span: Span) -> Span:
+        """A span with columns in UTF-16 code units."""
+        start, end = (Position(place.line, self.utf16_column(place)) for place in (span.start, span.end))
+        return Span(start, end)
+
     # -- notebooks --------------------------------------------------------------------------------------
 
     def cell(self, line: int) -> Cell | None:

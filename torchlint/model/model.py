@@ -183,7 +183,7 @@ class Model:
     @cached_property
     def retained_graphs(self) -> RetainedGraphs:
         """Graphs that are retained for a second backward."""
-        return RetainedGraphs(self.program, self.tracking, self.module_states, self.held)
+        return RetainedGraphs(self.program, self.tracking, self.module_states, self.held, self.parts)
 
     @cached_property
     def parameter_updates(self) -> ParameterUpdates:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import cache
 
 from torchlint.files.source import SourceError, SourceFile
-from torchlint.finding import HAPPENS_HERE, Elsewhere, Finding, Position, Related, Span
+from torchlint.finding import HAPPENS_HERE, Elsewhere, Finding, Related
 from torchlint.project.discovery import Target
 from torchlint.results import LintedFile, Outcome
 
@@ -95,7 +95,7 @@ def _moved(finding: Finding, there: Elsewhere, source: SourceFile, other: Source
     is_related = [os.path.normpath(place.path) == os.path.normpath(there.path) for place in here]
     related = [Related(place.span, place.message) for place, same in zip(here, is_related, strict=True) if same]
     elsewhere = [place for place, same in zip(here, is_related, strict=True) if not same]
-    elsewhere += [Elsewhere(source.path, span, _in_utf16(source, span), text) for span, text in own]
+    elsewhere += [Elsewhere(source.path, span, source.utf16_span(span), text) for span, text in own]
     way = os.path.relpath(there.path, os.path.dirname(source.path) or ".").replace(os.sep, "/")
     return replace(
         finding,
@@ -105,8 +105,3 @@ def _moved(finding: Finding, there: Elsewhere, source: SourceFile, other: Source
         related=tuple(related),
         elsewhere=tuple(elsewhere),
     )
-
-
-def _in_utf16(source: SourceFile, span: Span) -> Span:
-    start, end = (Position(place.line, source.utf16_column(place)) for place in (span.start, span.end))
-    return Span(start, end)

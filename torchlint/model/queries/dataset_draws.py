@@ -10,7 +10,7 @@ from torchlint.lazy_pattern import LazyPattern
 from torchlint.model.definitions import ClassInfo, Definitions, FunctionInfo
 from torchlint.model.queries import names, transforms, written
 from torchlint.pytorch.api import TENSOR_METHODS
-from torchlint.syntax.python_ast import dotted, is_literal, walk
+from torchlint.syntax.python_ast import arguments, dotted, is_literal, walk
 
 _MOST = 60
 """Maximum number of functions that one dataset may reach."""
@@ -168,7 +168,7 @@ class _Body:
         """Whether a `Compose` or `Lambda` gets no function from a parameter."""
         if names.imported(call.func, self._home).rpartition(".")[2] not in ("Compose", "Lambda"):
             return True
-        given = [*call.args, *(item.value for item in call.keywords)]
+        given = arguments(call)
         steps = [step for item in given for step in (item.elts if isinstance(item, (ast.List, ast.Tuple)) else [item])]
         steps = [step.value if isinstance(step, ast.Starred) else step for step in steps]
         return not any(isinstance(step, ast.Name) and step.id in self._function.parameters for step in steps)

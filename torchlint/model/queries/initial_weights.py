@@ -11,7 +11,7 @@ from torchlint.model.events import Backward, Call, Step
 from torchlint.model.program import Program, Trace
 from torchlint.model.queries import names
 from torchlint.model.values import Module, Value, resolved
-from torchlint.syntax.python_ast import called_name, dotted, is_literal, walk
+from torchlint.syntax.python_ast import arguments, called_name, dotted, is_literal, walk
 
 _NAMED = LazyPattern(
     r"(?i)^_?(re)?(init|initiali[sz]e|reset)_?(all_?)?(weights?|params?|parameters)|weights?_init|init_?fn"
@@ -108,7 +108,7 @@ def _is_of_class(node: ast.AST) -> bool:
 def _loads_itself(info: ClassInfo | None, made: ast.Call, depth: int = _DEPTH) -> bool:
     """Whether the constructor of an object, or of a part that its class creates, loads weights for these arguments."""
     init = info.method("__init__") if info is not None else None
-    given = [*made.args, *(item.value for item in made.keywords)]
+    given = arguments(made)
     is_off = bool(given) and all(is_literal(item, None) or is_literal(item, False) for item in given)
     has_choice = init is not None and len(init.parameters) > 1
     if init is None or is_off or (has_choice and not given):

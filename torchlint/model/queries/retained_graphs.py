@@ -19,7 +19,6 @@ from torchlint.model.events import (
 )
 from torchlint.model.lineage import result_of_call
 from torchlint.model.module_values import modules_of
-from torchlint.model.parts import Parts
 from torchlint.model.program import Program, Trace
 from torchlint.model.tracking import Tracking
 from torchlint.model.values import (
@@ -42,6 +41,7 @@ from torchlint.pytorch import losses, naming
 from torchlint.syntax.python_ast import walk
 
 if TYPE_CHECKING:
+    from torchlint.model.parts import Parts
     from torchlint.model.relations.held import Held
     from torchlint.model.relations.module_states import ModuleStates
 
@@ -63,11 +63,14 @@ class UnusedRetention:
 class RetainedGraphs:
     """Answers about `retain_graph=True`."""
 
-    def __init__(self, program: Program, tracking: Tracking, module_states: ModuleStates, held: Held) -> None:
+    def __init__(
+        self, program: Program, tracking: Tracking, module_states: ModuleStates, held: Held, parts: Parts
+    ) -> None:
         self.program = program
         self.tracking = tracking
         self.module_states = module_states
         self.held = held
+        self._parts = parts
         self._known_passes: dict[Trace, dict[Value, list[Event]]] = {}
         self._known_calls: dict[Trace, list[Event]] = {}
 
@@ -142,10 +145,6 @@ class RetainedGraphs:
             if isinstance(item, (Attribute, Container)) and item.label not in _OF_LAYERS
         }
         return bool(stored) and any(map(self._parts.part_of_any(called, derived=True), stored))
-
-    @cached_property
-    def _parts(self) -> Parts:
-        return Parts(self.program)
 
     def _passes(self, trace: Trace) -> dict[Value, list[Event]]:
         """The passes of a trace, by each value in their graphs."""

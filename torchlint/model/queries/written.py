@@ -94,11 +94,6 @@ def is_load(node: ast.Name | ast.Attribute | ast.Subscript) -> bool:
     return isinstance(node.ctx, ast.Load)
 
 
-def arguments_of(call: ast.Call) -> list[ast.expr]:
-    """The arguments of a call, by position and by name."""
-    return [*call.args, *(item.value for item in call.keywords)]
-
-
 def argument(call: ast.Call, index: int, name: str) -> ast.expr | None:
     """The argument at a position, or by its name; None if the call lacks it, or has a star before it."""
     if any(isinstance(item, ast.Starred) for item in call.args[: index + 1]):

@@ -53,7 +53,7 @@ def _may_be_product(scores: Value, steps: int, *, is_temperature: bool) -> bool:
     several = _several(scores)
     if several is not None:
         return steps > 0 and any(_may_be_product(item, steps - 1, is_temperature=is_temperature) for item in several)
-    scores = _before_changes_of_shape(scores)
+    scores = resolved(scores)
     if not isinstance(scores, Tensor) or isinstance(scores, Component):
         return is_temperature
     factors = _factors(scores)
@@ -62,15 +62,10 @@ def _may_be_product(scores: Value, steps: int, *, is_temperature: bool) -> bool:
 
 def _may_be_normalized(vectors: Value) -> bool:
     """Whether vectors are normalized, or unknown: the attribute that holds a queue."""
-    vectors = _before_changes_of_shape(vectors)
+    vectors = resolved(vectors)
+    while isinstance(vectors, Tensor) and vectors.op in _SAME and not isinstance(vectors, Component):
+        vectors = resolved(vectors.parents[0])
     return not isinstance(vectors, Tensor) or isinstance(vectors, Component) or _is_normalized(vectors, _MOST_STEPS)
-
-
-def _before_changes_of_shape(value: Value) -> Value:
-    value = resolved(value)
-    while isinstance(value, Tensor) and value.op in _SAME and not isinstance(value, Component):
-        value = resolved(value.parents[0])
-    return value
 
 
 def _several(value: Value) -> list[Value] | None:

@@ -11,7 +11,7 @@ from torchlint.index import FileIndex
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model.definitions import Definitions, FunctionInfo
 from torchlint.model.queries import names
-from torchlint.syntax.python_ast import called_name, dotted, walk
+from torchlint.syntax.python_ast import arguments, called_name, dotted, walk
 
 _PARAMETERS = frozenset({"parameters", "named_parameters"})
 _COPYING = frozenset({"copy_", "mul_", "add_", "lerp_", "set_"})
@@ -113,7 +113,7 @@ def _changed(loop: ast.For) -> int | None:
 
 def _change(node: ast.AST) -> tuple[ast.expr | None, list[ast.expr]]:
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _COPYING:
-        return node.func.value, [*node.args, *(item.value for item in node.keywords)]
+        return node.func.value, arguments(node)
     if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Attribute) and node.targets[0].attr == "data":
         return node.targets[0], [node.value]
     return None, []
