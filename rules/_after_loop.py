@@ -19,8 +19,7 @@ def statements(loop: ast.For, tree: PythonTree) -> list[ast.AST]:
     found: list[ast.AST] = []
     outer: ast.AST | None = loop
     while isinstance(outer, (ast.For, ast.With)):
-        block = tree.block(outer)
-        for statement in block[block.index(outer) + 1 :]:
+        for statement in tree.after(outer):
             if isinstance(statement, (*python_ast.LOOPS, *python_ast.SCOPES)):
                 return found
             found.append(statement)

@@ -102,8 +102,7 @@ class CollectiveOnOneRank(Rule):
             body = branch.body
             if not branch.orelse and isinstance(branch.body[-1], ast.Return):
                 other = {python_ast.dotted(call.func) for call in _calls(branch.body)}
-                block = self.model.tree.block(branch)
-                body = [item for item in block[block.index(branch) + 1 :] if isinstance(item, ast.stmt)]
+                body = [item for item in self.model.tree.after(branch) if isinstance(item, ast.stmt)]
             for call in _calls(body):
                 called = python_ast.dotted(call.func)
                 if self._waits(call) and called not in other and not self._has_partner(called, branch):

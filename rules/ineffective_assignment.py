@@ -171,12 +171,8 @@ class IneffectiveAssignment(Rule):
     def _state_of_group(self, target: ast.Subscript, group: ast.Name) -> ast.expr | None:
         """The call of `state_dict()` over whose groups a loop iterates, if it sets one of their options."""
         is_option = isinstance(target.slice, ast.Constant) and target.slice.value in _OPTIONS
-        for loop in self.model.tree.ancestors(target) if is_option else ():
-            if isinstance(loop, ast.For) and isinstance(loop.target, ast.Name) and loop.target.id == group.id:
-                groups = loop.iter
-                is_state = isinstance(groups, ast.Subscript) and _is_state(groups.value)
-                return groups.value if is_state and isinstance(groups, ast.Subscript) else None
-        return None
+        groups = self.model.tree.iterated(group) if is_option else None
+        return groups.value if isinstance(groups, ast.Subscript) and _is_state(groups.value) else None
 
     def _is_lost(self, statement: ast.Assign, name: ast.Name) -> bool:
         """Whether a loop over parameters assigns its variable a new tensor that nothing reads."""

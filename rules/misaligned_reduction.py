@@ -112,11 +112,11 @@ class MisalignedReduction(Rule):
         value = names.only_value(name, self.model.definitions)
         if value is not None:
             return None if isinstance(value, ast.Call) and _is_pair(value) else value
-        pairs = [item for item in self._unpacked(name) if _is_pair(item.value)]
-        return pairs[0].value if len(pairs) == 1 else None
+        statement = self._unpacked(name)
+        return statement.value if statement is not None and _is_pair(statement.value) else None
 
-    def _unpacked(self, name: ast.Name) -> Iterator[ast.Assign]:
-        """The assignments that give a variable the first of two results, if it has no other value."""
+    def _unpacked(self, name: ast.Name) -> ast.Assign | None:
+        """The assignment that gives a variable the first of two results, if it has no other value."""
         scope = self.model.tree.function_around(name) or self.model.tree.module
         stores = [
             item for item in names.own_nodes(scope)
@@ -125,8 +125,8 @@ class MisalignedReduction(Rule):
         around = self.model.tree.parent(stores[0]) if len(stores) == 1 else None
         statement = self.model.tree.parent(around) if isinstance(around, ast.Tuple) else None
         if isinstance(statement, ast.Assign) and isinstance(around, ast.Tuple) and around.elts[0] is stores[0]:
-            if len(around.elts) == 2 and statement.lineno < name.lineno:
-                yield statement
+            return statement if len(around.elts) == 2 and statement.lineno < name.lineno else None
+        return None
 
     def _unwrapped(self, node: ast.expr) -> ast.expr | None:
         """The expression inside one step that leaves its size as it is."""

@@ -76,18 +76,12 @@ class SkippedParameterGroups(Rule):
         inside = [node for statement in loop.body for node in python_ast.walk(statement)]
         if any(_stores_into(node, name) or isinstance(node, (ast.Break, ast.Return)) for node in inside):
             return  # or a search for one group
-        for statement in self._following(loop):
-            if name in {dotted for node in python_ast.walk(statement) if (dotted := _bound_name(node))}:
+        for statement in self.model.tree.after(loop):
+            if any(_binds(node, name) for node in python_ast.walk(statement)):
                 return
             if isinstance(statement, (ast.Assign, ast.AugAssign)) and _stores_into(_target(statement), name):
                 yield self._answer(statement, loop, is_behind=True)
                 return
-
-    def _following(self, loop: ast.For) -> list[ast.stmt]:
-        parent = self.model.tree.parent(loop)
-        blocks = [getattr(parent, field, None) for field in ("body", "orelse", "finalbody")]
-        block = next((item for item in blocks if isinstance(item, list) and loop in item), [])
-        return block[block.index(loop) + 1 :] if block else []
 
     def _answer(self, statement: ast.stmt, loop: ast.For, *, is_behind: bool) -> OneGroup:
         target = _target(statement)
@@ -97,7 +91,7 @@ class SkippedParameterGroups(Rule):
 
     def report_OneGroup(self, found: OneGroup) -> None:
         if found.is_behind:
-            what, advice = "only the last parameter group changes", "indent the line: it belongs into the loop"
+            what, advice = "only the last parameter group changes", "indent the line: it belongs in the loop"
         else:
             what, advice = (
                 "each iteration changes the same parameter group",
@@ -130,5 +124,5 @@ def _stores_into(node: ast.AST | None, name: str) -> bool:
     return is_store and isinstance(node, ast.Subscript) and python_ast.dotted(node.value) == name
 
 
-def _bound_name(node: ast.AST) -> str:
-    return node.id if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) else ""
+def _binds(node: ast.AST, name: str) -> bool:
+    return isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store)

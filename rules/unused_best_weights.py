@@ -107,8 +107,7 @@ class UnusedBestWeights(Rule):
 
     def _tested(self, loop: ast.stmt, network: ast.expr) -> ast.Call | None:
         """The first test of a network after a loop, with no load of other weights before."""
-        block = self.model.tree.block(loop)
-        for statement in block[block.index(loop) + 1 :]:
+        for statement in self.model.tree.after(loop):
             for call in (item for item in python_ast.walk(statement) if isinstance(item, ast.Call)):
                 name = python_ast.called_name(call)
                 if _LOADING.search(name):

@@ -155,6 +155,11 @@ class PythonTree:
         statement, block = self.statement(node), self.block(node)
         return block[: block.index(statement)] if block else []
 
+    def after(self, node: ast.AST) -> list[ast.AST]:
+        """The statements after the innermost one of a node, in its block."""
+        statement, block = self.statement(node), self.block(node)
+        return block[block.index(statement) + 1 :] if block else []
+
     def stands_alone(self, node: ast.AST | None) -> bool:
         """Whether an expression is a statement of its own, with an unused value; None for a node of another file."""
         return node is not None and isinstance(self.parent(node), ast.Expr)
