@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint.lazy_pattern import LazyPattern
-from torchlint.model.queries import names, written
+from torchlint.model.queries import names, variables, written
 from torchlint.pytorch import datasets
 from torchlint.syntax import python_ast
 
@@ -70,22 +70,8 @@ def _value_before(node: ast.expr, definitions: Definitions) -> ast.expr:
     """The meaning of an expression; for a variable bound several times in one block, its last value before the use."""
     if not isinstance(node, ast.Name):
         return written.value_of(node, definitions)
-    statements = [definitions.tree.statement(item) for item in _bindings(node, definitions)]
-    earlier = [item for item in statements if isinstance(item, ast.stmt) and item.lineno < node.lineno]
-    last = max(earlier, key=lambda item: item.lineno, default=None)
-    if len(statements) > 1 and isinstance(last, ast.Assign) and isinstance(last.targets[0], ast.Name):
-        if last in definitions.tree.before(node):
-            return last.value
-    return written.value_of(node, definitions)
-
-
-def _bindings(name: ast.Name, definitions: Definitions) -> list[ast.Name]:
-    """The places where a variable's function binds it. The first rule that asks loads the index."""
-    from torchlint.index import FileIndex
-
-    around = definitions.function_around
-    same = FileIndex.of(definitions.tree).bindings_of(name.id)
-    return [item for item in same if around(item) is around(name)]
+    last = variables.value_before(node, definitions)
+    return last if last is not None else written.value_of(node, definitions)
 
 
 def _is_changed(dataset: str, definitions: Definitions) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from torchlint.model.queries import variables
 from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ def origin(image: ast.expr, definitions: Definitions) -> ast.Call | None:
     node: ast.expr | None = image
     for _ in range(_STEPS):
         if isinstance(node, ast.Name):
-            node = _last_value(node, definitions)
+            node = variables.value_before(node, definitions)
         elif isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Div, ast.Sub, ast.Mult)):
             node = node.left
         elif isinstance(node, ast.Call):
@@ -56,20 +57,3 @@ def _operand(call: ast.Call) -> ast.expr | None:
         return call.args[0] if is_color else None
     is_method = isinstance(call.func, ast.Attribute) and call.func.attr in _METHODS
     return call.func.value if is_method and isinstance(call.func, ast.Attribute) else None
-
-
-def _last_value(name: ast.Name, definitions: Definitions) -> ast.expr | None:
-    """The last value of a variable before its use, if assignments of the same block bind it."""
-    tree = definitions.tree
-    use = tree.statement(name)
-    scope = tree.function_around(name) or tree.module
-    bound = [
-        node for node in python_ast.walk(scope)
-        if isinstance(node, ast.Name) and node.id == name.id and not isinstance(node.ctx, ast.Load)
-        and node.lineno <= name.lineno and tree.statement(node) is not use
-    ]  # fmt: skip
-    last = max(bound, key=lambda node: node.lineno, default=None)
-    statement = tree.parent(last) if last is not None else None
-    if not isinstance(statement, ast.Assign) or statement not in tree.before(name):
-        return None
-    return statement.value

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule
 from torchlint.lazy_pattern import LazyPattern
-from torchlint.model.queries import names, numbers
+from torchlint.model.queries import names, numbers, variables
 from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
@@ -117,11 +117,7 @@ class MisalignedReduction(Rule):
 
     def _unpacked(self, name: ast.Name) -> ast.Assign | None:
         """The assignment that gives a variable the first of two results, if it has no other value."""
-        scope = self.model.tree.function_around(name) or self.model.tree.module
-        stores = [
-            item for item in names.own_nodes(scope)
-            if isinstance(item, ast.Name) and item.id == name.id and not isinstance(item.ctx, ast.Load)
-        ]  # fmt: skip
+        stores = variables.bindings(name.id, name, self.model.definitions)
         around = self.model.tree.parent(stores[0]) if len(stores) == 1 else None
         statement = self.model.tree.parent(around) if isinstance(around, ast.Tuple) else None
         if isinstance(statement, ast.Assign) and isinstance(around, ast.Tuple) and around.elts[0] is stores[0]:

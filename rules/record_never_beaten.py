@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule
 from torchlint.lazy_pattern import LazyPattern
-from torchlint.model.queries import written
+from torchlint.model.queries import variables, written
 from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
@@ -115,14 +115,9 @@ class RecordNeverBeaten(Rule):
             owner = around.owner if around is not None else None
             is_own = owner is not None and name.count(".") == 1
             return list(written.stores_of(name.removeprefix("self."), owner)) if owner is not None and is_own else []
-        function = self.model.definitions.function_around(condition)
-        scope = function.node if function is not None else self.model.tree.module
-        if "." in name or (function is not None and name in function.parameters):
+        if "." in name or variables.is_parameter(name, condition, self.model.definitions):
             return []
-        return [
-            node for node in python_ast.walk(scope)
-            if isinstance(node, ast.Name) and node.id == name and not isinstance(node.ctx, ast.Load)
-        ]  # fmt: skip
+        return list(variables.bindings(name, condition, self.model.definitions))
 
     def report_NeverBeaten(self, found: NeverBeaten) -> None:
         self.report(

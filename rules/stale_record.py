@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from torchlint import Category, Rule
 from torchlint.lazy_pattern import LazyPattern
-from torchlint.model.queries import written
+from torchlint.model.queries import variables, written
 from torchlint.syntax import python_ast
 
 _RECORD = LazyPattern(r"(?i)(^|_)best(_|$)|best_?(acc|loss|metric|score|val)")
@@ -109,16 +109,11 @@ class StaleRecord(Rule):
             is_own = method is not None and python_ast.dotted(record.value) in method.parameters[:1]
             stores = list(self.model.stores_of(record.attr)) if is_own else []
             return list(stores) if b"setattr" not in self.model.tree.source.code else []
-        function = self.model.definitions.function_around(condition)
-        scope = function.node if function is not None else self.model.tree.module
-        nodes = list(python_ast.walk(scope))
-        is_shared = any(isinstance(item, (ast.Global, ast.Nonlocal)) and record.id in item.names for item in nodes)
-        if is_shared or (function is not None and record.id in function.parameters):
+        if variables.is_shared(record.id, self.model.definitions):
             return []
-        return [
-            node for node in nodes
-            if isinstance(node, ast.Name) and node.id == record.id and not isinstance(node.ctx, ast.Load)
-        ]  # fmt: skip
+        if variables.is_parameter(record.id, condition, self.model.definitions):
+            return []
+        return list(variables.bindings(record.id, condition, self.model.definitions))
 
     def report_Stale(self, found: Stale) -> None:
         self.report(

@@ -167,6 +167,12 @@ class FileIndex:
         """Where the file binds or deletes a variable of this name."""
         return self._bindings.get(name, ())
 
+    def reads_of(self, name: str) -> Iterator[ast.Name]:
+        """Where the file reads a variable of this name."""
+        for node in self._by_name.get(name, ()):
+            if isinstance(node, ast.Name):
+                yield node
+
     def calls(self, names: Collection[str]) -> Iterator[ast.Call]:
         """Where the file calls something of these names, or of an alias of one."""
         for name in self._with_aliases(names):

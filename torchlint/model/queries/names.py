@@ -9,6 +9,7 @@ from functools import lru_cache
 
 from torchlint.index import FileIndex
 from torchlint.model.definitions import Definitions, FunctionInfo
+from torchlint.model.queries import variables
 from torchlint.model.scopes import LOCAL
 from torchlint.syntax.python_ast import LOOPS, SCOPES, dotted, walk, walk_outside
 from torchlint.syntax.python_tree import PythonTree
@@ -54,16 +55,14 @@ def only_value(name: ast.Name, definitions: Definitions) -> ast.expr | None:
 
     None for the old value in `x = list(x)`.
     """
-    function, tree = definitions.function_around(name), definitions.tree
-    same = FileIndex.of(tree).bindings_of(name.id)
-    bound = [item for item in same if definitions.function_around(item) is function]
+    tree, bound = definitions.tree, variables.bindings(name.id, name, definitions)
     value = bound_value(bound[0], tree) if len(bound) == 1 else None
     statement = tree.statement(bound[0]) if value is not None else None
     if not isinstance(statement, ast.Assign) or len(statement.targets) > 1 or statement.lineno > name.lineno:
         return None
     if statement is tree.statement(name):
         return None
-    return value if function is None or name.id not in function.parameters else None
+    return None if variables.is_parameter(name.id, name, definitions) else value
 
 
 def returned_value(function: FunctionInfo) -> ast.expr | None:

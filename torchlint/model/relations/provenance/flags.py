@@ -6,9 +6,9 @@ import ast
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from torchlint.index import FileIndex
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model.definitions import ClassInfo, Definitions
+from torchlint.model.queries import variables
 from torchlint.model.relations.provenance.modules import Modules
 from torchlint.pytorch import api
 from torchlint.syntax.python_ast import Site, called_name, dotted, is_literal, names_read, site_of, walk
@@ -71,10 +71,8 @@ class ModuleFlags:
     def _is_bound_again(self, owner: ast.expr) -> bool:
         """Whether the first name of `a.b` may be several objects."""
         name = dotted(owner).partition(".")[0]
-        function = self.definitions.function_around(owner)
-        bound = FileIndex.of(self.tree).bindings_of(name)
-        own = [item for item in bound if self.definitions.function_around(item) is function]
-        return len(own) + (function is not None and name in function.parameters) != 1
+        own = variables.bindings(name, owner, self.definitions)
+        return len(own) + variables.is_parameter(name, owner, self.definitions) != 1
 
     def _needs_module(self, node: ast.Attribute) -> bool:
         """`layer.weight.data` or `layer.parameters()`."""

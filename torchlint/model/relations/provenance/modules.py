@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from torchlint.index import FileIndex
 from torchlint.model.definitions import ClassInfo, Definitions, FunctionInfo, all_parameters
+from torchlint.model.queries import variables
 from torchlint.syntax.python_ast import SCOPES, called_name, dotted, walk, written_alike
 
 _ANY = "torch.nn.Module"
@@ -85,7 +86,7 @@ class Modules:
     def _named(self, name: ast.Name, depth: int) -> Kind | None:
         function = self.definitions.function_around(name)
         bound = FileIndex.of(self.tree).bindings_of(name.id)
-        own = [item for item in bound if self.definitions.function_around(item) is function]
+        own = variables.bindings(name.id, name, self.definitions)
         loop = self._loop(name)
         if loop is not None:
             inside = (item for item in own if item is not loop.target and loop in self.tree.ancestors(item))

@@ -8,10 +8,9 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property
 from itertools import chain
 
-from torchlint.index import FileIndex
 from torchlint.model.definitions import ClassInfo, Definitions, FunctionInfo, all_parameters
 from torchlint.model.parameterless import is_parameterless
-from torchlint.model.queries import names
+from torchlint.model.queries import names, variables
 from torchlint.model.queries.autograd_functions import returns_of
 from torchlint.model.relations import answer
 from torchlint.model.relations.provenance.averages import AverageUpdate, average_updates
@@ -195,9 +194,7 @@ class Provenance:
     def _only_store(self, node: ast.expr) -> ast.expr | None:
         """The place that binds a variable in its function, or an attribute in its class, if there is only one."""
         if isinstance(node, ast.Name):
-            function = self.definitions.function_around(node)
-            bound = FileIndex.of(self.definitions.tree).bindings_of(node.id)
-            stores: list[ast.expr] = [item for item in bound if self.definitions.function_around(item) is function]
+            stores: list[ast.expr] = [*variables.bindings(node.id, node, self.definitions)]
         else:
             method = self.definitions.method_around(node) if isinstance(node, ast.Attribute) else None
             if method is None or method.owner is None or not isinstance(node, ast.Attribute):
@@ -219,10 +216,7 @@ class Provenance:
 
     def _parameter(self, function: FunctionInfo, node: ast.Name) -> object:
         """A parameter, unless the function binds it to a value other than the moved parameter."""
-        bound = [
-            item for item in FileIndex.of(self.definitions.tree).bindings_of(node.id)
-            if self.definitions.function_around(item) is function
-        ]  # fmt: skip
+        bound = variables.bindings(node.id, node, self.definitions)
         values = [getattr(self.definitions.tree.parent(item), "value", None) for item in bound]
         is_same = all(isinstance(value, ast.Call) and dotted(itself(value)) == node.id for value in values)
         return (function, node.id) if is_same else None
