@@ -6,10 +6,8 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from torchlint.model.queries import names
+from torchlint.model.queries import names, written
 from torchlint.syntax import python_ast
-
-from . import _written_lengths as written
 
 if TYPE_CHECKING:
     from torchlint.model.definitions import Definitions, FunctionInfo
@@ -34,7 +32,7 @@ def asks(test: ast.expr, known: Definitions, depth: int = _DEPTH) -> bool:
         function = names.function(test.func, known)
         returned = names.returned_value(function) if function is not None else None
         return returned is not None and asks(returned, known, depth - 1)
-    value = written.value_of(test, known)
+    value = written.value_in_file(test, known)
     return value is not None and asks(value, known, depth - 1)
 
 
@@ -50,7 +48,7 @@ def is_rank(node: ast.expr, known: Definitions, depth: int = _DEPTH) -> bool:
         return python_ast.dotted(node.value) == "os.environ" and _names_rank(node.slice)
     if not depth:
         return False
-    value = written.value_of(node, known)
+    value = written.value_in_file(node, known)
     if value is None and isinstance(node, (ast.Name, ast.Attribute)):
         value = _part(node, known)
     if value is not None:

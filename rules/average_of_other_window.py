@@ -7,11 +7,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule
+from torchlint.model.queries import batch_sums, loop_results
 from torchlint.pytorch import naming
 from torchlint.syntax import python_ast
-
-from . import _after_loop as after_loop
-from . import _written_sums as written_sums
 
 if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
@@ -98,12 +96,12 @@ class AverageOfOtherWindow(Rule):
             if window is None or not isinstance(loop, ast.For):
                 continue
             resets = {
-                name for item in branch.body for name, value in after_loop.bound(item) if after_loop.is_zero(value)
+                name for item in branch.body for name, value in loop_results.bound(item) if loop_results.is_zero(value)
             }
             for division in (item for statement in branch.body for item in python_ast.walk(statement)):
                 if not isinstance(division, ast.BinOp) or not isinstance(division.op, ast.Div):
                     continue
-                total, divisor = written_sums.name_of(written_sums.tensor_of(division.left)), division.right
+                total, divisor = batch_sums.name_of(batch_sums.tensor_of(division.left)), division.right
                 if total not in resets or not isinstance(divisor, ast.Constant) or type(divisor.value) is not int:
                     continue
                 is_scaled = isinstance(tree.parent(division), ast.BinOp)
@@ -117,14 +115,14 @@ class AverageOfOtherWindow(Rule):
         count = _number_of(epochs.iter)
         resets = set[str]()
         for index, statement in enumerate(epochs.body if count else ()):
-            resets |= {name for name, value in after_loop.bound(statement) if after_loop.is_zero(value)}
-            is_batches = isinstance(statement, ast.For) and naming.LOADER.search(written_sums.iterated(statement.iter))
+            resets |= {name for name, value in loop_results.bound(statement) if loop_results.is_zero(value)}
+            is_batches = isinstance(statement, ast.For) and naming.LOADER.search(batch_sums.iterated(statement.iter))
             if not isinstance(statement, ast.For) or not is_batches:
                 continue
             rest = (item for later in epochs.body[index + 1 :] for item in python_ast.walk(later))
             for division in (item for item in rest if isinstance(item, (ast.BinOp, ast.AugAssign))):
                 divisor = division.right if isinstance(division, ast.BinOp) else division.value
-                total = written_sums.dividend(division) if isinstance(division.op, ast.Div) else ""
+                total = batch_sums.dividend(division) if isinstance(division.op, ast.Div) else ""
                 if total in resets and python_ast.dotted(divisor) == count and _sums_losses(total, statement):
                     yield OverEpochs(python_ast.site_of(division), python_ast.site_of(epochs), total, count)
 
@@ -147,7 +145,7 @@ class AverageOfOtherWindow(Rule):
 
 def _number_of(iterable: ast.expr) -> str:
     """The name of the number of iterations: `n` of `range(n)`, `range(1, n + 1)` or `tqdm(range(n))`."""
-    iterable = written_sums.unwrapped(iterable)
+    iterable = batch_sums.unwrapped(iterable)
     if not isinstance(iterable, ast.Call) or python_ast.called_name(iterable) not in ("range", "trange"):
         return ""
     last = iterable.args[min(len(iterable.args), 2) - 1] if iterable.args else iterable
@@ -169,19 +167,19 @@ def _is_averaged(total: str, window: int, branch: ast.If) -> bool:
     divisions = (
         item for item in python_ast.walk(branch) if isinstance(item, ast.BinOp) and isinstance(item.op, ast.Div)
     )
-    own = (item for item in divisions if written_sums.name_of(written_sums.tensor_of(item.left)) == total)
+    own = (item for item in divisions if batch_sums.name_of(batch_sums.tensor_of(item.left)) == total)
     return any(isinstance(item.right, ast.Constant) and item.right.value == window for item in own)
 
 
 def _sums_losses(total: str, loop: ast.For) -> bool:
     """Whether a loop adds to a total, once in each iteration, the loss that calls `backward`."""
     inside = list(python_ast.walk(loop))
-    added = [item for item in inside if isinstance(item, ast.AugAssign) and written_sums.name_of(item.target) == total]
-    if len(added) != 1 or added[0] not in list(after_loop.each_iteration(loop.body)):
+    added = [item for item in inside if isinstance(item, ast.AugAssign) and batch_sums.name_of(item.target) == total]
+    if len(added) != 1 or added[0] not in list(loop_results.each_iteration(loop.body)):
         return False
-    loss = written_sums.name_of(written_sums.tensor_of(added[0].value))
+    loss = batch_sums.name_of(batch_sums.tensor_of(added[0].value))
     calls = (item for item in inside if isinstance(item, ast.Call) and python_ast.called_name(item) == "backward")
     is_new = loss and not any(
-        isinstance(item, ast.AugAssign) and written_sums.name_of(item.target) == loss for item in inside
+        isinstance(item, ast.AugAssign) and batch_sums.name_of(item.target) == loss for item in inside
     )
     return bool(is_new) and any(python_ast.dotted(call.func) == f"{loss}.backward" for call in calls)

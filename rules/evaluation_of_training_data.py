@@ -7,10 +7,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from torchlint import Category, Rule
-from torchlint.model.queries import held_out
+from torchlint.model.queries import batch_sums, held_out
 from torchlint.syntax import python_ast
-
-from . import _written_sums as written_sums
 
 
 class WrongData(NamedTuple):
@@ -66,7 +64,7 @@ class EvaluationOfTrainingData(Rule):
         for info in self.model.definitions.functions.values() if not self.model.is_test else ():
             loops = [node for node in python_ast.walk(info.node) if isinstance(node, (ast.For, ast.AsyncFor))]
             for loop in loops:
-                loader = written_sums.iterated(loop.iter)
+                loader = batch_sums.iterated(loop.iter)
                 if not held_out.is_named_training(loader) or _trains(loop):
                     continue
                 sums = _sums(loop)
@@ -83,7 +81,7 @@ class EvaluationOfTrainingData(Rule):
         for node in python_ast.walk(function):
             if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Div) or node.lineno <= loop.lineno:
                 continue
-            counted = written_sums.counted(node.right)
+            counted = batch_sums.counted(node.right)
             is_of_sum = bool(sums & python_ast.names_read(node.left))
             if counted is not None and is_of_sum and held_out.is_named_held_out(counted[0]):
                 return python_ast.site_of(node), counted[0]

@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Confidence, Rule
 from torchlint.model import events, values
-from torchlint.model.queries import losses
+from torchlint.model.queries import compared_operands, losses
 from torchlint.pytorch import losses as functions
-
-from . import _compared_operands as compared
 
 if TYPE_CHECKING:
     from torchlint.index import FileIndex
@@ -88,7 +86,7 @@ class FirstRowAsOutput(Rule):
             *functions.AVERAGED,
             *(name for name, same in functions.FUNCTIONS.items() if same in functions.AVERAGED),
         )
-        return index.names_one(named) or compared.may_average(index) or compared.may_count(index)
+        return index.names_one(named) or compared_operands.may_average(index) or compared_operands.may_count(index)
 
     def ask(self) -> Iterator[Row]:
         seen: set[Site] = set()
@@ -113,7 +111,7 @@ class FirstRowAsOutput(Rule):
             if len(given) > 1:
                 yield event.site, (given[0], given[1])
         for event in (event for trace in self.model.program.traces for event in trace.of(events.Compute)):
-            operands = compared.squared_difference(event.value) or compared.counted_hits(event.value)
+            operands = compared_operands.squared_difference(event.value) or compared_operands.counted_hits(event.value)
             if operands is not None:
                 yield event.site, operands
 

@@ -7,14 +7,10 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from torchlint import Category, Confidence, Rule
-from torchlint.model.queries import names
+from torchlint.model.queries import batch_sums, lengths, loop_results, names
 from torchlint.pytorch import naming
 from torchlint.syntax import python_ast
 from torchlint.syntax.python_ast import Site
-
-from . import _after_loop as after_loop
-from . import _written_lengths as written_lengths
-from . import _written_sums as written_sums
 
 _READING = frozenset("item detach cpu float double mean sum numpy clone tolist".split())
 _KEEPING = frozenset({"append"})
@@ -84,7 +80,7 @@ class LastBatchAverage(Rule):
 
     def ask(self) -> Iterator[LastBatch]:
         for loop in [] if self.model.is_test else self.model.tree.of_type(ast.For):
-            loader = written_sums.iterated(loop.iter)
+            loader = batch_sums.iterated(loop.iter)
             if loader:
                 yield from self._in_loop(loop, loader)
 
@@ -93,7 +89,7 @@ class LastBatchAverage(Rule):
         inside = list(names.own_nodes(loop))
         assigned = [item for item in inside if isinstance(item, ast.Assign) and len(item.targets) == 1]
         behind = [
-            item for statement in after_loop.statements(loop, self.model.tree) for item in python_ast.walk(statement)
+            item for statement in loop_results.statements(loop, self.model.tree) for item in python_ast.walk(statement)
         ]
         if not assigned or not behind:
             return
@@ -114,7 +110,7 @@ class LastBatchAverage(Rule):
         """A loss that is appended after the loop, once for each epoch."""
         if not isinstance(self.model.tree.parent(loop), python_ast.LOOPS):
             return
-        for statement in after_loop.statements(loop, self.model.tree):
+        for statement in loop_results.statements(loop, self.model.tree):
             call = statement.value if isinstance(statement, ast.Expr) else None
             if isinstance(call, ast.Call) and python_ast.called_name(call) in _KEEPING and len(call.args) == 1:
                 name = self._place(_base(call.args[0]))
@@ -160,7 +156,7 @@ class LastBatchAverage(Rule):
         factors = (
             [value.left, value.right] if isinstance(value, ast.BinOp) and isinstance(value.op, ast.Mult) else [value]
         )
-        rest = [item for item in factors if not written_sums.is_batch_size(item)]
+        rest = [item for item in factors if not batch_sums.is_batch_size(item)]
         base = _base(rest[0]) if len(rest) == 1 else None
         if base is None or base is value:
             return isinstance(value, ast.Call) and (_goes_backward(name, inside) or _is_loss(value))
@@ -203,11 +199,11 @@ class LastBatchAverage(Rule):
                 continue
             if self._place(_base(dividend)) != name:
                 continue
-            if written_lengths.own_count(divisor, loop, self.model.definitions) is not None:
+            if lengths.own_count(divisor, loop, self.model.definitions) is not None:
                 return node
             if isinstance(divisor, ast.Name):
                 divisor = names.only_value(divisor, self.model.definitions) or divisor
-            counted = written_sums.counted(divisor)
+            counted = batch_sums.counted(divisor)
             if counted is not None and counted[0] == loader:
                 return node
         return None

@@ -8,12 +8,9 @@ from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Confidence, Rule
-from torchlint.model.queries import written
+from torchlint.model.queries import batch_sums, loop_results, written
 from torchlint.pytorch import naming
 from torchlint.syntax import python_ast
-
-from . import _after_loop as after_loop
-from . import _written_sums as written_sums
 
 if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
@@ -90,35 +87,35 @@ class LastBatchScore(Rule):
 
     def ask(self) -> Iterator[LastScore]:
         for loop in [] if self.model.is_test else self.model.tree.of_type(ast.For):
-            loader = written_sums.iterated(loop.iter)
+            loader = batch_sums.iterated(loop.iter)
             if naming.LOADER.search(loader) and not any(isinstance(item, ast.Break) for item in python_ast.walk(loop)):
                 if not self._has_whole_data(loop):
                     yield from self._in_loop(loop)
 
     def _has_whole_data(self, loop: ast.For) -> bool:
         """Whether the code creates a loader with a single batch: `batch_size=len(data)`."""
-        made = written.value_of(written_sums.unwrapped(loop.iter), self.model.definitions)
+        made = written.value_of(batch_sums.unwrapped(loop.iter), self.model.definitions)
         calls = python_ast.walk(made) if isinstance(made, ast.Call) else ()
         return any(isinstance(item, ast.Call) and python_ast.dotted(item.func) == "len" for item in calls)
 
     def _in_loop(self, loop: ast.For) -> Iterator[LastScore]:
-        behind = after_loop.statements(loop, self.model.tree)
-        for statement in after_loop.each_iteration(loop.body) if behind else ():
-            for name, value in after_loop.bound(statement):
-                is_reset = after_loop.is_zero(value)
-                use = next(after_loop.uses(behind, name, is_reset), None)
+        behind = loop_results.statements(loop, self.model.tree)
+        for statement in loop_results.each_iteration(loop.body) if behind else ():
+            for name, value in loop_results.bound(statement):
+                is_reset = loop_results.is_zero(value)
+                use = next(loop_results.uses(behind, name, is_reset), None)
                 origin = self._origin(name, value, loop) if use is not None else None
                 if use is not None and origin is not None:
                     yield LastScore(python_ast.site_of(statement), python_ast.site_of(use), name, origin)
 
     def _origin(self, name: str, value: ast.expr, loop: ast.For) -> Origin | None:
         """The origin of the value of a variable after a loop, if that is of its last batch only."""
-        if after_loop.is_zero(value):
-            return Origin.RESET if after_loop.adds_to(name, loop) else None
+        if loop_results.is_zero(value):
+            return Origin.RESET if loop_results.adds_to(name, loop) else None
         if (
             not _is_score(value)
             or name in python_ast.names_read(value)
-            or after_loop.is_used(name, self.model.tree.statement(value), loop)
+            or loop_results.is_used(name, self.model.tree.statement(value), loop)
         ):
             return None
         return Origin.EVALUATION if self._evaluates(loop) else Origin.TRAINING if _trains(loop) else None
@@ -152,11 +149,11 @@ def _trains(loop: ast.For) -> bool:
 
 def _is_score(value: ast.expr) -> bool:
     """Whether an expression is the loss or the accuracy of a batch."""
-    if written_sums.matches(value) is not None:
+    if batch_sums.matches(value) is not None:
         return True
     if isinstance(value, ast.BinOp) and isinstance(value.op, ast.Div):
-        return written_sums.matches(value.left) is True and written_sums.is_batch_size(value.right)
-    made = written_sums.tensor_of(value)
+        return batch_sums.matches(value.left) is True and batch_sums.is_batch_size(value.right)
+    made = batch_sums.tensor_of(value)
     return (
         isinstance(made, ast.Call)
         and len(made.args) == 2

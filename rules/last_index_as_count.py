@@ -7,10 +7,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule
-from torchlint.model.queries import names, written
+from torchlint.model.queries import batch_sums, names, written
 from torchlint.syntax import python_ast
-
-from . import _written_sums as written_sums
 
 if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
@@ -69,7 +67,7 @@ class LastIndexAsCount(Rule):
             if not isinstance(division.op, ast.Div) or not isinstance(divisor, ast.Name):
                 continue
             loop = self._loop(divisor)
-            if loop is not None and self._is_added(written_sums.dividend(division), loop):
+            if loop is not None and self._is_added(batch_sums.dividend(division), loop):
                 yield LastIndex(python_ast.site_of(division), python_ast.site_of(loop), divisor.id)
 
     def _loop(self, divisor: ast.Name) -> ast.For | None:
@@ -97,7 +95,7 @@ class LastIndexAsCount(Rule):
             nodes = statement.body if isinstance(statement, ast.With) else [statement]
             for node in nodes:
                 if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add):
-                    if total and written_sums.name_of(node.target) == total:
+                    if total and batch_sums.name_of(node.target) == total:
                         return True
         return False
 

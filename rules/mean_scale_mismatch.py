@@ -11,12 +11,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchlint import Category, Confidence, Rule, edits
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import events, utilities, values
-from torchlint.model.queries import held_out, losses, names
+from torchlint.model.queries import batch_sums, held_out, lengths, losses, names
 from torchlint.pytorch import naming
 from torchlint.syntax import python_ast
-
-from . import _written_lengths as written_lengths
-from . import _written_sums as written_sums
 
 if TYPE_CHECKING:
     from torchlint.index import FileIndex
@@ -127,13 +124,13 @@ class MeanScaleMismatch(Rule):
 
     def ask(self) -> Iterator[WrongCount | OtherData]:
         for addition in self.model.tree.of_type(ast.AugAssign):
-            if isinstance(addition.op, ast.Add) and written_sums.name_of(addition.target):
+            if isinstance(addition.op, ast.Add) and batch_sums.name_of(addition.target):
                 yield from self._divisions(addition)
 
     def _divisions(self, addition: ast.AugAssign) -> Iterator[WrongCount | OtherData]:
         """The divisions after a loop of the total from an addition in that loop by the wrong length."""
         scope = self._scope(addition)
-        loop, total = self.model.tree.parent(addition), written_sums.name_of(addition.target)
+        loop, total = self.model.tree.parent(addition), batch_sums.name_of(addition.target)
         while isinstance(loop, ast.With):
             loop = self.model.tree.parent(loop)
         if not isinstance(loop, ast.For) or not (loader := self._loader(loop)):
@@ -143,17 +140,17 @@ class MeanScaleMismatch(Rule):
                 continue
             divisor = division.right if isinstance(division, ast.BinOp) else division.value
             value = names.only_value(divisor, self.model.definitions) if isinstance(divisor, ast.Name) else None
-            counted = written_sums.counted(value if value is not None else divisor)
+            counted = batch_sums.counted(value if value is not None else divisor)
             samples = self._samples(addition.value, loop)
             is_wrong = counted == (loader, not samples)
-            own = written_lengths.own_count(divisor, loop, self.model.definitions)
+            own = lengths.own_count(divisor, loop, self.model.definitions)
             if (
                 own is not None
                 and self._is_started(divisor, scope)
-                and self._is_sum(written_sums.name_of(divisor), own, loop, scope)
+                and self._is_sum(batch_sums.name_of(divisor), own, loop, scope)
             ):
-                is_wrong = written_sums.is_batch_size(own.value) is not samples
-            is_of_dataset = counted == (loader, True) or written_lengths.is_dataset_length(
+                is_wrong = batch_sums.is_batch_size(own.value) is not samples
+            is_of_dataset = counted == (loader, True) or lengths.is_dataset_length(
                 divisor, loop.iter, self.model.definitions
             )
             draws_part = samples is True and is_of_dataset and self._draws_part(loop)
@@ -175,16 +172,16 @@ class MeanScaleMismatch(Rule):
                         loader,
                         samples,
                         self._is_whole(loop),
-                        written_sums.matches(self._named(addition.value, loop)) is not None,
-                        self._is_batched(loop) and not self._is_summed_loss(written_sums.tensor_of(addition.value)),
+                        batch_sums.matches(self._named(addition.value, loop)) is not None,
+                        self._is_batched(loop) and not self._is_summed_loss(batch_sums.tensor_of(addition.value)),
                     )
 
     def _loader(self, loop: ast.For) -> str:
         """The iterable of a loop as the code spells it, also through a name: `batches = tqdm(loader)`."""
         node = loop.iter
         value = names.only_value(node, self.model.definitions) if isinstance(node, ast.Name) else None
-        through = written_sums.iterated(value) if isinstance(value, ast.Call) else ""
-        return through or written_sums.iterated(node)
+        through = batch_sums.iterated(value) if isinstance(value, ast.Call) else ""
+        return through or batch_sums.iterated(node)
 
     @cached_property
     def _divisions_of(self) -> dict[tuple[ast.AST, str], list[ast.BinOp | ast.AugAssign]]:
@@ -192,7 +189,7 @@ class MeanScaleMismatch(Rule):
         found: dict[tuple[ast.AST, str], list[ast.BinOp | ast.AugAssign]] = defaultdict(list)
         for node in self.model.tree.of_type(ast.BinOp, ast.AugAssign):
             if isinstance(node.op, ast.Div):
-                found[self._scope(node), written_sums.dividend(node)].append(node)
+                found[self._scope(node), batch_sums.dividend(node)].append(node)
         return found
 
     @cached_property
@@ -201,7 +198,7 @@ class MeanScaleMismatch(Rule):
         found: dict[tuple[ast.AST, str], list[ast.expr]] = defaultdict(list)
         for node in self.model.tree.of_type(ast.Name, ast.Attribute, ast.Subscript):
             if not isinstance(node.ctx, ast.Load):
-                found[self._scope(node), written_sums.name_of(node)].append(node)
+                found[self._scope(node), batch_sums.name_of(node)].append(node)
         return found
 
     def _scope(self, node: ast.AST) -> ast.AST:
@@ -210,14 +207,14 @@ class MeanScaleMismatch(Rule):
 
     def _is_started(self, count: ast.expr, scope: ast.AST) -> bool:
         """Whether the code around sets a count; `_is_sum` checks that it sets it to 0."""
-        stores = self._stores_of.get((scope, written_sums.name_of(count)), [])
+        stores = self._stores_of.get((scope, batch_sums.name_of(count)), [])
         return any(isinstance(self.model.tree.statement(node), ast.Assign) for node in stores)
 
     def _is_sum(self, total: str, addition: ast.AugAssign, loop: ast.For, scope: ast.AST) -> bool:
         """Whether only the addition, a 0 before the loop, and divisions change a name."""
         for node in self._stores_of.get((scope, total), []):
             statement = self.model.tree.statement(node)
-            if statement is addition or written_sums.divides(statement, total):
+            if statement is addition or batch_sums.divides(statement, total):
                 continue
             if _is_inside(node, loop) or not isinstance(statement, ast.Assign) or not self._is_start(node, statement):
                 return False
@@ -236,16 +233,16 @@ class MeanScaleMismatch(Rule):
     def _samples(self, added: ast.expr, loop: ast.For) -> bool | None:
         """Whether the summands are mean losses of batches (False) or those times the batch size (True), or None."""
         added = self._named(added, loop)
-        if (right := written_sums.matches(added)) is not None:
+        if (right := batch_sums.matches(added)) is not None:
             return right
         factors = (
             [added.left, added.right] if isinstance(added, ast.BinOp) and isinstance(added.op, ast.Mult) else [added]
         )
-        sizes = [item for item in factors if written_sums.is_batch_size(item)]
+        sizes = [item for item in factors if batch_sums.is_batch_size(item)]
         rest = [item for item in factors if item not in sizes]
         if len(rest) != 1:
             return None
-        loss = written_sums.tensor_of(rest[0])
+        loss = batch_sums.tensor_of(rest[0])
         return bool(sizes) if self._is_mean_loss(loss, loop) else True if self._is_summed_loss(loss) else None
 
     def _named(self, added: ast.expr, loop: ast.For) -> ast.expr:
@@ -270,7 +267,7 @@ class MeanScaleMismatch(Rule):
             return False
         stores = self._stores_of.get((self._scope(loop), node.id), [])
         statements = [self.model.tree.parent(item) for item in stores if _is_inside(item, loop)]
-        changed = [item for item in python_ast.walk(loop) if written_sums.changes(item, node.id)]
+        changed = [item for item in python_ast.walk(loop) if batch_sums.changes(item, node.id)]
         return (
             bool(statements)
             and not changed
@@ -324,7 +321,7 @@ class MeanScaleMismatch(Rule):
 
     def _is_batched(self, loop: ast.For) -> bool:
         """Whether batches are known to hold more than one sample. `_has_batches_of_one` has checked known loaders."""
-        return bool(self._loaders(loop)) or written_lengths.is_batched(loop.iter, self.model.definitions)
+        return bool(self._loaders(loop)) or lengths.is_batched(loop.iter, self.model.definitions)
 
     def _is_whole(self, loop: ast.For) -> bool:
         """Whether a loop iterates over a loader and, as far as torchlint knows, covers all samples."""

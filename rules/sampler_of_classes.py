@@ -7,10 +7,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from torchlint import Category, Confidence, Rule
-from torchlint.model.queries import names
+from torchlint.model.queries import names, written
 from torchlint.syntax import python_ast
-
-from . import _written_lengths as written_lengths
 
 _COUNTS = frozenset({"torch.bincount", "numpy.bincount"})
 _MADE_OF = frozenset("tensor as_tensor from_numpy FloatTensor DoubleTensor array asarray sqrt reciprocal".split())
@@ -75,7 +73,7 @@ class SamplerOfClasses(Rule):
             given = {item.arg: item.value for item in loader.keywords}
             if known.named(loader.func) != "torch.utils.data.DataLoader" or "sampler" not in given:
                 continue
-            sampler = written_lengths.value_of(given["sampler"], known) or given["sampler"]
+            sampler = written.value_in_file(given["sampler"], known) or given["sampler"]
             if not isinstance(sampler, ast.Call) or not known.named(sampler.func).endswith("WeightedRandomSampler"):
                 continue
             named = {item.arg: item.value for item in sampler.keywords}
@@ -92,7 +90,7 @@ class SamplerOfClasses(Rule):
         if steps <= 0:
             return None
         if isinstance(node, (ast.Name, ast.Attribute)):
-            value = written_lengths.value_of(node, self.model.definitions)
+            value = written.value_in_file(node, self.model.definitions)
             return self._counts(value, steps - 1) if value is not None else None
         if isinstance(node, ast.BinOp):
             left, right = self._counts(node.left, steps - 1), self._counts(node.right, steps - 1)
@@ -115,7 +113,7 @@ class SamplerOfClasses(Rule):
 
     def _is_length_of(self, count: ast.expr, node: ast.expr | None) -> bool:
         """Whether an expression is `len(x)`, directly or through a name."""
-        value = written_lengths.value_of(count, self.model.definitions) or count
+        value = written.value_in_file(count, self.model.definitions) or count
         is_length = isinstance(value, ast.Call) and python_ast.called_name(value) == "len" and len(value.args) == 1
         return (
             is_length

@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule
 from torchlint.model import events
-from torchlint.model.queries import names
+from torchlint.model.queries import choices, names
 from torchlint.syntax import python_ast
-
-from . import _chosen_dimension as chosen_dimension
 
 if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
@@ -75,7 +73,7 @@ class SoftmaxArgmaxDim(Rule):
 
     def ask(self) -> Iterator[OtherDimension]:
         for call in self.model.tree.of_type(ast.Call):
-            name, of, chosen = chosen_dimension.choice(call, self.model.definitions)
+            name, of, chosen = choices.choice(call, self.model.definitions)
             softmax = self._softmax(of) if of is not None and chosen is not None else None
             taken = self._dimension_of_softmax(softmax) if softmax is not None else None
             if softmax is None or taken is None or chosen is None or taken == chosen:
@@ -85,23 +83,23 @@ class SoftmaxArgmaxDim(Rule):
 
     def _softmax(self, node: ast.expr) -> ast.Call | None:
         """The softmax behind an expression, directly or through a name that its function binds once."""
-        node = chosen_dimension.kept(node)
+        node = choices.kept(node)
         if isinstance(node, ast.Name):
             bound = names.only_value(node, self.model.definitions)
-            node = chosen_dimension.kept(bound) if bound is not None else node
+            node = choices.kept(bound) if bound is not None else node
         return node if isinstance(node, ast.Call) else None
 
     def _dimension_of_softmax(self, call: ast.Call) -> int | None:
         qualified = names.imported(call.func, self.model.definitions)
         if qualified in _SOFTMAX:
-            return chosen_dimension.literal(call, _SOFTMAX[qualified])
+            return choices.literal(call, _SOFTMAX[qualified])
         made = call.func if isinstance(call.func, ast.Call) else None
         if made is not None and names.imported(made.func, self.model.definitions) == "torch.nn.Softmax":
-            return chosen_dimension.literal(made, 0)
+            return choices.literal(made, 0)
         is_method = isinstance(call.func, ast.Attribute) and call.func.attr in ("softmax", "log_softmax")
         owner = call.func.value if isinstance(call.func, ast.Attribute) else None
         is_known = owner is not None and bool(names.imported(owner, self.model.definitions))
-        return chosen_dimension.literal(call, 0) if is_method and not is_known else None
+        return choices.literal(call, 0) if is_method and not is_known else None
 
     def _differ(self, softmax: ast.Call, first: int, second: int) -> bool:
         """Whether two dimensions surely differ. Counts negative dimensions from the end where the rank is known."""

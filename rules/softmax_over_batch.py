@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchlint import Category, Rule
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import events, values
-from torchlint.model.queries import attention, losses, names, written
+from torchlint.model.queries import attention, batch_sums, choices, losses, names, written
 from torchlint.pytorch import operators
 from torchlint.syntax import python_ast
 
 from . import _batch_predictions as batch_predictions
-from . import _chosen_dimension as chosen_dimension
-from . import _written_sums as written_sums
 
 if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
@@ -97,7 +95,7 @@ class SoftmaxOverBatch(Rule):
             yield from self._losses()
             yield from self._of_rows()
             for loop in self.model.tree.of_type(ast.For):
-                if _LOADER.search(written_sums.iterated(loop.iter)):
+                if _LOADER.search(batch_sums.iterated(loop.iter)):
                     yield from self._predictions(loop)
 
     def _losses(self) -> Iterator[OverBatch]:
@@ -131,7 +129,7 @@ class SoftmaxOverBatch(Rule):
 
     def _is_in_loop(self, event: events.Compute) -> bool:
         loops = (self.model.tree.node(loop.site) for loop in event.loops)
-        return any(isinstance(item, ast.For) and _LOADER.search(written_sums.iterated(item.iter)) for item in loops)
+        return any(isinstance(item, ast.For) and _LOADER.search(batch_sums.iterated(item.iter)) for item in loops)
 
     def _of_rows(self) -> Iterator[OverAll]:
         """The comparisons of the row numbers of a tensor with its largest element."""
@@ -158,10 +156,10 @@ class SoftmaxOverBatch(Rule):
 
     def _picked_of_all(self, node: ast.expr) -> str:
         """The name of the tensor of whose elements `x.argmax()` or `torch.argmax(x.t())` picks one."""
-        node = chosen_dimension.kept(written.value_of(node, self.model.definitions))
+        node = choices.kept(written.value_of(node, self.model.definitions))
         if not isinstance(node, ast.Call) or node.keywords or python_ast.called_name(node) != "argmax":
             return ""
-        name, of, _ = chosen_dimension.choice(node, self.model.definitions)
+        name, of, _ = choices.choice(node, self.model.definitions)
         is_method = isinstance(node.func, ast.Attribute) and of is node.func.value
         if of is None or not name or len(node.args) != (0 if is_method else 1):
             return ""
@@ -173,8 +171,8 @@ class SoftmaxOverBatch(Rule):
         """The predictions along dimension 0 that a loop compares with the labels of its batch."""
         outputs = batch_predictions.outputs(loop)
         for call in (item for item in python_ast.walk(loop) if outputs and isinstance(item, ast.Call)):
-            name, of, dimension = chosen_dimension.choice(call, self.model.definitions)
-            base = written_sums.tensor_of(chosen_dimension.kept(of)) if of is not None else None
+            name, of, dimension = choices.choice(call, self.model.definitions)
+            base = batch_sums.tensor_of(choices.kept(of)) if of is not None else None
             if dimension == 0 and isinstance(base, ast.Name) and base.id in outputs:
                 compared = batch_predictions.comparison(call, loop, self.model.tree)
                 if compared is not None:

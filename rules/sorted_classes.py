@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule
 from torchlint.lazy_pattern import LazyPattern
-from torchlint.model.queries import held_out, names, written
+from torchlint.model.queries import batch_sums, held_out, names, written
 from torchlint.pytorch import datasets
 from torchlint.syntax import python_ast
-
-from . import _written_sums as written_sums
 
 if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
@@ -123,7 +121,7 @@ class SortedClasses(Rule):
 
     def _trains(self, loader: str) -> bool:
         """Whether the file trains on a loader: in a loop with labels and a backward pass, or in a function for it."""
-        loops = [node for node in self.model.tree.of_type(ast.For) if written_sums.iterated(node.iter) == loader]
+        loops = [node for node in self.model.tree.of_type(ast.For) if batch_sums.iterated(node.iter) == loader]
         for loop in loops:
             targets = (item.id for item in python_ast.walk(loop.target) if isinstance(item, ast.Name))
             calls = [python_ast.called_name(item) for item in python_ast.walk(loop) if isinstance(item, ast.Call)]

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Confidence, Rule
 from torchlint.model import events, values
-from torchlint.model.queries import losses
+from torchlint.model.queries import compared_operands, losses
 
 from . import _chosen_actions as actions
-from . import _compared_operands as compared
 
 if TYPE_CHECKING:
     from torchlint.index import FileIndex
@@ -124,7 +123,7 @@ class TargetShapeBroadcast(Rule):
 
     @classmethod
     def concerns(cls, index: FileIndex) -> bool:
-        return index.names_one(cls.calls) or compared.may_average(index) or compared.may_count(index)
+        return index.names_one(cls.calls) or compared_operands.may_average(index) or compared_operands.may_count(index)
 
     def ask(self) -> Iterator[BroadcastTarget | CrossedSamples | BroadcastMetric]:
         for event, loss in self.model.endings.losses(*_LOSSES):
@@ -136,14 +135,14 @@ class TargetShapeBroadcast(Rule):
             ):
                 yield BroadcastTarget(event.site, column, is_sure=True)
             elif len(operands) > 1 and self._are_of_batch(*operands[:2]):
-                ranks = compared.crossed(*(self.model.shapes.types_of(item) for item in operands[:2]))
+                ranks = compared_operands.crossed(*(self.model.shapes.types_of(item) for item in operands[:2]))
                 if ranks is not None:
                     yield CrossedSamples(event.site, ranks)
         for event in (event for trace in self.model.program.traces for event in trace.of(events.Compute)):
-            operands_ = compared.squared_difference(event.value)
+            operands_ = compared_operands.squared_difference(event.value)
             if operands_ is not None and (column := self._column(*operands_)) is not None:
                 yield BroadcastTarget(event.site, column, self._are_of_batch(*operands_))
-            operands_ = compared.counted_hits(event.value)
+            operands_ = compared_operands.counted_hits(event.value)
             if operands_ is not None and self._are_of_batch(*operands_):
                 column = self._column(*operands_)
                 if column is not None:

@@ -7,11 +7,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from torchlint import Category, Rule
-from torchlint.model.queries import names, written
+from torchlint.model.queries import batch_sums, names, written
 from torchlint.syntax import python_ast
 from torchlint.syntax.python_ast import Site
-
-from . import _written_sums as written_sums
 
 
 class NeverReset(NamedTuple):
@@ -66,7 +64,7 @@ class TotalOverEpochs(Rule):
         if self.model.is_test:
             return
         for addition in self.model.tree.of_type(ast.AugAssign):
-            total = written_sums.name_of(addition.target) if isinstance(addition.op, ast.Add) else ""
+            total = batch_sums.name_of(addition.target) if isinstance(addition.op, ast.Add) else ""
             loop = self._loop_of(addition) if total and "[" not in total else None
             if loop is None:
                 continue
@@ -75,8 +73,8 @@ class TotalOverEpochs(Rule):
             for division in self._divisions(total, loop):
                 epochs = self._loop_of(division)
                 divisor = division.right if isinstance(division, ast.BinOp) else division.value
-                counted = written_sums.counted(divisor)
-                if epochs is not None and counted is not None and counted[0] == written_sums.iterated(loop.iter):
+                counted = batch_sums.counted(divisor)
+                if epochs is not None and counted is not None and counted[0] == batch_sums.iterated(loop.iter):
                     start = self._start(total, epochs, loop, addition)
                     if start is not None and epochs in [*self.model.tree.ancestors(loop)]:
                         yield NeverReset(python_ast.site_of(division), python_ast.site_of(start), total)
@@ -92,9 +90,9 @@ class TotalOverEpochs(Rule):
         if first is None or first.name != "__init__":
             return
         for node in python_ast.walk(around.owner.node):
-            if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) and written_sums.dividend(node) == total:
-                counted = written_sums.counted(node.right)
-                is_of_epoch = counted is not None and counted[0] == written_sums.iterated(loop.iter)
+            if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) and batch_sums.dividend(node) == total:
+                counted = batch_sums.counted(node.right)
+                is_of_epoch = counted is not None and counted[0] == batch_sums.iterated(loop.iter)
                 if is_of_epoch and self._loop_of(node) not in (None, loop):
                     start = python_ast.site_of(self.model.tree.statement(others[0]))
                     yield NeverReset(python_ast.site_of(node), start, total)
@@ -112,7 +110,7 @@ class TotalOverEpochs(Rule):
         for node in names.own_nodes(scope):
             if not isinstance(node, (ast.BinOp, ast.AugAssign)) or not isinstance(node.op, ast.Div):
                 continue
-            if node.lineno > (loop.end_lineno or 0) and written_sums.dividend(node) == total:
+            if node.lineno > (loop.end_lineno or 0) and batch_sums.dividend(node) == total:
                 around = self.model.tree.parent(node)
                 is_scaled = isinstance(around, ast.BinOp) and isinstance(around.op, (ast.Mult, ast.Div))
                 if not is_scaled or _is_percent(around):

@@ -7,10 +7,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule
-from torchlint.model.queries import names, written
+from torchlint.model.queries import batch_sums, names, written
 from torchlint.syntax import python_ast
-
-from . import _written_sums as written_sums
 
 if TYPE_CHECKING:
     from torchlint.model.definitions import FunctionInfo
@@ -86,8 +84,8 @@ class WeightedTwice(Rule):
             if not isinstance(call.func, ast.Attribute) or call.func.attr != "update" or len(call.args) != 2:
                 continue
             value, count = (self._meaning(item) for item in call.args)
-            is_count = written_sums.matches(value) is True
-            if written_sums.is_batch_size(count) and (is_count or _has_batch_size(value)):
+            is_count = batch_sums.matches(value) is True
+            if batch_sums.is_batch_size(count) and (is_count or _has_batch_size(value)):
                 method = self._update_of(call.func.value)
                 if method is not None and _multiplies(method):
                     yield Weighted(python_ast.site_of(call), python_ast.dotted(call.func.value), is_count)
@@ -118,7 +116,7 @@ def _has_batch_size(value: ast.expr) -> bool:
     """Whether a value is a number times the batch size."""
     if not isinstance(value, ast.BinOp) or not isinstance(value.op, ast.Mult):
         return False
-    return any(written_sums.is_batch_size(item) for item in (value.left, value.right))
+    return any(batch_sums.is_batch_size(item) for item in (value.left, value.right))
 
 
 def _multiplies(method: FunctionInfo) -> bool:

@@ -16,16 +16,30 @@ _STEPS = 4
 def value_of(node: ast.expr, definitions: Definitions) -> ast.expr:
     """The meaning of an expression: the only value of a variable or of an attribute of `self`, or the expression."""
     for _ in range(_STEPS):
-        found = None
-        if isinstance(node, ast.Name):
-            found = names.only_value(node, definitions)
-            found = found if found is not None else _of_module(node, definitions)
-        elif isinstance(node, ast.Attribute) and dotted(node.value) == "self":
-            found = attribute_value(node, definitions)
+        found = only_value(node, definitions)
         if found is None:
             break
         node = found
     return node
+
+
+def only_value(node: ast.expr, definitions: Definitions) -> ast.expr | None:
+    """The only value of a variable of a function or the module, or of an attribute of `self`."""
+    if isinstance(node, ast.Name):
+        found = names.only_value(node, definitions)
+        return found if found is not None else _of_module(node, definitions)
+    is_own = isinstance(node, ast.Attribute) and dotted(node.value) == "self"
+    return attribute_value(node, definitions) if isinstance(node, ast.Attribute) and is_own else None
+
+
+def value_in_file(node: ast.expr, definitions: Definitions) -> ast.expr | None:
+    """The same, or of an attribute of another object that one method of the file sets: `dataset.weights`."""
+    found = only_value(node, definitions)
+    if found is not None or not isinstance(node, ast.Attribute) or dotted(node.value) == "self":
+        return found
+    stores = list(FileIndex.of(definitions.tree).stores_of(node.attr))
+    is_one = len(stores) == 1 and definitions.method_around(stores[0]) is not None
+    return assigned(stores[0], definitions) if is_one and isinstance(node.value, ast.Name) else None
 
 
 def _of_module(name: ast.Name, definitions: Definitions) -> ast.expr | None:

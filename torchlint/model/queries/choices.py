@@ -1,4 +1,4 @@
-"""Calls that pick a class, and the literal dimensions of calls."""
+"""Predictions: the calls that pick a class, and the literal dimension of a call."""
 
 from __future__ import annotations
 

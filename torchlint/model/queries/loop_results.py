@@ -1,4 +1,4 @@
-"""The statements of a loop over batches, and those that use its results."""
+"""Results of a loop over batches: the statements of an iteration, and the ones that use its results."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from torchlint.model.queries import batch_sums
 from torchlint.syntax import python_ast
-
-from . import _written_sums as written_sums
 
 if TYPE_CHECKING:
     from torchlint.syntax.python_tree import PythonTree
@@ -53,7 +52,7 @@ def adds_to(name: str, loop: ast.For) -> bool:
     added = [
         item
         for item in python_ast.walk(loop)
-        if isinstance(item, ast.AugAssign) and written_sums.name_of(item.target) == name
+        if isinstance(item, ast.AugAssign) and batch_sums.name_of(item.target) == name
     ]
     return len(added) == 1 and added[0] in list(each_iteration(loop.body)) and isinstance(added[0].op, ast.Add)
 
@@ -80,12 +79,12 @@ def uses(behind: list[ast.AST], name: str, is_reset: bool) -> Iterator[ast.AST]:
             if isinstance(node, ast.Name) and node.id == name and not isinstance(node.ctx, ast.Load):
                 return
             if is_reset:
-                if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) and written_sums.dividend(node) == name:
+                if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) and batch_sums.dividend(node) == name:
                     yield node
             elif isinstance(node, ast.Return) and node.value is not None:
                 parts = node.value.elts if isinstance(node.value, ast.Tuple) else [node.value]
-                if any(written_sums.name_of(written_sums.tensor_of(item)) == name for item in parts):
+                if any(batch_sums.name_of(batch_sums.tensor_of(item)) == name for item in parts):
                     yield node
             elif isinstance(node, ast.Compare) and isinstance(node.ops[0], (ast.Lt, ast.Gt, ast.LtE, ast.GtE)):
-                if written_sums.name_of(written_sums.tensor_of(node.left)) == name:
+                if batch_sums.name_of(batch_sums.tensor_of(node.left)) == name:
                     yield node

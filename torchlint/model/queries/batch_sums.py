@@ -1,4 +1,4 @@
-"""Code patterns of loops, sums and counts of losses."""
+"""Sums over batches as a program writes them: totals, their divisors, and counts of matches."""
 
 from __future__ import annotations
 

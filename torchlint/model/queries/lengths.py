@@ -7,10 +7,8 @@ import copy
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from torchlint.model.queries import names
+from torchlint.model.queries import batch_sums, variables, written
 from torchlint.syntax import python_ast
-
-from . import _written_sums as written_sums
 
 if TYPE_CHECKING:
     from torchlint.model.definitions import Definitions
@@ -27,30 +25,27 @@ def is_dataset_length(divisor: ast.expr, loader: ast.expr, known: Definitions) -
 
 
 def _is_length(length: ast.expr, loader: ast.expr, known: Definitions) -> bool:
-    counted = written_sums.counted(length)
+    counted = batch_sums.counted(length)
     if counted is None or counted[1] or not isinstance(loader, ast.Call):
         return False
     if known.named(loader.func) != "torch.utils.data.DataLoader":
         return False
     if not _has_batches(loader):
         return False
-    written = [item.value for item in loader.keywords if item.arg == "dataset"]
-    dataset = loader.args[0] if loader.args else written[0] if written else None
+    dataset = written.argument(loader, 0, "dataset")
     if dataset is None or any(isinstance(item, ast.Call) for item in python_ast.walk(dataset)):
         return False
     whole = dataset.value if isinstance(dataset, ast.Subscript) else dataset
-    bound = _bindings(whole.id, known) if isinstance(whole, ast.Name) else []
-    around = known.function_around(loader)
-    is_bound_once = len([item for item in bound if known.function_around(item) is around]) <= 1
-    return is_bound_once and ast.unparse(dataset) == counted[0]
+    bound = variables.bindings(whole.id, loader, known) if isinstance(whole, ast.Name) else []
+    return len(bound) <= 1 and ast.unparse(dataset) == counted[0]
 
 
 def own_count(divisor: ast.expr, loop: ast.For, known: Definitions) -> ast.AugAssign | None:
     """The only addition to a variable in a loop, if each iteration adds 1 or the batch size: `n += x.size(0)`."""
-    name = written_sums.name_of(divisor)
+    name = batch_sums.name_of(divisor)
     added = [
         node for node in (python_ast.walk(loop) if name else ())
-        if isinstance(node, ast.AugAssign) and written_sums.name_of(node.target) == name
+        if isinstance(node, ast.AugAssign) and batch_sums.name_of(node.target) == name
     ]  # fmt: skip
     parent = known.tree.parent(added[0]) if len(added) == 1 else None
     while isinstance(parent, ast.With):
@@ -59,24 +54,24 @@ def own_count(divisor: ast.expr, loop: ast.For, known: Definitions) -> ast.AugAs
         return None
     value = added[0].value
     is_one = isinstance(value, ast.Constant) and value.value == 1
-    return added[0] if is_one or written_sums.is_batch_size(value) else None
+    return added[0] if is_one or batch_sums.is_batch_size(value) else None
 
 
 def is_batched(loader: ast.expr, known: Definitions) -> bool:
     """Whether the file creates a loader with batches of more than one sample."""
-    made = [item for _, item in _meanings(written_sums.unwrapped(loader), known)]
+    made = [item for _, item in _meanings(batch_sums.unwrapped(loader), known)]
     return bool(made) and all(isinstance(item, ast.Call) and _has_batches(item) for item in made)
 
 
 def _meanings(node: ast.expr, known: Definitions) -> Iterator[tuple[str, ast.expr]]:
     """The values of an expression, each with the dictionary key that it is read from, or an empty string."""
-    value = value_of(node, known)
+    value = written.value_in_file(node, known)
     if value is not None:
         yield "", value
     elif not isinstance(node, ast.Subscript):
         yield "", node
     else:
-        whole = value_of(node.value, known)
+        whole = written.value_in_file(node.value, known)
         if isinstance(whole, ast.DictComp) and len(whole.generators) == 1:
             key = whole.generators[0].target
             is_keyed = isinstance(key, ast.Name) and isinstance(whole.key, ast.Name) and whole.key.id == key.id
@@ -96,13 +91,6 @@ def _has_batches(loader: ast.Call) -> bool:
     return bool(given) and not any(isinstance(item, ast.Constant) and item.value in (1, None) for item in given)
 
 
-def _bindings(name: str, known: Definitions) -> list[ast.Name]:
-    """The places where a file binds a name. The first rule that asks loads the index."""
-    from torchlint.index import FileIndex
-
-    return list(FileIndex.of(known.tree).bindings_of(name))
-
-
 class _Exchange(ast.NodeTransformer):
     """Replaces the variable of a comprehension with a key."""
 
@@ -111,30 +99,3 @@ class _Exchange(ast.NodeTransformer):
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
         return self._key if node.id == self._name else node
-
-
-def value_of(node: ast.expr, known: Definitions) -> ast.expr | None:
-    """The value of a variable or an attribute, if only one statement of the file sets it."""
-    if isinstance(node, ast.Name):
-        value = names.only_value(node, known)
-        if value is not None:
-            return value
-        function, bound = known.function_around(node), _bindings(node.id, known)
-        is_own = function is not None and node.id in function.parameters
-        statement = known.tree.parent(bound[0]) if len(bound) == 1 else None
-        if is_own or not isinstance(statement, ast.Assign) or known.function_around(statement) is not None:
-            return None
-        return statement.value if statement.targets == bound else None
-    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-        method = known.method_around(node)
-        stores = [
-            item
-            for item in known.tree.of_type(ast.Attribute)
-            if item.attr == node.attr and not isinstance(item.ctx, ast.Load)
-        ]
-        statement = known.tree.parent(stores[0]) if len(stores) == 1 else None
-        maker = known.method_around(stores[0]) if len(stores) == 1 else None
-        if maker is None or (node.value.id == "self" and (method is None or maker.owner is not method.owner)):
-            return None
-        return statement.value if isinstance(statement, ast.Assign) and len(statement.targets) == 1 else None
-    return None
