@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from torchlint.lazy_pattern import LazyPattern
-from torchlint.model.events import Compute, Mutate, Returned
+from torchlint.model.events import Backward, Call, Compute, Keep, Mutate, Returned
 from torchlint.model.module_values import is_as_made
 from torchlint.model.program import Program
 from torchlint.model.relations._similarities import is_similarity, may_be_similarity
@@ -33,6 +33,8 @@ from torchlint.pytorch import operators
 from torchlint.syntax.python_ast import Site
 
 _DETACHING = frozenset({"detach", "data", "numpy"})
+_READING = frozenset({"item", "tolist", "float"})
+"""Methods, and Python's own `float`, that read a number."""
 _MOST_STEPS = 40
 """Maximum number of operators between a value and its domain."""
 _RESHAPING = frozenset(
@@ -142,14 +144,47 @@ class Domains:
         return self._users.get(value, [])
 
     def is_detached(self, value: Value, steps: int = 6) -> bool:
-        """Whether code detaches a value, or all that it computes from it, so that no gradient reaches the value."""
-        users = self.users(value) if steps else []
-        return bool(users) and all(item.op in _DETACHING or self.is_detached(item, steps - 1) for item in users)
+        """Whether code detaches a value or reads it as a number, or does so with all that it computes from it."""
+        users = self.users(value) if steps and value not in self._handed else []
+        is_read = value in self._read and value not in self._handed
+        return bool(users or is_read) and all(
+            item.op in _DETACHING or self.is_detached(item, steps - 1) for item in users
+        )
+
+    @cached_property
+    def _read(self) -> set[Value]:
+        """Tensors that code reads as a number."""
+        numbers = self._program.observations.numbers.values()
+        return {resolved(item) for how, operands, _ in numbers if how in _READING for item in operands}
+
+    @cached_property
+    def _handed(self) -> set[Value]:
+        """Values that leave a root, or that start a backward pass: a gradient may reach them."""
+        found = list[Value]()
+        for trace in self._program.traces:
+            found += [event.value for event in trace.of(Returned) if not event.calls]
+            found += [event.value for event in trace.of(Keep)]
+            found += [event.loss for event in trace.of(Backward)]
+            found += [item for event in trace.of(Call) for item in event.value.parents]
+            found += [item for event in trace.of(Mutate) for item in event.by]
+        seen = set[Value]()
+        while found:
+            value = resolved(found.pop())
+            if value not in seen:
+                seen.add(value)
+                found += (
+                    value.elements()
+                    if isinstance(value, Container)
+                    else inputs_of(value)
+                    if isinstance(value, Phi)
+                    else ()
+                )
+        return seen
 
     @cached_property
     def _users(self) -> dict[Value, list[Tensor]]:
         found: dict[Value, list[Tensor]] = defaultdict(list)
-        seen, stack = set[Value](), list[Value]()
+        seen, stack = set[Value](), [*self._read, *self._program.observations.calls]
         for trace in self._program.traces:
             for event in trace.of_kinds(Compute, Returned):
                 stack.append(event.value)
