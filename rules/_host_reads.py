@@ -27,7 +27,7 @@ from torchlint.model.values import (
     resolved,
 )
 from torchlint.pytorch import operators
-from torchlint.syntax.python_ast import COMPREHENSIONS, LOOPS, SCOPES, Site, arguments, dotted, names_read
+from torchlint.syntax.python_ast import COMPREHENSIONS, LOOPS, SCOPES, Site, arguments, dotted, end_of, names_read
 
 _READING = frozenset({"item", "tolist", "float"})
 """Methods, and Python's own `float`, that return a number. `numpy` raises for a tensor on a GPU."""
@@ -86,7 +86,7 @@ class HostReads:
                 found.setdefault(node, []).append(resolved(value))
         reads = [HostRead(node, tuple(read), _operand(node)) for node, read in found.items()]
         sure = [read for read in reads if all(self.is_on_gpu(value) is Answer.YES for value in read.values)]
-        return sorted(sure, key=lambda read: (read.node.end_lineno, read.node.end_col_offset))
+        return sorted(sure, key=lambda read: end_of(read.node))
 
     def _read(self) -> Iterator[tuple[Site | None, Value]]:
         observations = self._model.program.observations

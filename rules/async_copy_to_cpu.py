@@ -169,9 +169,9 @@ class AsyncCopyToCpu(Rule):
 
     def _after(self, copy: ast.Call) -> list[ast.Call | ast.Name | ast.Attribute]:
         """Calls and names evaluated after a copy in the same function, in order."""
-        tree, end = self.model.tree, _end(self.model.tree.statement(copy))
+        tree, end = self.model.tree, python_ast.end_of(self.model.tree.statement(copy))
         function = tree.function_around(copy)
-        later = (node for node in tree.of_type(ast.Call, ast.Name, ast.Attribute) if _end(node) > end)
+        later = (node for node in tree.of_type(ast.Call, ast.Name, ast.Attribute) if python_ast.end_of(node) > end)
         arms = {other for arm in self._other_arms(copy) for other in arm}
         here = [
             node for node in later if tree.function_around(node) is function and arms.isdisjoint(tree.ancestors(node))
@@ -181,7 +181,7 @@ class AsyncCopyToCpu(Rule):
     def _evaluated(self, node: ast.Call | ast.Name | ast.Attribute) -> tuple[int, int]:
         """The time at which an expression is evaluated; an assignment's target comes after its whole statement."""
         is_target = not isinstance(node, ast.Call) and isinstance(node.ctx, ast.Store)
-        return _end(self.model.tree.statement(node) if is_target else node)
+        return python_ast.end_of(self.model.tree.statement(node) if is_target else node)
 
     def _other_arms(self, copy: ast.Call) -> Iterator[list[ast.stmt]]:
         """Statements that do not run together with a copy: the other branches around it."""
@@ -200,10 +200,6 @@ class AsyncCopyToCpu(Rule):
             help="remove `non_blocking=True`, or call `torch.cuda.synchronize()` before the read",
             fix=repairs.without_argument(self.nodes, answer.copy, "non_blocking"),
         )
-
-
-def _end(node: ast.AST) -> tuple[int, int]:
-    return getattr(node, "end_lineno", 0), getattr(node, "end_col_offset", 0)
 
 
 def _calls_in(node: ast.AST) -> Iterator[ast.Call]:

@@ -11,8 +11,6 @@ from torchlint.lazy_pattern import LazyPattern
 from torchlint.model.queries import names, transforms, written
 from torchlint.syntax import python_ast
 
-from . import _mask_conversions as conversions
-
 if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
 
@@ -79,7 +77,7 @@ class BlendedLabels(Rule):
     def ask(self) -> Iterator[Blended]:
         for call in [] if self.model.is_test else self.model.tree.of_type(ast.Call):
             is_scaled = self._scales(call)
-            if not is_scaled and not conversions.interpolates(call):
+            if not is_scaled and not _interpolates(call):
                 continue
             name = self._mask(call)
             use = self._use(call, name) if name else None
@@ -111,14 +109,14 @@ class BlendedLabels(Rule):
         uses = [
             node for node in around
             if isinstance(node, (ast.Name, ast.Attribute)) and written.is_load(node)
-            and python_ast.dotted(node) == name and (node.lineno, node.col_offset) > conversions.end(call)
+            and python_ast.dotted(node) == name and (node.lineno, node.col_offset) > python_ast.end_of(call)
         ]  # fmt: skip
         parent = self.model.tree.parent(call)
         if isinstance(parent, ast.Attribute) and parent.attr == "long":
             return parent
         if not isinstance(parent, ast.Assign) or python_ast.dotted(parent.targets[0]) != name or len(uses) != 1:
             return None
-        return next((item for item in self._around(uses[0]) if conversions.is_integer(item)), None)
+        return next((item for item in self._around(uses[0]) if _is_integer(item)), None)
 
     def _is_of_program(self, call: ast.Call) -> bool:
         """Whether a call is of a function of the program, which may make the mask binary again."""
@@ -143,3 +141,18 @@ class BlendedLabels(Rule):
             confidence=Confidence.LOW if found.is_scaled else Confidence.HIGH,
             help="use `torch.from_numpy`" if found.is_scaled else "pass `interpolation=cv2.INTER_NEAREST`",
         )
+
+
+def _interpolates(call: ast.Call) -> bool:
+    is_cv2 = python_ast.dotted(call.func) == "cv2.resize" and len(call.args) == 2
+    return is_cv2 and not any(item.arg in ("interpolation", None) for item in call.keywords)
+
+
+def _is_integer(node: ast.AST) -> bool:
+    """Whether a call turns a tensor or array into integers: `x.long()`, `torch.tensor(x, dtype=torch.long)`."""
+    if not isinstance(node, ast.Call):
+        return False
+    given = [python_ast.dotted(item) for item in python_ast.arguments(node)]
+    return python_ast.called_name(node) in ("long", "LongTensor") or bool(
+        {"torch.long", "torch.int64", "np.int64"} & set(given)
+    )

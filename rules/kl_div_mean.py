@@ -8,18 +8,21 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule
 from torchlint.lazy_pattern import LazyPattern
-from torchlint.model import events, module_values, values
-from torchlint.model.queries import attention, losses, numbers
+from torchlint.model import events, lineage, module_values, values
+from torchlint.model.queries import attention, endings, losses, numbers
 from torchlint.pytorch import api, operators
 from torchlint.syntax import python_ast
 
-from . import _soft_entropies
-
 if TYPE_CHECKING:
+    from torchlint import Model
     from torchlint.syntax.python_ast import Site
 
 _LOG_SOFTMAX = "log_softmax"
 _COUNT = LazyPattern(r"(?i)size|shape|class|vocab|len\(|num|dim|(?:^|[._])nc(?:_|$)")
+_LOG_SOFTMAX = "log_softmax"
+_CAT = frozenset({"cat", "concat"})
+_KEEPING = frozenset({"detach", "clone", operators.NEG})
+"""Operators that keep a distribution, apart from its sign."""
 
 
 class Divided(NamedTuple):
@@ -106,7 +109,7 @@ class KlDivMean(Rule):
     def _written_means(self) -> Iterator[WrittenMean]:
         """Means of products of soft targets and logarithms, over all elements."""
         for event in (event for trace in self.model.program.traces for event in trace.of(events.Compute)):
-            product = _soft_entropies.product_of(event.value, self.model)
+            product = _product_of(event.value, self.model)
             if product is not None and product.site is not None and event.mode is not api.GradMode.OFF:
                 if not self._is_multiplied(event.value):
                     yield WrittenMean(event.site, product.site)
@@ -164,3 +167,59 @@ class KlDivMean(Rule):
             related=[(found.made, "the loss is created here")] if found.made is not None else (),
             help='pass `reduction="batchmean"`',
         )
+
+
+def _product_of(value: values.Value, model: Model) -> values.Tensor | None:
+    """The product of soft targets and logarithms of other scores whose elements a value averages, all together."""
+    if not isinstance(value, values.Tensor) or value.op != operators.MEAN or not _is_over_all(value, model):
+        return None
+    product = _positive(value.parents[0])
+    if not isinstance(product, values.Tensor) or product.op != operators.MUL or len(product.parents) != 2:
+        return None
+    first, second = map(_positive, product.parents)
+    for logarithms, targets in ((first, second), (second, first)):
+        if isinstance(logarithms, values.Tensor) and logarithms.op == _LOG_SOFTMAX and logarithms.parents:
+            is_other = not _is_of(targets, values.resolved(logarithms.parents[0]))
+            return product if is_other and _is_distribution(targets, model) else None
+    return None
+
+
+def _positive(value: values.Value) -> values.Value:
+    value = values.resolved(value)
+    while isinstance(value, values.Tensor) and value.op == operators.NEG and value.parents:
+        value = values.resolved(value.parents[0])
+    return value
+
+
+def _is_over_all(mean: values.Tensor, model: Model) -> bool:
+    """Whether a mean has no dimension."""
+    call = model.tree.node(mean.site) if mean.site is not None else None
+    if not isinstance(call, ast.Call) or call.keywords or not mean.parents:
+        return False
+    is_function = python_ast.dotted(call.func) == "torch.mean"
+    return len(call.args) == (1 if is_function else 0)
+
+
+def _is_of(targets: values.Value, scores: values.Value) -> bool:
+    """Whether targets come from the same scores: an entropy."""
+    return scores in lineage.ancestry([values.resolved(targets)], lambda item: map(values.resolved, item.parents))
+
+
+def _is_distribution(value: values.Value, model: Model) -> bool:
+    """Whether a value surely holds probabilities of classes, perhaps with zeros for more classes."""
+    value = values.resolved(value)
+    if isinstance(value, values.Phi):
+        return all(_is_distribution(item, model) for item in values.inputs_of(value) if item is not value)
+    if isinstance(value, values.Tensor) and value.op in _CAT:
+        parts = [part for item in value.parents for part in getattr(values.resolved(item), "parents", ())]
+        return any(_is_distribution(item, model) for item in parts)
+    site = model.endings.of(value, {"softmax"}, (endings.SHAPES - {operators.GETITEM}) | _KEEPING)
+    return site is not None and not _is_over_samples(model.tree.node(site))
+
+
+def _is_over_samples(softmax: ast.AST | None) -> bool:
+    """Whether a softmax is along the first dimension, so that it weights samples."""
+    if not isinstance(softmax, ast.Call):
+        return False
+    dimensions = [*softmax.args, *(item.value for item in softmax.keywords if item.arg == "dim")]
+    return any(isinstance(item, ast.Constant) and item.value == 0 for item in dimensions)

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchlint import Category, Rule
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import events, values
-from torchlint.syntax import python_ast
+from torchlint.model.queries import next_tokens
 
 if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
 
 _CAUSAL = LazyPattern(r"^transformers\.(?:\w+\.)*\w+(?:ForCausalLM|LMHeadModel)\.from_pretrained$")
-_SAME_PLACES = frozenset({"contiguous", "clone", "to", "long", "cuda", "detach"})
 
 
 class SecondShift(NamedTuple):
@@ -71,19 +70,9 @@ class LabelsShiftedTwice(Rule):
                 given = {item.arg: item.value for item in node.keywords}
                 inputs, labels = node.args[0] if node.args else given.get("input_ids"), given.get("labels")
                 if inputs is not None and labels is not None:
-                    before, after = self._written(inputs), self._written(labels)
-                    if _leaves_out_first(after) and _leaves_out_last(before) and _have_one_owner(before, after):
-                        yield SecondShift(event.site, python_ast.site_of(after))
-
-    def _written(self, node: ast.expr) -> ast.expr:
-        """The expression that a name is bound to, if its function binds it once. Ignores `contiguous()`."""
-        if isinstance(node, ast.Name):
-            around = self.model.tree.function_around(node) or self.model.tree.module
-            bound = [found for item in python_ast.walk(around) for found in _bindings(item, node.id)]
-            node = bound[0] if len(bound) == 1 and bound[0] is not None else node
-        while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _SAME_PLACES:
-            node = node.func.value
-        return node
+                    shifted = next_tokens.shifted(inputs, labels, self.model.definitions)
+                    if shifted is not None:
+                        yield SecondShift(event.site, shifted)
 
     def report_SecondShift(self, found: SecondShift) -> None:
         self.report(
@@ -99,41 +88,3 @@ def is_causal(made: values.Unknown) -> bool:
     model = values.resolved(made.callee) if made.callee is not None else None
     maker = values.resolved(model.callee) if isinstance(model, values.Unknown) and model.callee is not None else None
     return isinstance(maker, values.External) and bool(_CAUSAL.search(maker.name))
-
-
-def _bindings(node: ast.AST, name: str) -> Iterator[ast.expr | None]:
-    """The value that a statement binds a name to, or None where the code does not show it."""
-    if isinstance(node, ast.Assign):
-        for target in node.targets:
-            names = target.elts if isinstance(target, ast.Tuple) else [target]
-            parts = node.value.elts if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple) else []
-            for index, item in enumerate(names):
-                if isinstance(item, ast.Name) and item.id == name:
-                    whole = node.value if item is target else None
-                    yield parts[index] if len(parts) == len(names) else whole
-    elif isinstance(node, (ast.For, ast.AugAssign, ast.AnnAssign, ast.NamedExpr)):
-        stored = (item for item in python_ast.walk(node.target) if isinstance(item, ast.Name) and item.id == name)
-        yield from (None for _ in stored)
-
-
-def _last_slice(node: ast.expr) -> ast.Slice | None:
-    """The slice `1:` of `x[:, 1:]`."""
-    parts = node.slice.elts if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Tuple) else []
-    is_slice = len(parts) > 1 and isinstance(parts[-1], ast.Slice) and parts[-1].step is None
-    return parts[-1] if is_slice and isinstance(parts[-1], ast.Slice) else None
-
-
-def _leaves_out_first(node: ast.expr) -> bool:
-    part = _last_slice(node)
-    lower = part.lower if part is not None and part.upper is None else None
-    return isinstance(lower, ast.Constant) and lower.value == 1
-
-
-def _leaves_out_last(node: ast.expr) -> bool:
-    part = _last_slice(node)
-    return part is not None and part.lower is None and part.upper is not None and ast.unparse(part.upper) == "-1"
-
-
-def _have_one_owner(first: ast.expr, second: ast.expr) -> bool:
-    both = isinstance(first, ast.Subscript) and isinstance(second, ast.Subscript)
-    return both and python_ast.written_alike(first.value, second.value)  # type: ignore[attr-defined]

@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule
 from torchlint.model import events, values
-from torchlint.model.queries import names, written
+from torchlint.model.queries import names, next_tokens, written
+from torchlint.pytorch import naming
 from torchlint.syntax import python_ast
 
-from . import _shifted_tokens as shifted_tokens
-from . import _uncovered_layers as uncovered_layers
-
 if TYPE_CHECKING:
+    from torchlint.model.definitions import ClassInfo
     from torchlint.syntax.python_ast import Site
+_INPUTS = {"TransformerEncoder": 1, "TransformerDecoder": 2, "Transformer": 2}
+"""Layers of PyTorch with the number of their inputs before the masks."""
+_MASKS = frozenset({"mask", "src_mask", "tgt_mask", "is_causal", "tgt_is_causal", None})
 
 
 class Uncovered(NamedTuple):
@@ -101,7 +103,7 @@ class MissingCausalMask(Rule):
                     continue
                 seen.add(event.site)
                 for index in (index for index, item in enumerate(call.args) if self._is_shifted(item)):
-                    layer = uncovered_layers.call_in(module.info, index)
+                    layer = _call_in(module.info, index)
                     if layer is not None:
                         is_own = module.info.definitions is self.model.definitions
                         name = python_ast.dotted(layer.func)
@@ -114,24 +116,12 @@ class MissingCausalMask(Rule):
 
     def _is_shifted(self, given: ast.expr) -> bool:
         """Whether an argument is a sequence without its last token, and the rest are the targets of a loss."""
-        given = written.value_of(given, self.model.definitions)
-        if not isinstance(given, ast.Subscript) or not shifted_tokens.is_slice(given.slice, "", "-1"):
-            return False
+        definitions = self.model.definitions
         scope = self.model.tree.function_around(given) or self.model.tree.module
-        losses = [
-            node for node in names.own_nodes(scope) if isinstance(node, ast.Call) and shifted_tokens.is_loss(node)
-        ]
-        whole = ast.dump(given.value)
-        for target in (item for loss in losses for item in python_ast.arguments(loss)[1:2]):
-            rest = shifted_tokens.sequence(target)
-            rest = shifted_tokens.sequence(written.value_of(rest, self.model.definitions))
-            if (
-                isinstance(rest, ast.Subscript)
-                and shifted_tokens.is_slice(rest.slice, "1", "")
-                and ast.dump(rest.value) == whole
-            ):
-                return True
-        return False
+        calls = (node for node in names.own_nodes(scope) if isinstance(node, ast.Call))
+        losses = (call for call in calls if naming.LOSS.search(python_ast.called_name(call)))
+        targets = (target for loss in losses for target in python_ast.arguments(loss)[1:2])
+        return any(next_tokens.shifted(given, target, definitions) is not None for target in targets)
 
     def report_Uncovered(self, found: Uncovered) -> None:
         self.report(
@@ -140,3 +130,48 @@ class MissingCausalMask(Rule):
             related=[(found.use, "the targets are the next tokens of this input")],
             help="pass `nn.Transformer.generate_square_subsequent_mask(length)`",
         )
+
+
+def _call_in(info: ClassInfo, index: int) -> ast.Call | None:
+    """The call to a transformer layer on an argument of the `forward` of a class, if all such calls lack a mask."""
+    forward = info.method("forward")
+    calls = (
+        [node for node in python_ast.walk(forward.node) if isinstance(node, ast.Call)] if forward is not None else []
+    )
+    found = list[ast.Call]()
+    for call in calls:
+        made = written.value_of(call.func, info.definitions) if isinstance(call.func, ast.Attribute) else None
+        kind = names.imported(made.func, info.definitions) if isinstance(made, ast.Call) else ""
+        layer = kind.removeprefix("torch.nn.").removeprefix("modules.transformer.")
+        if not kind.startswith("torch.nn.") or layer not in _INPUTS:
+            continue
+        if len(call.args) > _INPUTS[layer] or any(item.arg in _MASKS for item in call.keywords):
+            return None
+        if layer == "TransformerEncoder" and not _is_plain(made, info):
+            return None
+        place = 1 if layer == "Transformer" else 0
+        if forward is not None and len(call.args) > place and index + 1 < len(forward.parameters):
+            if _depends(call.args[place], forward.parameters[index + 1], forward.node):
+                found.append(call)
+    return found[-1] if found else None
+
+
+def _depends(node: ast.expr, parameter: str, function: ast.AST) -> bool:
+    """Whether an expression reads a parameter, or a variable that the function computes from it."""
+    known, assigned = {parameter}, [item for item in python_ast.walk(function) if isinstance(item, ast.Assign)]
+    for statement in assigned:
+        if known & python_ast.names_read(statement.value):
+            known |= {
+                item.id
+                for target in statement.targets
+                for item in python_ast.walk(target)
+                if isinstance(item, ast.Name)
+            }
+    return bool(known & python_ast.names_read(node))
+
+
+def _is_plain(encoder: ast.expr | None, info: ClassInfo) -> bool:
+    """Whether an encoder repeats PyTorch's own layer, which attends to all positions."""
+    layer = written.argument(encoder, 0, "encoder_layer") if isinstance(encoder, ast.Call) else None
+    made = written.value_of(layer, info.definitions) if layer is not None else None
+    return isinstance(made, ast.Call) and names.imported(made.func, info.definitions).startswith("torch.nn.")

@@ -233,7 +233,7 @@ class ReentrantCheckpoint(Rule):
         if not isinstance(call, ast.Call):
             return None
         told = next((item.value for item in call.keywords if item.arg == _OPTION), None)
-        last = told or max((*call.args, *(item.value for item in call.keywords)), key=_end, default=None)
+        last = told or max((*call.args, *(item.value for item in call.keywords)), key=python_ast.end_of, default=None)
         if isinstance(last, ast.Starred):
             last = last.value
         node = self.written(python_ast.site_of(last)) if last is not None else None
@@ -244,7 +244,3 @@ class ReentrantCheckpoint(Rule):
             return None
         new = "False" if told is not None else f"{code}, {_OPTION}=False"
         return edits.Change(f"pass `{_OPTION}=False`", [edits.Replace(node, new)])
-
-
-def _end(node: ast.expr) -> tuple[int, int]:
-    return node.end_lineno or 0, node.end_col_offset or 0

@@ -7,17 +7,29 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule
+from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import values
-from torchlint.model.queries import default_numbers, written
+from torchlint.model.queries import default_numbers, names, written
 from torchlint.syntax import python_ast
 
-from . import _worker_streams as streams
-
 if TYPE_CHECKING:
+    from torchlint.model.definitions import ClassInfo, FunctionInfo
     from torchlint.model.utilities import DataLoader
     from torchlint.syntax.python_ast import Site
 
 _BEFORE_WORKERS = 5
+_BASE = LazyPattern(r"^torch\.utils\.data\.(?:dataset\.)?IterableDataset$")
+_PARTS = LazyPattern(
+    r"(?i)worker_?(?:info|id|init)|rank\b|world_?size|shard|webdataset|\bwds\b|\bdatasets\b|datapipe|torchdata|litdata"
+    r"|streaming|accelerat|lightning"
+)
+"""Words of programs that may give each worker its own part of the data."""
+_ENDLESS = LazyPattern(r"(?i)\bwhile\b|cycle|count\(|queue|socket|\benv|replay|buffer")
+"""Words of classes whose data may have no end."""
+_RANDOM = LazyPattern(r"(?i)rand|shuffl|sampl|choice|permut|rng|generator")
+"""Words of code that may give other data in each worker."""
+_SOURCES = LazyPattern(r"Sampler\(|Random(State)?\(|Generator\(|default_rng\(")
+"""Objects that give other data at each use."""
 
 
 class Repeated(NamedTuple):
@@ -87,12 +99,12 @@ class RepeatedStream(Rule):
 
     def ask(self) -> Iterator[Repeated]:
         loaders = self.model.program.observations.loaders
-        if self.model.is_test or not loaders or streams.PARTS.search(self.model.tree.source.text):
+        if self.model.is_test or not loaders or _PARTS.search(self.model.tree.source.text):
             return
         for loader in loaders:
             dataset = loader.part("dataset")
             dataset = values.resolved(dataset) if dataset is not None else None
-            if isinstance(dataset, values.Instance) and streams.reads_all(dataset.info):
+            if isinstance(dataset, values.Instance) and _reads_all(dataset.info):
                 workers = self._workers(loader)
                 if workers >= 2 and loader.site is not None:
                     method = dataset.info.methods["__iter__"]
@@ -121,3 +133,42 @@ class RepeatedStream(Rule):
             related=[(found.start, "each worker starts here")] if found.start is not None else (),
             help="let `__iter__` ask `get_worker_info()` which part of the data is the worker's",
         )
+
+
+def _reads_all(info: ClassInfo) -> bool:
+    """Whether a class iterates over the same data in each worker."""
+    method = info.methods.get("__iter__")
+    bases = [item for item in info.ancestors() if item is not info]
+    if method is None or len(bases) != 1 or not isinstance(bases[0], str) or not _BASE.search(bases[0]):
+        return False
+    tree = method.definitions.tree
+    is_finite = not _ENDLESS.search(tree.code(info.node)) and not _PARTS.search(tree.source.text)
+    run = _run_by(method)
+    is_same = not any(_RANDOM.search(tree.code(item.node)) for item in run) and not _reads_source(info, run)
+    returns = [item.value for item in names.own_nodes(method.node) if isinstance(item, ast.Return)]
+    calls = [item for item in returns if isinstance(item, ast.Call)]
+    made = [names.function(item.func, method.definitions) for item in calls]
+    is_iterator = any(python_ast.called_name(item) == "iter" for item in calls) or (
+        bool(made) and all(item is not None and item.is_generator for item in made)
+    )
+    return is_finite and is_same and not method.decorators and (method.is_generator or is_iterator)
+
+
+def _run_by(method: FunctionInfo) -> list[FunctionInfo]:
+    """A method, and the methods of its class that it calls, at any depth."""
+    found = [method]
+    for item in found:
+        calls = (node for node in names.own_nodes(item.node) if isinstance(node, ast.Call))
+        called = (names.function(node.func, item.definitions) for node in calls)
+        found.extend(dict.fromkeys(other for other in called if other is not None and other not in found))
+    return found
+
+
+def _reads_source(info: ClassInfo, run: list[FunctionInfo]) -> bool:
+    """Whether methods read an attribute that the class sets to an object which gives other data at each use."""
+    nodes = [node for item in run for node in python_ast.walk(item.node) if isinstance(node, ast.Attribute)]
+    read = {node.attr for node in nodes}
+    tree = run[0].definitions.tree
+    stores = (node for node in python_ast.walk(info.node) if isinstance(node, ast.Attribute) and node.attr in read)
+    written_ = [tree.statement(node) for node in stores if isinstance(node.ctx, ast.Store)]
+    return any(_SOURCES.search(tree.code(item)) for item in written_ if item is not None)

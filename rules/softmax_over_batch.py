@@ -13,14 +13,14 @@ from torchlint.model.queries import attention, batch_sums, choices, losses, name
 from torchlint.pytorch import operators
 from torchlint.syntax import python_ast
 
-from . import _batch_predictions as batch_predictions
-
 if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
+    from torchlint.syntax.python_tree import PythonTree
 
 _LOADER = LazyPattern(r"(?i)loader|(?:^|_)dl$")
 _LOG = "log_softmax"
 _STEPS = 6
+_FUNCTIONS = frozenset({"torch", "F", "nn"})
 
 
 class OverAll(NamedTuple):
@@ -169,12 +169,12 @@ class SoftmaxOverBatch(Rule):
 
     def _predictions(self, loop: ast.For) -> Iterator[OverBatch]:
         """The predictions along dimension 0 that a loop compares with the labels of its batch."""
-        outputs = batch_predictions.outputs(loop)
+        outputs = _outputs(loop)
         for call in (item for item in python_ast.walk(loop) if outputs and isinstance(item, ast.Call)):
             name, of, dimension = choices.choice(call, self.model.definitions)
             base = batch_sums.tensor_of(choices.kept(of)) if of is not None else None
             if dimension == 0 and isinstance(base, ast.Name) and base.id in outputs:
-                compared = batch_predictions.comparison(call, loop, self.model.tree)
+                compared = _comparison(call, loop, self.model.tree)
                 if compared is not None:
                     yield OverBatch(python_ast.site_of(call), python_ast.site_of(compared), name)
 
@@ -206,4 +206,38 @@ def _counted(node: ast.expr) -> ast.expr | None:
     if isinstance(length, ast.Call) and isinstance(length.func, ast.Attribute) and length.func.attr == "size":
         is_first = len(length.args) == 1 and isinstance(length.args[0], ast.Constant) and length.args[0].value == 0
         return length.func.value if is_first else None
+    return None
+
+
+def _outputs(loop: ast.For) -> set[str]:
+    """The variables that only get the result of a call for a whole batch: `output = model(x)`."""
+    batch, found, others = python_ast.names_in(loop.target), set[str](), set[str]()
+    for node in (item for item in python_ast.walk(loop) if isinstance(item, ast.Assign)):
+        targets = {name for target in node.targets for name in python_ast.names_in(target)}
+        if targets & batch and any(isinstance(item, ast.Subscript) for item in python_ast.walk(node.value)):
+            return set()
+        first = python_ast.dotted(node.value.func).partition(".")[0] if isinstance(node.value, ast.Call) else ""
+        given = node.value.args if isinstance(node.value, ast.Call) else []
+        is_output = first not in _FUNCTIONS | batch and any(
+            isinstance(item, ast.Name) and item.id in batch for item in given
+        )
+        (found if is_output and isinstance(node.targets[0], ast.Name) else others).update(targets)
+    return found - others
+
+
+def _comparison(prediction: ast.Call, loop: ast.For, tree: PythonTree) -> ast.Compare | None:
+    """The _comparison of a prediction, or of the variable that gets it, with a variable of the batch."""
+    batch, statement = python_ast.names_in(loop.target), tree.parent(prediction)
+    targets = statement.targets if isinstance(statement, ast.Assign) else []
+    made = {name for target in targets for name in python_ast.names_in(target)} - {"_"}
+    for node in python_ast.walk(loop):
+        if isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.ops[0], ast.Eq):
+            sides = (node.left, node.comparators[0])
+            for side, other in (sides, sides[::-1]):
+                if (
+                    (made & python_ast.names_in(side) or prediction in python_ast.walk(side))
+                    and batch & python_ast.names_in(other)
+                    and not made & python_ast.names_in(other)
+                ):
+                    return node
     return None

@@ -142,6 +142,11 @@ def _first_part(node: ast.AST) -> ast.AST:
     return node.target if isinstance(node, ast.comprehension) else node
 
 
+def end_of(node: ast.AST) -> tuple[int, int]:
+    """The line and column after a node."""
+    return getattr(node, "end_lineno", 0), getattr(node, "end_col_offset", 0)
+
+
 def dotted(node: ast.AST | None) -> str:
     """`a.b.c` for a chain of names, `a` for `a[0]`, or an empty string."""
     parts: list[str] = []
