@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import definitions
-from torchlint.model.queries import written
+from torchlint.model.queries import torch_classes, written
 from torchlint.pytorch import naming
 from torchlint.syntax import python_ast
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 _FIXED = LazyPattern(r"(?i)random|fixed|percep|lpips|vgg|inception|clip|metric|pretrained|codec|tokenizer|(^|_)vae")
 _SOURCES = frozenset({"parameters", "named_parameters"})
-_MODULES = frozenset({"torch.nn.Module", "torch.nn.modules.module.Module", "object"})
 
 
 class LeftOut(NamedTuple):
@@ -39,9 +38,7 @@ class LightningParameters:
     def all(self) -> Iterator[LeftOut]:
         for info in self._model.definitions.classes.values():
             configure, step = info.methods.get("configure_optimizers"), info.methods.get("training_step")
-            others = {item for item in info.ancestors() if isinstance(item, str)} - _MODULES
-            is_lightning = len(others) == 1 and next(iter(others)).endswith(".LightningModule")
-            if configure is None or step is None or not is_lightning:
+            if configure is None or step is None or not torch_classes.is_lightning(info):
                 continue
             held = _held(configure)
             used: dict[str, ast.Call] = {}

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule, repairs
+from torchlint.model.queries import host_reads
 from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
@@ -106,12 +107,10 @@ class AsyncCopyToCpu(Rule):
         """`x.to("cpu", non_blocking=True)`, with any known spelling of the device."""
         if not isinstance(call.func, ast.Attribute) or call.func.attr != "to":
             return False
-        from ._host_reads import is_host
-
         given = {item.arg: item.value for item in call.keywords}
         device, option = given.get("device", call.args[0] if call.args else None), given.get("non_blocking")
         waits = option is None or not python_ast.is_literal(option, True)
-        return device is not None and not waits and is_host(device, self.model.definitions)
+        return device is not None and not waits and host_reads.is_host(device, self.model.definitions)
 
     # -- reads ------------------------------------------------------------------------------------------
 

@@ -7,11 +7,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from torchlint import Category, Confidence, Rule
-from torchlint.model.queries import names
+from torchlint.model.queries import names, ranks
 from torchlint.syntax import python_ast
 from torchlint.syntax.python_ast import Site
-
-from . import _ranks as ranks
 
 _COLLECTIVES = frozenset(
     "barrier all_reduce all_gather all_gather_object all_gather_into_tensor broadcast broadcast_object_list reduce "

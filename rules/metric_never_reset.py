@@ -7,11 +7,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule
-from torchlint.model.queries import names, written
+from torchlint.model.queries import names, torch_classes, written
 from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
-    from torchlint.model.definitions import ClassInfo
     from torchlint.syntax.python_ast import Site
 
 _PACKAGES = ("torchmetrics.", "torcheval.metrics.")
@@ -118,12 +117,9 @@ class MetricNeverReset(Rule):
             return
         stores = list(written.stores_of(name.removeprefix("self."), around.owner))
         made = written.assigned(stores[0], self.model.definitions) if len(stores) == 1 else None
-        if made is not None and self._is_metric(made) and self._is_lightning(around.owner):
+        if made is not None and self._is_metric(made) and torch_classes.is_lightning(around.owner):
             if not _is_handled(name, around.owner.node):
                 yield NeverReset(python_ast.site_of(read), python_ast.site_of(made), name)
-
-    def _is_lightning(self, info: ClassInfo) -> bool:
-        return any(isinstance(item, str) and item.endswith("LightningModule") for item in info.ancestors())
 
     def _is_metric(self, made: ast.expr) -> bool:
         """Whether an expression creates a metric."""

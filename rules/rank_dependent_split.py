@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule
 from torchlint.lazy_pattern import LazyPattern
-from torchlint.model.queries import names, written
+from torchlint.model.queries import names, ranks, written
 from torchlint.pytorch import datasets
 from torchlint.syntax import python_ast
 
@@ -89,9 +89,8 @@ class RankDependentSplit(Rule):
         """Whether an expression surely depends on the rank: a sum or product with it."""
         if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Mult)):
             return self._has_rank(node.left) or self._has_rank(node.right)
-        if isinstance(node, ast.Call):
-            return not node.args and bool(_RANK.search(python_ast.dotted(node.func)))
-        return bool(_RANK.search(python_ast.dotted(node)))
+        called = node.func if isinstance(node, ast.Call) and not node.args else node
+        return bool(_RANK.search(python_ast.dotted(called))) or ranks.is_rank(node, self.model.definitions)
 
     def _is_behind(self, split: ast.Call, seed: ast.Call) -> bool:
         """Whether a split comes after a seed in one function."""

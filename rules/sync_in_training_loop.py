@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule
 from torchlint.model import events, program
+from torchlint.model.queries import host_reads
 from torchlint.pytorch import naming, triggers
 from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
     from torchlint.index import FileIndex
-
-    from ._host_reads import HostRead, HostReads
+    from torchlint.model.queries.host_reads import HostRead, HostReads
 
 _OVER_PARAMETERS = frozenset({"parameters", "named_parameters"})
 _CHOOSING = (ast.Subscript, ast.IfExp, ast.BoolOp)
@@ -121,11 +121,9 @@ class SyncInTrainingLoop(Rule):
 
     def ask(self) -> Iterator[SecondRead | ReadPerParameter]:
         """Reads in training loops of files that move something to a GPU."""
-        from ._host_reads import HostReads, leaves_host
-
-        if self.model.is_test or not leaves_host(self.model.definitions):
+        if self.model.is_test or not host_reads.leaves_host(self.model.definitions):
             return
-        reads = HostReads(self.model)
+        reads = host_reads.HostReads(self.model)
         for trace in self.model.program.traces:
             for loop in self._training_loops(trace):
                 yield from self._second_reads(reads, trace, loop)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchlint import Category, Rule, edits, repairs
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import definitions, values
-from torchlint.model.queries import autograd_functions
+from torchlint.model.queries import autograd_functions, torch_classes
 from torchlint.pytorch import api, naming, stateful_modules
 from torchlint.syntax import python_ast
 
@@ -110,7 +110,11 @@ class UnregisteredModule(Rule):
 
     def ask(self) -> Iterator[PlainContainer]:
         for info in self._classes():
-            if info.method("__init__") is not None and self._is_module(info) and not any(map(info.method, _OWN_WAY)):
+            if (
+                info.method("__init__") is not None
+                and torch_classes.is_module_class(info)
+                and not any(map(info.method, _OWN_WAY))
+            ):
                 own = (item for item in info.ancestors() if isinstance(item, definitions.ClassInfo))
                 if not any(map(self._registers, own)) and not _is_base(info):
                     found = self._containers(info)
@@ -128,7 +132,7 @@ class UnregisteredModule(Rule):
         for node in init.node.body if init is not None and isinstance(init.node, python_ast.FUNCTIONS) else ():
             made = node.value if isinstance(node, ast.Assign) else None
             if isinstance(node, ast.Assign) and isinstance(made, ast.Call) and _is_attribute(node):
-                if not python_ast.called_name(made)[:1].islower() or not self._is_module(info):
+                if not python_ast.called_name(made)[:1].islower() or not torch_classes.is_module_class(info):
                     continue
                 called = self.model.provenance.function_called(made, file)
                 returned = (
@@ -151,11 +155,6 @@ class UnregisteredModule(Rule):
         """Whether a method of a class makes a container that the `__init__` of its base class stores."""
         method = self.model.definitions.method_around(self.model.tree.node(found.site))
         return method is not None and method.owner is info
-
-    def _is_module(self, info: definitions.ClassInfo) -> bool:
-        """Whether a class certainly is a module class."""
-        bases = [item for item in info.ancestors() if isinstance(item, str)]
-        return any(item == "torch.nn.Module" or item.endswith("LightningModule") for item in bases)
 
     def _registers(self, info: definitions.ClassInfo) -> bool:
         """Whether a class registers something by hand."""

@@ -346,4 +346,4 @@ def _is_made_of_outputs(item: Value) -> bool:
 def _is_set_later(item: Unknown) -> bool:
     """Whether a module's own methods set an attribute: what `forward` stores depends on the arguments of the call."""
     info = class_of(item.parents[0])
-    return isinstance(item, Attribute) and info is not None and bool(info.writers(item.label) - {"__init__"})
+    return isinstance(item, Attribute) and info is not None and bool(info.writers(item.label) - info.builders())

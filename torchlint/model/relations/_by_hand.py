@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 
 from torchlint.model.definitions import ClassInfo
+from torchlint.model.queries import torch_classes
 from torchlint.pytorch import api
 from torchlint.syntax.python_ast import FUNCTIONS, dotted, is_literal, walk
 
-_KNOWN_BASES = ("torch.", "abc.", "builtins.", "typing.")
 _AUTOMATIC = "automatic_optimization"
 
 
@@ -24,14 +24,12 @@ def idle_schedule(info: ClassInfo) -> ast.Call | None:
 
 def _steps_by_hand(info: ClassInfo) -> bool:
     """Whether `__init__` surely switches Lightning's own optimization off, in a class all of whose bases are known."""
-    ancestors = list(info.ancestors())
-    unknown = [item for item in ancestors if isinstance(item, str) and not item.startswith(_KNOWN_BASES)]
-    if not unknown or not all(item.rpartition(".")[2] == "LightningModule" for item in unknown):
+    if not torch_classes.is_lightning(info):
         return False
     init = info.methods.get("__init__")
     stored = [
         (node, target)
-        for item in ancestors
+        for item in info.ancestors()
         if isinstance(item, ClassInfo)
         for node in walk(item.node)
         if isinstance(node, ast.Assign)

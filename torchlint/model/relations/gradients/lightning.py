@@ -13,6 +13,7 @@ from typing import NamedTuple
 from torchlint.model.definitions import ClassInfo, FunctionInfo
 from torchlint.model.events import Backward, Clip, Returned, Step
 from torchlint.model.program import Program, Trace
+from torchlint.model.queries import torch_classes
 from torchlint.model.values import Dict, Module, Plain, Value, resolved
 from torchlint.syntax.python_ast import Site, called_name, walk
 from torchlint.syntax.python_tree import PythonTree
@@ -25,7 +26,6 @@ _STEPS = "optimizer_step"
 """The hook that receives the backward pass as a closure, and passes it to the step."""
 _HALF = frozenset({16, "16", "16-mixed"})
 """The precisions for which Lightning scales the loss."""
-_KNOWN_BASES = ("torch.", "abc.", "builtins.", "typing.")
 
 
 class ClipInHook(NamedTuple):
@@ -98,11 +98,8 @@ def _line(clip: Clip, tree: PythonTree) -> float:
 
 def _optimizes_automatically(info: ClassInfo) -> bool:
     """Whether Lightning surely trains a module automatically: all its bases are known, and none says otherwise."""
-    ancestors = list(info.ancestors())
-    unknown = [item for item in ancestors if isinstance(item, str) and not item.startswith(_KNOWN_BASES)]
-    if not unknown or not all(item.rpartition(".")[2] == "LightningModule" for item in unknown):
-        return False
-    return not any(_names_optimization(item.node) for item in ancestors if isinstance(item, ClassInfo))
+    classes = (item for item in info.ancestors() if isinstance(item, ClassInfo))
+    return torch_classes.is_lightning(info) and not any(_names_optimization(item.node) for item in classes)
 
 
 def _names_optimization(node: ast.AST) -> bool:

@@ -1,4 +1,4 @@
-"""Host reads of tensors, which wait for a GPU."""
+"""Host reads of tensors, which wait for a GPU, and expressions that are surely the CPU."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ import ast
 import re
 from collections.abc import Collection, Iterable, Iterator
 from functools import cached_property
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from torchlint import Model
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model.definitions import Definitions
 from torchlint.model.events import Loop
@@ -28,6 +27,9 @@ from torchlint.model.values import (
 )
 from torchlint.pytorch import operators
 from torchlint.syntax.python_ast import COMPREHENSIONS, LOOPS, SCOPES, Site, arguments, dotted, end_of, names_read
+
+if TYPE_CHECKING:
+    from torchlint.model.model import Model
 
 _READING = frozenset({"item", "tolist", "float"})
 """Methods, and Python's own `float`, that return a number. `numpy` raises for a tensor on a GPU."""

@@ -1,4 +1,4 @@
-"""Conditions on the rank of a distributed process."""
+"""The rank of a distributed process: values that are the rank, and conditions on it."""
 
 from __future__ import annotations
 
@@ -49,8 +49,6 @@ def is_rank(node: ast.expr, known: Definitions, depth: int = _DEPTH) -> bool:
     if not depth:
         return False
     value = written.value_in_file(node, known)
-    if value is None and isinstance(node, (ast.Name, ast.Attribute)):
-        value = _part(node, known)
     if value is not None:
         return is_rank(value, known, depth - 1)
     return isinstance(node, ast.Name) and (_is_used_as_rank(node, known) or _is_passed(node, known, depth - 1))
@@ -72,23 +70,6 @@ def _is_used_as_rank(name: ast.Name, known: Definitions) -> bool:
 
 def _names_rank(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and node.value in _VARIABLES
-
-
-def _part(place: ast.Name | ast.Attribute, known: Definitions) -> ast.expr | None:
-    """The value of a place that one tuple assignment binds: `rank, size = get_rank(), get_world_size()`."""
-    if isinstance(place, ast.Attribute):
-        method = known.method_around(place)
-        scope = method.owner.node if method is not None and method.owner is not None else None
-        is_own = method is not None and python_ast.dotted(place.value) in method.parameters[:1]
-        nodes = python_ast.walk(scope) if scope is not None and is_own else iter(())
-    else:
-        function = known.function_around(place)
-        nodes = names.own_nodes(function.node if function is not None else known.tree.module)
-    name = python_ast.dotted(place)
-    same = (item for item in nodes if isinstance(item, type(place)) and python_ast.dotted(item) == name)
-    bound = [item for item in same if not isinstance(item.ctx, ast.Load)]
-    is_part = len(bound) == 1 and isinstance(known.tree.parent(bound[0]), ast.Tuple)
-    return names.bound_value(bound[0], known.tree) if is_part else None
 
 
 def _is_passed(name: ast.Name, known: Definitions, depth: int) -> bool:
