@@ -122,7 +122,10 @@ class EvaluationInTrainingMode(Rule):
         layers = self.model.training_layers
         is_own = not any(map(_is_pretrained, values.inputs_of(module)))
         kept = layers.lost(module) if evaluated and not _is_sampled(module) else None
-        if kept is None and (not evaluated or _is_sampled(module) or not layers.is_unseen(module)):
+        if not evaluated or (kept is None and _is_sampled(module)):
+            return
+        is_unseen = layers.is_unseen(module)
+        if kept is None and not is_unseen and not layers.has_unseen_part(module):
             return
         trained = [forward for forward in own if self.model.mode.is_trained(trace, forward)]
         is_learning = bool(trained) and self._is_stepped_on(trace, module)
@@ -146,7 +149,7 @@ class EvaluationInTrainingMode(Rule):
             if (
                 settings
                 and is_known
-                and ((is_left and (kept is not None or (switches and is_own))) or is_undone)
+                and ((is_left and (kept is not None or (is_unseen and switches and is_own))) or is_undone)
                 and loop not in done
             ):
                 done.add(loop)

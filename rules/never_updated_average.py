@@ -150,7 +150,7 @@ class _CopyUses:
         target = self.target
         if isinstance(target, ast.Name):
             function = self.model.definitions.function_around(target)
-            return function.node if function is not None else None
+            return function.node if function is not None else self._script(target)
         method = self.model.definitions.method_around(target)
         owner = method.owner if method is not None else None
         if owner is None or not isinstance(target, ast.Attribute) or python_ast.dotted(target.value) != "self":
@@ -164,15 +164,27 @@ class _CopyUses:
         )
         return None if is_shared or any(self._derives(owner)) else self.model.tree.module
 
+    def _script(self, target: ast.Name) -> ast.AST | None:
+        """The module, if it assigns its variable once and no other file imports it."""
+        stores = [item for item in self._uses(self.model.tree.module) if not isinstance(item.ctx, ast.Load)]
+        is_shared = any(True for _ in self.model.importers(target.id, (target.id.encode(),)))
+        return None if is_shared or stores != [target] else self.model.tree.module
+
     def _derives(self, owner: definitions.ClassInfo) -> Iterator[bool]:
         return (owner in info.ancestors() for info in self.model.definitions.classes.values() if info is not owner)
 
-    def _uses(self, scope: ast.AST) -> list[ast.expr]:
+    def _uses(self, scope: ast.AST) -> list[ast.Name | ast.Attribute]:
         target = self.target
         if isinstance(target, ast.Name):
-            return [item for item in python_ast.walk(scope) if isinstance(item, ast.Name) and item.id == target.id]
+            same = (item for item in python_ast.walk(scope) if isinstance(item, ast.Name) and item.id == target.id)
+            return [item for item in same if not self._is_parameter(item, scope)]
         name = target.attr if isinstance(target, ast.Attribute) else ""
         return [item for item in python_ast.walk(scope) if isinstance(item, ast.Attribute) and item.attr == name]
+
+    def _is_parameter(self, name: ast.Name, scope: ast.AST) -> bool:
+        """Whether a name is a parameter of a function within a scope."""
+        function = self.model.definitions.function_around(name)
+        return function is not None and function.node is not scope and name.id in function.parameters
 
     def _kind(self, use: ast.expr) -> str | None:
         """`read` for a use that runs or saves the object, an empty text for one without effect, None for others."""
@@ -180,6 +192,9 @@ class _CopyUses:
         if not isinstance(getattr(use, "ctx", None), ast.Load):
             return None
         if isinstance(parent, ast.Call):
+            copies = self.model.provenance.copies if self._is_first(use) else ()
+            if any(copy.node is parent and copy.target is use for copy in copies):
+                return ""
             return "read" if parent.func is use or _SAFE.search(python_ast.called_name(parent)) else None
         if not isinstance(parent, ast.Attribute):
             return None
@@ -189,8 +204,7 @@ class _CopyUses:
         if parent.attr in _SAME:
             return "read" if parent.attr == "state_dict" else ""
         if parent.attr == "load_state_dict":
-            is_first = self.model.tree.function_around(use) is self.model.tree.function_around(self.made)
-            return "" if is_first and not self._is_repeated(use) else None
+            return "" if self._is_first(use) else None
         if parent.attr in ("parameters", "named_parameters"):
             return "" if self._only_freezes(call) else None
         info = self.model.definitions.class_named(python_ast.dotted(self.made.func))
@@ -198,6 +212,11 @@ class _CopyUses:
             return "read"
         method = info.methods.get(parent.attr) if info is not None else None
         return "" if method is not None and not _averages(method) and not _calls_own(method) else None
+
+    def _is_first(self, use: ast.expr) -> bool:
+        """Whether a use is in the code that creates the object, outside loops."""
+        is_here = self.model.tree.function_around(use) is self.model.tree.function_around(self.made)
+        return is_here and not self._is_repeated(use)
 
     def _is_repeated(self, node: ast.AST) -> bool:
         return any(isinstance(item, python_ast.LOOPS) for item in self.model.tree.ancestors(node))

@@ -110,7 +110,18 @@ class UnusedParameterGroup(Rule):
             if name in info.parameters or (len(stores) > 1 and not in_order):
                 continue
             ends = [*(item.lineno for item in stores[1:]), sys.maxsize]
-            yield from ((item, end) for item, end in zip(stores, ends, strict=True) if _is_empty(self._value(item)))
+            yield from (
+                (item, end)
+                for item, end in zip(stores, ends, strict=True)
+                if _is_empty(self._value(item)) or self._gets_list(info, item, end)
+            )
+
+    def _gets_list(self, info: FunctionInfo, target: ast.Name, end: int) -> bool:
+        """Whether a group gets its empty list later: `group = {"lr": lr}; group["params"] = []`."""
+        if not isinstance(self._value(target), ast.Dict):
+            return False
+        same = (node for node in python_ast.walk(info.node) if isinstance(node, ast.Name) and node.id == target.id)
+        return any(_starts(self.model.tree.statement(node), node) for node in same if target.lineno < node.lineno < end)
 
     def _value(self, target: ast.Name) -> ast.expr | None:
         """The value assigned to a name, also in a tuple."""
@@ -129,7 +140,7 @@ class UnusedParameterGroup(Rule):
         found: list[ast.AST] = []
         for use in (node for node in same if target.lineno <= node.lineno < end):
             statement = self.model.tree.statement(use)
-            if use is target:
+            if use is target or _starts(statement, use):
                 continue
             taken = self._taken(statement, use)
             if taken is None or self._is_frozen(statement) or self._goes_elsewhere(statement, taken):
@@ -193,6 +204,14 @@ class UnusedParameterGroup(Rule):
             ],
             help=f"pass `{found.name}` to the optimizer",
         )
+
+
+def _starts(statement: ast.AST, use: ast.Name) -> bool:
+    """Whether a statement gives a group its empty list: `group["params"] = []`."""
+    target = statement.targets[0] if isinstance(statement, ast.Assign) else None
+    if not isinstance(statement, ast.Assign) or not isinstance(target, ast.Subscript) or target.value is not use:
+        return False
+    return isinstance(target.slice, ast.Constant) and target.slice.value == "params" and _is_empty(statement.value)
 
 
 def _is_empty(node: ast.expr | None) -> bool:

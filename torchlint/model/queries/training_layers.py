@@ -46,6 +46,15 @@ class TrainingLayers:
         options = list(inputs_of(module))
         return all(map(_is_of_any_class, options)) and not self._may_be_replaced(options)
 
+    def has_unseen_part(self, module: Value) -> bool:
+        """Whether a class of the program runs a part whose layers are unknown: an argument of its `__init__`."""
+        info = module.info if isinstance(module, Module) else None
+        if info is None:
+            return False
+        called = {dotted(node.func) for node in walk(info.node) if isinstance(node, ast.Call)}
+        parts = self._program.attributes_of(info).items()
+        return any(f"self.{name}" in called and isinstance(resolved(part), Parameter) for name, part in parts)
+
     def _may_be_replaced(self, options: list[Value]) -> bool:
         homes = [item.info.definitions.tree for item in options if isinstance(item, Module) and item.info is not None]
         return any(FileIndex.of(tree).replaces_layers for tree in (self._program.tree, *homes))

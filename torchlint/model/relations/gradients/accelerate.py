@@ -105,8 +105,17 @@ def _is_too_early(clear: Clear, backward: Backward, step: Step, program: Program
         return False
     node = program.tree.own_node(clear.site)
     receiver = node.func.value if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else None
-    prepared = (call for call in program.tree.of_type(ast.Call) if called_name(call) == "prepare")
-    return receiver is not None and any(dotted(receiver) == dotted(item) for call in prepared for item in call.args)
+    return receiver is not None and any(dotted(receiver) == dotted(item) for item in _prepared(program))
+
+
+def _prepared(program: Program) -> Iterator[ast.expr]:
+    """The arguments of calls to `prepare`, and the names that receive the results."""
+    for call in program.tree.of_type(ast.Call):
+        if called_name(call) == "prepare":
+            yield from call.args
+            parent = program.tree.parent(call)
+            for target in parent.targets if isinstance(parent, ast.Assign) else ():
+                yield from target.elts if isinstance(target, (ast.Tuple, ast.List)) else [target]
 
 
 def clipped_in_window(program: Program) -> Iterator[tuple[Clip, Backward]]:
