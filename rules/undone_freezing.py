@@ -80,7 +80,7 @@ class UndoneFreezing(Rule):
     triggers = ((_FLAG.encode(),), (b"True",), (b"False",))
 
     def ask(self) -> Iterator[Undone]:
-        blocks = [self.model.tree.module.body, *(item.node.body for item in self.model.definitions.functions.values())]
+        blocks = [self.model.tree.module.body, *(item.body for item in self.model.tree.of_type(*python_ast.FUNCTIONS))]
         inner = (item.body for item in self.model.tree.of_type(ast.If, ast.For, ast.While, ast.With))
         for block in [] if self.model.is_test else [*blocks, *inner]:
             yield from self._undone_in(block)
