@@ -14,11 +14,10 @@ from torchlint.syntax.python_ast import Site
 
 _MOST = 128
 """Maximum number of values visited for one answer."""
-_PASSING = frozenset(
-    "item float mean sum detach cpu to double half numpy data clone tolist cuda long int round math.ceil math.floor".split()
-)
+_PASSING = frozenset("item float mean sum detach cpu to double half numpy data clone tolist cuda long int".split())
 """Operators and functions whose result increases with their first operand."""
-_MEANS = frozenset("numpy.mean numpy.sum numpy.average statistics.mean statistics.fmean".split())
+_MEANS = frozenset("numpy.mean numpy.sum numpy.average statistics.mean statistics.fmean math.ceil math.floor".split())
+"""Functions of other packages with such a result."""
 _EQUAL = frozenset({"eq"})
 _SIZES = frozenset("len size shape numel".split())
 _JOINING = frozenset("stack cat tensor".split())
