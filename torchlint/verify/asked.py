@@ -150,6 +150,11 @@ def _bound(place: Place) -> Asked:
     return Asked(names=_targets(place.flagged))
 
 
+def _iterated(place: Place) -> Asked:
+    """The names in the iterable of a loop."""
+    return Asked(names=tuple(paths_in(place.flagged.iter)) if isinstance(place.flagged, LOOPS[:2]) else ())
+
+
 def _called_on(place: Place) -> Asked:
     """The object of a method call statement, if it has a name."""
     call = place.flagged.value if isinstance(place.flagged, ast.Expr) else None
@@ -176,6 +181,7 @@ _ASKED: Mapping[str, Callable[[Place], Asked]] = {
     "backward-arity": _function_class,
     "lopsided-accumulation": _steps_and_passes,
     "average-without-buffers": _body,
+    "exhausted-generator": _iterated,
 }
 
 

@@ -51,6 +51,9 @@ def _rules(statement: ast.stmt) -> Iterator[str]:
     elif isinstance(statement, _FUNCTIONS):
         if any(_mentions(item, _GRAD_MODES) for item in statement.decorator_list):
             yield "training-under-no-grad"
+    elif isinstance(statement, (ast.For, ast.AsyncFor)):
+        if _iterates_over_name(statement.iter):
+            yield "exhausted-generator"
     elif isinstance(statement, (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr, ast.Delete, ast.Return)):
         yield from _of_simple(statement)
 
@@ -64,6 +67,13 @@ def _of_simple(statement: ast.stmt) -> Iterator[str]:
         yield "undetached-accumulation"
     if _changes_in_place(statement):
         yield "inplace-on-saved-tensor"
+
+
+def _iterates_over_name(iterable: ast.expr) -> bool:
+    """Whether a loop iterates over a value with a name, perhaps inside of calls such as `enumerate`."""
+    while isinstance(iterable, ast.Call) and iterable.args:
+        iterable = iterable.args[0]
+    return isinstance(iterable, (ast.Name, ast.Attribute))
 
 
 def _mentions(node: ast.AST, names: set[str]) -> bool:

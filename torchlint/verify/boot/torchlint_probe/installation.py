@@ -80,4 +80,5 @@ def watches(probe: Probe) -> list[Watch]:
     found += [Watch(item.claim.file, item.claim.statement, item) for item in probe.changes]
     found += [Watch(item.claim.file, item.claim.statement, item) for item in probe.clearings]
     found += [watch for observer in probe.observers for watch in observer.watches()]
+    found += probe.checks.watches()
     return found

@@ -79,6 +79,7 @@ class Keep:
         self.clean = self.graphs = 0
         """The number of visits at which the container only held items without a graph, and with some that have one."""
         self.container = ""
+        self.container_id = 0
         self.bound: int | None = None
         self.holder = ""
         """The path to another holder of graphs from earlier visits."""
@@ -117,7 +118,7 @@ class Keep:
         """Follow the graphs of items that were added before: those at the ends of the container."""
         for value in values_of(self.claim.container, frame):
             self._note_emptying(value)
-            self.container = type(value).__name__
+            self.container, self.container_id = type(value).__name__, id(value)
             if self.bound is None and isinstance(bound := getattr(value, "maxlen", None), int):
                 self.bound = bound  # an object may answer to any name
             contents = Contents(value, 3)

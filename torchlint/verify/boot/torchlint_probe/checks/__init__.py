@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import torch
 
     from torchlint_probe.hooks import Hooks
+    from torchlint_probe.lines import Watch
     from torchlint_probe.probe import Probe
 
 
@@ -54,6 +55,10 @@ class Checks:
         except Exception:
             self._end(check)
             raise
+
+    def watches(self) -> list[Watch]:
+        """The lines that they observe."""
+        return [watch for check in self.all for watch in check.watches()]
 
     def _end(self, check: Check) -> None:
         self.all.remove(check)

@@ -7,7 +7,8 @@ call.
 
 Also asks each `copy_`, `add_` and `lerp_` whether it writes a parameter that an optimizer trains into itself. Yes if
 every such call of a line did so, for two parameters or more: the line is meant to update another network. A sum with a
-negative factor is a weight decay.
+negative factor is a weight decay. The line is then the one that gave the network its second name (`teacher = student`)
+or a parameter the memory of another one (`p.data = q.data`), if there is one such line.
 
 Source: Mnih et al., "Human-level control through deep reinforcement learning" (2015): a separate target network.
 """
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 import ast
 import linecache
+import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -23,7 +25,9 @@ import torch
 
 from torchlint_probe.checks._loads import Loads, loads_itself
 from torchlint_probe.checks._names import leaves_of
+from torchlint_probe.checks._sources import aliases
 from torchlint_probe.checks.check import Operated, Sighting
+from torchlint_probe.claim import variables_of
 
 _MOST = 1_000
 
@@ -40,11 +44,19 @@ class AliasedNetwork(Loads):
         self._trained: set[int] = set()
         """The memory of parameters that an optimizer is about to change."""
         self._asked: set[int] = set()
+        self._shares: dict[int, int] = {}
+        """By memory, the line that gave it to a second tensor."""
         self._seen: list[Sighting] = []
         self._right: list[Sighting] = []
 
     def operators(self) -> Mapping[Any, Operated]:
-        return dict.fromkeys((torch.Tensor.copy_, torch.Tensor.add_, torch.Tensor.lerp_), self._copied)
+        copies = dict.fromkeys((torch.Tensor.copy_, torch.Tensor.add_, torch.Tensor.lerp_), self._copied)
+        return {**copies, torch.Tensor.data.__set__: self._shared}  # type: ignore[attr-defined]
+
+    def _shared(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
+        """A tensor has got the memory of another one."""
+        if len(args) > 1 and isinstance(args[1], torch.Tensor) and len(self._shares) < _MOST:
+            self._shares[args[1].data_ptr()] = self.probe.sites.here()
 
     def _copied(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
         """A tensor was written into another one."""
@@ -62,7 +74,22 @@ class AliasedNetwork(Loads):
         if source.shape != result.shape or source.data_ptr() != result.data_ptr() or not result.data_ptr():
             copies.has_right = True
         elif len(copies.places) < _MOST:
+            copies.origin = copies.origin or self._second_name(result)
             copies.places.add(result.data_ptr())
+
+    def _second_name(self, leaf: torch.Tensor) -> int:
+        """The only line that gives another name to a network with this parameter; 0 if there are none or more."""
+        frame: Any = sys._getframe(1)
+        lines = set()
+        while frame is not None:
+            number = self.probe.sites.file(frame.f_code)
+            if number >= 0:
+                held = {**frame.f_globals, **variables_of(frame, is_current=False)}
+                for line, *names in aliases(self.probe.sites.files[number]):
+                    if all(_has(_value(held, name), leaf) for name in names):
+                        lines.add((number, line))
+            frame = frame.f_back
+        return self.probe.sites.place(*lines.pop()) if len(lines) == 1 else 0
 
     def before_step(self, optimizer: Any) -> None:
         if any(copies.places and not copies.has_right for copies in self._copies.values()):
@@ -74,7 +101,9 @@ class AliasedNetwork(Loads):
             own = copies.places & self._trained
             if site and len(own) > 1 and not copies.has_right:
                 message = f"this writes {len(own):,} parameters of a trained network into themselves: there is no copy"
-                yield Sighting(site, message, {"parameters": len(own)})
+                shares = {place for memory, place in self._shares.items() if memory in own}
+                place = shares.pop() if len(shares) == 1 else copies.origin
+                yield Sighting(place or site, message, {"parameters": len(own)})
 
     def loading(self, module: torch.nn.Module, state: Mapping[str, Any]) -> None:
         site = self.probe.sites.here()
@@ -108,6 +137,24 @@ class _Copies:
         self.places: set[int] = set()
         self.has_right = False
         """Whether it has written anything into other memory."""
+        self.origin = 0
+        """The line that gave the network its second name."""
+
+
+def _value(held: Mapping[str, Any], name: str) -> Any:
+    """The value of a name or of an attribute, without running code of the program."""
+    first, *rest = name.split(".")
+    value = held.get(first)
+    for part in rest:
+        own = getattr(value, "__dict__", {})
+        value = own.get(part, own.get("_modules", {}).get(part))
+    return value
+
+
+def _has(module: Any, leaf: torch.Tensor) -> bool:
+    return isinstance(module, torch.nn.Module) and any(
+        item.data_ptr() == leaf.data_ptr() for item in module.parameters()
+    )
 
 
 def _names(path: str, line: int) -> tuple[str, str, int] | None:

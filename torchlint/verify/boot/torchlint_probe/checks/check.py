@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
     from torchlint_probe.checks._names import Models
     from torchlint_probe.hooks import Hooks
+    from torchlint_probe.lines import Watch
     from torchlint_probe.probe import Probe
 
 
@@ -56,6 +57,10 @@ class Check:
     @classmethod
     def tap(cls, hooks: Hooks, probe: Probe) -> None:
         """Put the hooks in place that the check needs."""
+
+    def watches(self) -> Sequence[Watch]:
+        """The lines that the check observes."""
+        return ()
 
     def operators(self) -> Mapping[Any, Operated]:
         """The functions of torch whose calls by the program's Python code the check observes."""

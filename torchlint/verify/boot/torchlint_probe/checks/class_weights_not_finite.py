@@ -2,7 +2,8 @@
 
 Asks each line that calls a loss with `weight` or `pos_weight` at its first calls. Yes if a weight is not finite at
 every one of them, three or more. A class without samples gives such a weight where a program divides by its count. The
-line is the one that made the loss, if a module has the weights, otherwise the call.
+line is the division of finite numbers with a result of the same shape that was not finite, if there is one. Otherwise
+it is the one that made the loss, if a module has the weights, or else the call.
 
 Source: `torch.nn.CrossEntropyLoss` in PyTorch's documentation, on `weight`.
 """
@@ -25,6 +26,19 @@ if TYPE_CHECKING:
     from torchlint_probe.probe import Probe
 
 _LOSSES = (functional.cross_entropy, functional.nll_loss, functional.binary_cross_entropy)
+_DIVISIONS = (
+    torch.Tensor.div,
+    torch.Tensor.__truediv__,
+    torch.Tensor.__rtruediv__,
+    torch.Tensor.reciprocal,
+    torch.Tensor.pow,
+    torch.Tensor.__pow__,
+    torch.Tensor.log,
+    torch.div,
+    torch.reciprocal,
+    torch.log,
+)
+_CLASSES = 10_000
 _MADE = (nn.modules.loss._WeightedLoss, nn.BCEWithLogitsLoss)
 
 
@@ -40,6 +54,8 @@ class ClassWeightsNotFinite(Check):
         self._made: Any = WeakTensorKeyDictionary()
         """By weights, the site that made the loss module."""
         self._places: dict[int, int] = {}
+        self._divisions: dict[tuple[int, ...], int] = {}
+        """By shape, the first line before training that divided finite numbers without a finite result."""
 
     @classmethod
     def tap(cls, hooks: Hooks, probe: Probe) -> None:
@@ -53,14 +69,23 @@ class ClassWeightsNotFinite(Check):
                 self._made[weights] = self.probe.sites.here()
 
     def operators(self) -> Mapping[Any, Operated]:
-        return dict.fromkeys((*_LOSSES, functional.binary_cross_entropy_with_logits), self._operated)
+        losses = (*_LOSSES, functional.binary_cross_entropy_with_logits)
+        return {**dict.fromkeys(losses, self._operated), **dict.fromkeys(_DIVISIONS, self._divided)}
+
+    def _divided(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
+        if self.probe.steps or not isinstance(result, torch.Tensor) or result.requires_grad:
+            return
+        if result.is_cpu and 1 < result.numel() <= _CLASSES and not bool(torch.isfinite(result).all()):
+            if all(bool(torch.isfinite(item).all()) for item in args if isinstance(item, torch.Tensor)):
+                self._divisions.setdefault(tuple(result.shape), self.probe.sites.here())
 
     def _operated(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
         given = args[2] if len(args) > 2 else kwargs.get("weight")
         for weights in (given, kwargs.get("pos_weight")):
             if isinstance(weights, torch.Tensor):
                 site = self._lines.look(lambda weights=weights: ~torch.isfinite(weights.detach()).all())
-                self._places[site] = self._made.get(weights, 0) or site
+                divided = self._divisions.get(tuple(weights.shape), 0)
+                self._places[site] = divided or self._made.get(weights, 0) or site
 
     def sightings(self) -> Iterator[Sighting]:
         for site, line in self._lines.wrong():

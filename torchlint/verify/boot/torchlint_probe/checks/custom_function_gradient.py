@@ -64,7 +64,8 @@ class CustomFunctionGradient(Check):
             self._tried[function] = _CALLS
             return
         self._tried[function] = tried + 1
-        self._sites.setdefault(function, self.probe.sites.at(code))
+        last = max((line for _, _, line in code.co_lines() if line), default=code.co_firstlineno)
+        self._sites.setdefault(function, self.probe.sites.place(self.probe.sites.file(code), last))
         tries = (_derivatives(function, args, seed) for seed in range(_DIRECTIONS))
         wrong = next((pair for pair in tries if pair is not None and _differ(*pair)), None)
         if wrong is not None:

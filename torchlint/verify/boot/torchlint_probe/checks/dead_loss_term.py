@@ -2,8 +2,12 @@
 
 Asks for the results of operators without a gradient (`argmax`, comparisons, conversions to integers) whose inputs have
 a graph, and follows these results. Yes if such a result was added to a value with a graph, as a number, and the sum or
-a multiple of it went backward at three steps or more. Values that are detached on purpose, data and constants are not
-reported. The line is the operator that ended the graph.
+a multiple of it went backward at three steps or more. The same holds of values that were computed without gradients
+from values with a graph. Values that are detached on purpose, data and constants are not reported. The line is the
+operator that ended the graph, or the one that switched gradients off.
+
+Also yes if a Python number was added that changes from step to step, and `item()`, `numpy()` or a similar call has read
+it from a value with a graph: the number is a fixed multiple of what was read, or the line that adds it also reads it.
 
 If the linter reports a line, the check also follows numbers and other values without a graph there. Yes if the line
 makes or adds one, it changes from step to step, and the sum goes backward at three steps or more.
@@ -19,6 +23,8 @@ from typing import Any
 
 import torch
 
+from torchlint_probe.checks._numbers import READS, Numbers
+from torchlint_probe.checks._sources import switch_off
 from torchlint_probe.checks.check import Check, Sighting
 
 _CUTTING = {
@@ -28,6 +34,8 @@ _CUTTING = {
 _SUMS = {torch.Tensor.add, torch.Tensor.__add__, torch.Tensor.__radd__, torch.Tensor.__iadd__, torch.add}
 _SUMS.add(torch.Tensor.add_)
 _KEY = "torchlint-dead-term"
+_READS = set(READS)
+_OFF = "no_grad"
 _AT_LINE = "this line"
 """Stands for an operator where the linter says that a line ends a graph."""
 _LINEAR = ("Add", "Sub", "Mul", "Div", "Neg", "Mean", "Sum", "View", "Squeeze", "ToCopy")
@@ -56,13 +64,24 @@ class DeadLossTerm(Check):
         """By line of a finding, the values without a graph that it added to one with a graph."""
         self._claimed: dict[int, bool] = {}
         self._counts = self.is_asked(self.name)
+        self._numbers = Numbers(probe)
+        self._places: dict[tuple[str, int], tuple[str, int, int]] = {}
+        """By name and site, for numbers, the lines that read and add them."""
 
     def operated(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
         if self._counts:
             self._look_at_line(func, args, result)
+        if func in _READS:
+            self._numbers.read(func, args, result)
+            return
+        if not torch.is_grad_enabled():
+            self._without_gradients(args, kwargs, result)
+            return
+        if func in _SUMS:
+            self._note_number(args, result)
         if not self._dead and func not in _CUTTING:
             return  # nearly always, and at every operator
-        if not isinstance(result, torch.Tensor) or not torch.is_grad_enabled():
+        if not isinstance(result, torch.Tensor):
             return
         if func in _CUTTING and any(isinstance(item, torch.Tensor) and item.requires_grad for item in args):
             self._follow(result, str(func.__name__).strip("_"), self.probe.sites.here())
@@ -80,6 +99,26 @@ class DeadLossTerm(Check):
             result.grad_fn.metadata.setdefault(_KEY, []).append(known[0][1:])
             if self._counts:
                 self._sums[known[0][1:]] = self.probe.sites.here()
+
+    def _without_gradients(self, args: Any, kwargs: Any, result: Any) -> None:
+        """An operator was called while gradients are off."""
+        if not isinstance(result, torch.Tensor) or not result.is_floating_point() or result.requires_grad:
+            return
+        if any(isinstance(item, torch.Tensor) and item.grad_fn is not None for item in args):
+            self._follow(result, _OFF, self.probe.sites.here())
+        elif self._dead:
+            known = (dead for item in (*args, *kwargs.values()) if (dead := self._dead.get(id(item))) is not None)
+            dead = next((dead for dead in known if dead[1] == _OFF and dead[0]() is not None), None)
+            if dead is not None:
+                self._follow(result, *dead[1:])
+
+    def _note_number(self, args: Any, result: Any) -> None:
+        """Two values were added: one may be a number that was read from a value with a graph."""
+        if isinstance(result, torch.Tensor) and result.numel() == 1 and result.grad_fn is not None:
+            for name, read, place in self._numbers.added(args):
+                cut = f"{name}()", read
+                self._places[cut] = name, read, place
+                result.grad_fn.metadata.setdefault(_KEY, []).append(cut)
 
     def _look_at_line(self, func: Any, args: Any, result: Any) -> None:
         """An operator has run, and there are findings: the line of one may have made or added a value."""
@@ -119,16 +158,26 @@ class DeadLossTerm(Check):
 
     def after_step(self, optimizer: Any) -> None:
         self._dead = {number: dead for number, dead in self._dead.items() if dead[0]() is not None}
+        self._numbers.forget()
 
     def sightings(self) -> Iterator[Sighting]:
         for (name, site), steps in list(self._steps.items()):
             if name == _AT_LINE and (not self._added[site].changes or self._is_named(site)):
                 continue
+            if (name, site) in self._places and not self._numbers.is_proven(*self._places[name, site]):
+                continue
             if len(steps) >= _STEPS:
                 ends = "a term of the loss has no graph" if name == _AT_LINE else f"`{name}` ends the graph of a term"
                 message = f"{ends}: it was added at {len(steps):,} steps, and no parameter learned from it"
                 place = self._sums.get((name, site), site)
-                yield Sighting(place if self._is_claimed(place) else site, message, {"steps": len(steps)}, min(steps))
+                where = self._switch(site) if name == _OFF else site
+                yield Sighting(place if self._is_claimed(place) else where, message, {"steps": len(steps)}, min(steps))
+
+    def _switch(self, site: int) -> int:
+        """The line that switched gradients off at a site."""
+        stack = self.probe.sites.stacks[site]
+        places = ((file, switch_off(self.probe.sites.files[file], line)) for file, line in stack)
+        return next((self.probe.sites.place(file, line) for file, line in places if line), site)
 
     def acquittals(self) -> Iterator[Sighting]:
         for site, sums in list(self._right.items()):

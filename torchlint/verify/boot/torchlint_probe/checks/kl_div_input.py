@@ -1,8 +1,11 @@
-"""`kl_div` gets probabilities or logits, but it expects log-probabilities.
+"""`kl_div` gets probabilities or logits, but it expects log-probabilities, or targets of the wrong kind.
 
 Asks for each line that calls `kl_div` whether its input has values above zero, which no log-probability has. Yes if
 every call had some, in three calls or more, and the targets are probabilities that add up to one over the second or
 the last dimension. Measures that are not normalized are not reported.
+
+Also yes if the targets are log-probabilities, whose exponentials add up to one, and `log_target` is not set, or if they
+are probabilities and it is set.
 
 Source: `torch.nn.KLDivLoss` in PyTorch's documentation: the input is expected in the log-space.
 """
@@ -30,6 +33,7 @@ class KlDivInput(Check):
     def __init__(self, probe: Any) -> None:
         super().__init__(probe)
         self._lines = LossLines(probe)
+        self._targets = LossLines(probe)
 
     def operators(self) -> Mapping[Any, Operated]:
         return {functional.kl_div: self._operated}
@@ -37,7 +41,9 @@ class KlDivInput(Check):
     def _operated(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
         given, target = given_to(args, kwargs)
         if is_real(given) and is_real(target) and (given.requires_grad or target.requires_grad):
-            self._lines.look(lambda: _is_wrong(given, target.detach().exp() if kwargs.get("log_target") else target))
+            is_log = bool(kwargs.get("log_target"))
+            self._lines.look(lambda: _is_wrong(given, target.detach().exp() if is_log else target))
+            self._targets.look(lambda: _is_of_other_kind(target.detach(), is_log))
 
     def sightings(self) -> Iterator[Sighting]:
         for site, line in self._lines.wrong():
@@ -46,6 +52,19 @@ class KlDivInput(Check):
                 "log-probabilities"
             )
             yield Sighting(site, message, {"calls": line.calls}, 0)
+        for site, line in self._targets.wrong():
+            message = (
+                f"the targets were of the other kind in {line.calls:,} of {line.calls:,} calls: `kl_div` expects "
+                "probabilities, or log-probabilities with `log_target=True`"
+            )
+            yield Sighting(site, message, {"calls": line.calls}, 0)
+
+
+def _is_of_other_kind(target: torch.Tensor, is_log: bool) -> torch.Tensor:
+    """Whether targets that should be logarithms add up to one, or the exponentials of others do."""
+    if is_log:
+        return adds_up_to_one(target, -1) & (target > _ROUNDING).any()
+    return adds_up_to_one(target.exp(), -1) & (target < -_ROUNDING).any()
 
 
 def _is_wrong(given: torch.Tensor, target: torch.Tensor) -> torch.Tensor:

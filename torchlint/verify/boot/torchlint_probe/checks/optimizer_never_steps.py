@@ -7,7 +7,8 @@ a suspicion, because the optimizer may step later. Gradient scalers that skip st
 several batches, count as stepping. The line is the one that made the optimizer.
 
 If no optimizer ever steps, the check counts backward passes instead: yes if the program ends by itself after ten or
-more of them, while the parameters of an optimizer have gradients and their first values.
+more of them, while the parameters of an optimizer have gradients and their first values. The line is then the `if`
+that leaves out its only `step`, the `update` of a gradient scaler that never steps, or the one that made the optimizer.
 
 Source: "Optimizing Model Parameters" in PyTorch's tutorials: only `step` changes the parameters.
 """
@@ -22,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from torchlint_probe.checks._names import leaves_of
+from torchlint_probe.checks._sources import calls_of, target_of
 from torchlint_probe.checks.check import Check, Sighting
 from torchlint_probe.hooks import Hook
 
@@ -81,12 +83,31 @@ class OptimizerNeverSteps(Check):
         """The optimizers at the first backward, while none has stepped,"""
         self._never: list[Sighting] = []
         """and the problem that they are so far."""
+        self._update = 0
+        """The site that updates a gradient scaler."""
         self._by_hand = 0
         """The site of an optimizer whose parameters change without a step."""
 
     @classmethod
     def tap(cls, hooks: Hooks, probe: Probe) -> None:
         hooks.replace(torch.amp.GradScaler, "step", _Scaled(probe))
+        hooks.replace(torch.amp.GradScaler, "update", _Updated(probe))
+
+    def updated(self) -> None:
+        """The program has updated a gradient scaler."""
+        self._update = self._update or self.probe.sites.here()
+
+    def _place(self, made: int) -> int:
+        """The line that should step an optimizer that was made at a site."""
+        if self._update:
+            return self._update
+        stack = self.probe.sites.stacks[made]
+        if not stack:
+            return made
+        file, line = stack[0]
+        path = self.probe.sites.files[file]
+        lines = calls_of(path, target_of(path, line), "step")
+        return self.probe.sites.place(file, lines[0]) if len(lines) == 1 else made
 
     def after_backward(self, site: int) -> None:
         self._backwards += 1
@@ -153,7 +174,7 @@ class OptimizerNeverSteps(Check):
                     f"this `{type(other).__name__}` never steps, although {self._backwards:,} backward passes compute "
                     f"gradients for its {self.models.named(leaves)}"
                 )
-                yield Sighting(self.probe.made_at(other), message, {"backwards": self._backwards}, 0)
+                yield Sighting(self._place(self.probe.made_at(other)), message, {"backwards": self._backwards}, 0)
 
 
 def _trained(optimizer: Any) -> list[torch.Tensor]:
@@ -171,3 +192,11 @@ class _Scaled(Hook):
     def __call__(self, original: Callable[..., Any], scaler: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
         self._probe.checks.tell_one(OptimizerNeverSteps, "before_step", optimizer)
         return original(scaler, optimizer, *args, **kwargs)
+
+
+class _Updated(Hook):
+    """Wraps `GradScaler.update`."""
+
+    def __call__(self, original: Callable[..., Any], scaler: Any, *args: Any, **kwargs: Any) -> Any:
+        self._probe.checks.tell_one(OptimizerNeverSteps, "updated")
+        return original(scaler, *args, **kwargs)

@@ -3,7 +3,8 @@
 Asks at each step which of the optimizer's parameters that require gradients have never had one. Yes if there are some
 after ten steps or more, and other parameters of the same optimizer have had a gradient. Causes are layers that nothing
 calls, a `detach` that cuts off a part, and branches that are never taken. A part that is trained later looks the same,
-so the result is open if the program was stopped.
+so the result is open if the program was stopped. The line is the operator that ends the graphs of all these parameters
+(`argmax`, `item`, `detach`), if there is one, and otherwise the one that made the optimizer.
 
 Source: "TrainCheck" (OSDI 2025), silent errors of parameters that are not updated; `find_unused_parameters` in
 PyTorch's documentation of DistributedDataParallel.
@@ -12,14 +13,15 @@ PyTorch's documentation of DistributedDataParallel.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
 import torch
 
+from torchlint_probe.checks._cuts import CUTTING, Cuts
 from torchlint_probe.checks._names import leaves_of
-from torchlint_probe.checks.check import Check, Sighting
+from torchlint_probe.checks.check import Check, Operated, Sighting
 from torchlint_probe.slots import Slot
 
 _STEPS = 10
@@ -52,6 +54,10 @@ class ParameterWithoutGradient(Check):
         super().__init__(probe)
         self._held: weakref.WeakKeyDictionary[Any, _Held] = weakref.WeakKeyDictionary()
         self._seen: dict[int, tuple[Sighting, list[Slot]]] = {}
+        self._cuts = Cuts(self)
+
+    def operators(self) -> Mapping[Any, Operated]:
+        return dict.fromkeys(CUTTING, self._cuts.cut)
 
     def before_step(self, optimizer: Any) -> None:
         held = self._held.get(optimizer)
@@ -67,7 +73,10 @@ class ParameterWithoutGradient(Check):
             message = f"in {held.steps:,} steps, the optimizer got no gradient for {named}"
             numbers = {"parameters": len(unfed), "steps": held.steps}
             slots = self.probe.ledgers.slots_of(optimizer, unfed)
-            self._seen[held.site] = Sighting(held.site, message, numbers, 0), slots
+            cut = self._cuts.of(unfed)
+            if cut is not None:
+                message += f": `{cut[0]}` ends their graphs here"
+            self._seen[held.site] = Sighting(held.site if cut is None else cut[1], message, numbers, 0), slots
 
     def sightings(self) -> Iterator[Sighting]:
         for seen, slots in list(self._seen.values()):

@@ -4,6 +4,8 @@ Asks for each line that calls `cross_entropy` with an input that has a graph whe
 value is below zero. Yes if that was so at every call, in three calls or more. The scores of two classes then differ by
 at most one, so no prediction can become certain, and gradients are small.
 
+Asks the same for `nll_loss`, which expects log-probabilities: use `log_softmax`.
+
 Source: `torch.nn.CrossEntropyLoss` in PyTorch's documentation: the input holds unnormalized logits.
 """
 
@@ -27,9 +29,17 @@ class SoftmaxBeforeCrossEntropy(Check):
     def __init__(self, probe: Any) -> None:
         super().__init__(probe)
         self._lines = LossLines(probe)
+        self._plain = LossLines(probe)
+        """Lines that call `nll_loss`."""
 
     def operators(self) -> Mapping[Any, Operated]:
-        return {functional.cross_entropy: self._operated}
+        return {functional.cross_entropy: self._operated, functional.nll_loss: self._likelihoods}
+
+    def _likelihoods(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
+        given, _ = given_to(args, kwargs)
+        if is_real(given) and given.requires_grad:
+            classes = min(1, given.dim() - 1)
+            self._plain.look(lambda: given.shape[classes] > 1 and adds_up_to_one(given, classes))
 
     def _operated(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
         given, _ = given_to(args, kwargs)
@@ -42,5 +52,11 @@ class SoftmaxBeforeCrossEntropy(Check):
             message = (
                 f"each row of the input added up to one in {line.calls:,} of {line.calls:,} calls: these are "
                 "probabilities, and the loss applies softmax again"
+            )
+            yield Sighting(site, message, {"calls": line.calls}, 0)
+        for site, line in self._plain.wrong():
+            message = (
+                f"each row of the input added up to one in {line.calls:,} of {line.calls:,} calls: these are "
+                "probabilities, and `nll_loss` expects their logarithms"
             )
             yield Sighting(site, message, {"calls": line.calls}, 0)

@@ -3,7 +3,7 @@
 Asks for the values of the first tensor in the first batches of a `DataLoader` with several workers. Yes if all workers
 returned the same values in the same order, three times, and these differ from one time to the next. Causes are an
 `IterableDataset` that iterates over all of its data in each worker, and a dataset that draws NumPy numbers with one
-seed. The line is the one that made the loader.
+seed. The line is the `__iter__` of the dataset, if the program defines it, or else the one that made the loader.
 
 Also asks each worker before and after its first batches for the states of `random`, NumPy, PyTorch and the generators
 that the dataset stores. Yes if a training loader's workers all drew from a generator whose state was the same in each
@@ -15,15 +15,17 @@ Source: `torch.utils.data.IterableDataset` in PyTorch's documentation, on `get_w
 
 from __future__ import annotations
 
+import re
 import weakref
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from torch.utils.data import DataLoader, dataloader
+from torch.utils.data import DataLoader, IterableDataset, dataloader
 from torch.utils.data._utils.fetch import _MapDatasetFetcher
 
 from torchlint_probe.checks._batches import first_tensor, first_values
 from torchlint_probe.checks._draws import Draws, Fetched
+from torchlint_probe.checks._sources import assignments
 from torchlint_probe.checks.check import Check, Sighting, Telling
 from torchlint_probe.hooks import Hook
 
@@ -49,6 +51,8 @@ class WorkersAlike(Check):
         """and the same by its iterators."""
         self._loops: dict[int, int] = {}
         """The same by the seed from which the workers of an iterator get theirs."""
+        self._kinds: dict[int, type] = {}
+        """By the site of a loader, the class of its dataset."""
         self._trained: set[int] = set()
         """The seeds of loops in which an optimizer stepped."""
         self._current = 0
@@ -73,6 +77,7 @@ class WorkersAlike(Check):
         if iterator not in self._lines and loader.num_workers > 1:
             site = self._made.get(loader) or self.probe.sites.here()
             self._lines[iterator] = self._loops[iterator._base_seed] = site
+            self._kinds[site] = type(loader.dataset)
 
     def after_step(self, optimizer: Any) -> None:
         if self._current:
@@ -93,7 +98,7 @@ class WorkersAlike(Check):
             site = self._lines.get(loader) or self.probe.sites.here()
             if is_alike and len({one[0] for one in rounds}) == _ROUNDS and site:
                 message = f"each batch came {workers:,} times, once from each of {workers:,} workers"
-                self._seen[site] = Sighting(site, message, {"workers": workers}, self.probe.steps)
+                self._seen[site] = Sighting(self._iterating(site), message, {"workers": workers}, self.probe.steps)
             elif site:
                 self._others[site] = Sighting(site, f"{workers:,} workers returned different batches", {})
 
@@ -102,7 +107,26 @@ class WorkersAlike(Check):
         for site, (stream, workers) in self._drawn().items():
             if site not in self._seen:
                 message = f"{workers:,} workers draw the same numbers from {stream}: their samples get the same ones"
-                yield Sighting(site, message, {"workers": workers})
+                yield Sighting(self._storing(site, stream), message, {"workers": workers})
+
+    def _iterating(self, site: int) -> int:
+        """The line of the `__iter__` that should divide the data between workers; or that of the loader."""
+        kind = self._kinds.get(site, type)
+        code = getattr(getattr(kind, "__iter__", None), "__code__", None)
+        is_own = issubclass(kind, IterableDataset) and code is not None and self.probe.sites.file(code) >= 0
+        return self.probe.sites.at(code) if is_own else site
+
+    def _storing(self, site: int, stream: str) -> int:
+        """The line at which the dataset stores the generator of a stream; that of the loader if it is not one."""
+        code = getattr(getattr(self._kinds.get(site), "__init__", None), "__code__", None)
+        number = -1 if code is None else self.probe.sites.file(code)
+        name = re.match(r"`(\w+)` of the dataset", stream)
+        if name is None or number < 0:
+            return site
+        lines = {line for _, _, line in code.co_lines() if line}
+        path = self.probe.sites.files[number]
+        stored = assignments(path, f"self.{name[1]}", min(lines), max(lines))
+        return self.probe.sites.place(number, stored[0].lineno) if len(stored) == 1 else site
 
     def acquittals(self) -> Iterator[Sighting]:
         drawn = self._drawn()

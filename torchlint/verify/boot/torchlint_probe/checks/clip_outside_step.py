@@ -1,0 +1,108 @@
+"""Gradients are clipped when no step can use the result: after the step, or before there are any.
+
+Asks at each `clip_grad_norm_` and `clip_grad_value_` of PyTorch whether any of its parameters has a gradient, and
+whether a backward has passed since the last step. Yes if a line found no gradient at five calls or more and at all of
+them. Also yes if it only clipped gradients that a step had already used and that were cleared before the next backward.
+
+Source: `torch.nn.utils.clip_grad_norm_` in PyTorch's documentation: it changes gradients in place. Clip between
+`backward` and `step`.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from torchlint_probe.checks.check import Check, Sighting
+from torchlint_probe.contained import contained
+from torchlint_probe.hooks import Hook
+
+if TYPE_CHECKING:
+    from torchlint_probe.hooks import Hooks
+    from torchlint_probe.probe import Probe
+
+_CALLS = 5
+_MOST_CALLS = 30
+
+
+class _Line:
+    """The calls of one line: all, those without any gradient, and those whose result was cleared unused."""
+
+    def __init__(self) -> None:
+        self.calls = self.empty = self.cleared = 0
+
+
+class ClipOutsideStep(Check):
+    """Follows a sampled gradient from a clipping to the next backward."""
+
+    name = "clip-outside-step"
+    code = "TL107"
+
+    def __init__(self, probe: Any) -> None:
+        super().__init__(probe)
+        self._lines: dict[int, _Line] = {}
+        self._stepped = -1
+        """The number of backwards at the last step."""
+        self._waiting: tuple[_Line, weakref.ref[torch.Tensor]] | None = None
+
+    @classmethod
+    def tap(cls, hooks: Hooks, probe: Probe) -> None:
+        for name in ("clip_grad_norm_", "clip_grad_value_"):
+            for module in (torch.nn.utils, torch.nn.utils.clip_grad):
+                hooks.listen(module, name, _Hook(probe))
+
+    def after_step(self, optimizer: Any) -> None:
+        self._stepped = self.probe.passed
+
+    def clipping(self, leaves: list[torch.Tensor]) -> None:
+        """The program is about to clip."""
+        if not self.probe.steps:
+            return
+        line = self._lines.setdefault(self.probe.sites.here(), _Line())
+        if line.calls >= _MOST_CALLS:
+            return
+        line.calls += 1
+        pulled = [leaf for leaf in leaves if leaf.grad is not None]
+        line.empty += not pulled
+        if pulled and self.probe.passed == self._stepped:
+            self._waiting = line, weakref.ref(pulled[-1])
+
+    def before_backward(self, roots: list[torch.Tensor], site: int) -> None:
+        if self._waiting is not None:
+            line, leaf = self._waiting[0], self._waiting[1]()
+            self._waiting = None
+            line.cleared += leaf is not None and (leaf.grad is None or not bool(leaf.grad.any()))
+
+    def sightings(self) -> Iterator[Sighting]:
+        for site, line in list(self._lines.items()):
+            if not site or line.calls < _CALLS:
+                continue
+            if line.empty == line.calls:
+                message = f"none of the parameters had a gradient at any of {line.calls:,} calls: nothing is clipped"
+                yield Sighting(site, message, {"calls": line.calls})
+            elif line.cleared >= line.calls - 1:
+                message = (
+                    f"in {line.cleared:,} of {line.calls:,} calls, a step had already used the clipped gradients, and "
+                    "they were cleared before the next backward"
+                )
+                yield Sighting(site, message, {"calls": line.calls, "cleared": line.cleared})
+
+
+class _Hook(Hook):
+    """Wraps a clipping function."""
+
+    def __call__(self, original: Callable[..., Any], parameters: Any, *args: Any, **kwargs: Any) -> Any:
+        if self._probe.looking:
+            if not isinstance(parameters, torch.Tensor):
+                parameters = list(parameters) or iter(())  # PyTorch warns about an empty generator
+            self._tell(parameters)
+        return original(parameters, *args, **kwargs)
+
+    @contained
+    def _tell(self, parameters: Any) -> None:
+        leaves = [parameters] if isinstance(parameters, torch.Tensor) else parameters
+        leaves = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)] if isinstance(leaves, list) else []
+        self._probe.checks.tell_one(ClipOutsideStep, "clipping", leaves)
