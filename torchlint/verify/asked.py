@@ -71,8 +71,21 @@ def asked_of(rule: str, place: Place) -> Asked:
 def _gradients_off(place: Place) -> Asked:
     blocks = _blocks_without_gradients(place)
     inside = [item for item in place.statements if any(first <= item.lineno <= last for first, last in blocks)]
-    paths = (path for item in inside for path in _named_by(item))
+    changed = {path for item in inside for path in _changed_by(item)}
+    paths = (path for item in inside for path in _named_by(item) if path not in changed)
     return Asked(names=tuple(dict.fromkeys(paths))[:_NAMES], blocks=tuple(blocks))
+
+
+def _changed_by(statement: ast.stmt) -> Iterator[AccessPath]:
+    """The values that a statement changes in place: an update by hand runs without gradients on purpose."""
+    if isinstance(statement, ast.AugAssign) and (path := path_of(statement.target)) is not None:
+        yield path
+    for expression in expressions_of(statement):
+        for node in ast.walk(expression):
+            if isinstance(node, ast.Attribute) and node.attr.endswith("_") and not node.attr.startswith("_"):
+                path = path_of(node.value)
+                if path is not None:
+                    yield path[:-1] if path[-1] == ".data" else path
 
 
 def _blocks_without_gradients(place: Place) -> list[Lines]:

@@ -292,13 +292,15 @@ class Call:
 class Replica:
     """Checksums of the parameters of one optimizer, made at a site, after a step of its own in one rank.
 
-    They are `promised` to be equal in all ranks if `DistributedDataParallel` wraps them.
+    They are `promised` to be equal in all ranks if `DistributedDataParallel` wraps them, and `averaged` if the program
+    reduced all of their gradients before the step.
     """
 
     site: int
     rank: int
     optimizer: int
     step: int
+    averaged: bool
     promised: bool
     names: list[str]
     sums: list[int]

@@ -19,7 +19,7 @@ for step in range(20):
     total = total + main.item()
     flood = (main - 0.05).abs() + 0.05
     loss = flood + weight * side + 1e-6 * step / max(log)
-    other = functional.kl_div(values.log_softmax(1), goal.log().roll(1, 0), log_target=True)
+    other = functional.kl_div(values.log_softmax(1), goal.log().roll(1, 0), reduction="batchmean", log_target=True)
     normed = loss / loss.item() + other
     optimizer.zero_grad()
     normed.backward()

@@ -93,10 +93,10 @@ def written_into_itself():
 
 def averaged_with_itself():
     online = nn.Linear(8, 4)
-    slow = online
+    slow = online  # seen: aliased-network (themselves)
     with torch.no_grad():
         for mine, its in zip(slow.parameters(), online.parameters()):
-            mine.mul_(0.9).add_(its, alpha=0.1)  # seen: aliased-network (themselves)
+            mine.mul_(0.9).add_(its, alpha=0.1)
     train(online, lambda x: F.mse_loss(online(x), x[:, :4]))
 
 

@@ -12,6 +12,7 @@ RULES = {
     "nonscalar-backward": "can be implicitly created only for scalar outputs",
 }
 """By rule, a part of PyTorch's message."""
+_IGNORED = 5
 _OFTEN = 3
 """An error that is raised and caught so often is not a deliberate test."""
 
@@ -30,3 +31,12 @@ def _verdict(item: Backwards, error: str, count: int) -> Verdict:
     often = "" if count == 1 else f", {times(count, 'time')}"
     numbers = {"errors": count, "backwards": item.count}
     return confirmed(f"PyTorch raised at this line{often}: {error.split('. ')[0]}", numbers, item.first_error)
+
+
+def ignored(evidence: Evidence) -> Iterator[tuple[str, int, Verdict]]:
+    """An error that training code raised again and again, and that the program ignored, if it made no step at all."""
+    found = max(evidence.raised, key=lambda item: item.count, default=None)
+    if found is not None and not evidence.steps and not evidence.error and found.count >= _IGNORED:
+        count = times(found.count, "time")
+        reason = f"no step was made: this raised an error {count}, and the program went on: {found.error[:200]}"
+        yield "program-error", found.site, confirmed(reason, {"errors": found.count}, 0)

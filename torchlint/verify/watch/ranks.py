@@ -35,6 +35,7 @@ class _Look:
     first: Replica
     differing: list[str]
     promised: bool
+    averaged: bool
 
 
 def parted(processes: Sequence[Evidence]) -> Iterator[tuple[Evidence, Sighting]]:
@@ -61,7 +62,13 @@ def _look(replicas: Mapping[int, tuple[Evidence, Replica]]) -> _Look:
     others = [replica for _, replica in replicas.values()]
     alike = [len({replica.sums[index] for replica in others}) == 1 for index in range(_shortest(others))]
     differing = [name for name, same in zip(first.names, alike, strict=False) if not same]
-    return _Look(evidence, first, differing, all(replica.promised for replica in others))
+    return _Look(
+        evidence,
+        first,
+        differing,
+        all(replica.promised for replica in others),
+        all(replica.averaged for replica in others),
+    )
 
 
 def _shortest(replicas: Sequence[Replica]) -> int:
@@ -76,12 +83,15 @@ def _judged(looks: Sequence[_Look]) -> Iterator[tuple[Evidence, Sighting]]:
         return
     before, look = looks[:start], looks[start]
     moved = len({tuple(item.first.sums) for item in before}) > 1
-    if not look.promised and not (len(before) >= _SAME and moved):
+    averaged = not before and len(looks) >= _SAME and all(item.averaged for item in looks)
+    if not look.promised and not averaged and not (len(before) >= _SAME and moved):
         yield from _in_part(looks)
         return
     shown = ", ".join(f"`{name}`" for name in look.differing[:_SHOWN])
     more = f" and {len(look.differing) - _SHOWN:,} more" if len(look.differing) > _SHOWN else ""
     why = "`DistributedDataParallel` wraps them" if look.promised else "they were the same before"
+    if averaged and not look.promised:
+        why = "the program averages all gradients: broadcast the first values, or use one seed"
     message = f"after step {look.first.step:,} the ranks differ in {shown}{more}, although {why}"
     numbers = {"parameters": float(len(look.differing)), "looks": float(len(looks) - start)}
     yield look.evidence, Sighting(NAME, look.first.site, message, numbers, look.first.step - 1)

@@ -20,7 +20,7 @@ from torchlint.verify.watch.branches import branches_of
 from torchlint.verify.watch.candidates import candidates, finding_at, is_switch
 from torchlint.verify.watch.causes import Blame, with_causes, without_consequences
 from torchlint.verify.watch.checked import beside, checked
-from torchlint.verify.watch.raised import raised
+from torchlint.verify.watch.raised import ignored, raised
 
 _SEED = 0
 _FINDINGS = 200
@@ -229,7 +229,7 @@ class _Run:
 
     def _seen(self, evidence: Evidence) -> Iterator[Blame]:
         """Lines that a check has named, or at which a backward raised."""
-        for rule, site, said in raised(evidence):
+        for rule, site, said in (*raised(evidence), *ignored(evidence)):
             item = self._at(rule, evidence, site)
             if item is not None:
                 yield Blame(item, said, [evidence])

@@ -22,6 +22,7 @@ def evidence(probe: Probe) -> dict[str, Any]:
     probe.meter.settle(probe.finished)
     probe.losses.settle(probe.finished)
     ledgers = [ledger for ledger in probe.ledgers.all if ledger.slots]
+    sightings, acquittals = probe.checks.sightings(), probe.checks.acquittals()  # first: they may name further lines
     return {
         "format": FORMAT,
         "process": probe.environment(),
@@ -85,8 +86,8 @@ def evidence(probe: Probe) -> dict[str, Any]:
         ],
         "clearings": [_clearing(clearing, ledgers) for clearing in probe.clearings],
         "changes": [_change(change) for change in probe.changes],
-        "sightings": probe.checks.sightings(),
-        "acquittals": probe.checks.acquittals(),
+        "sightings": sightings,
+        "acquittals": acquittals,
         "calls": probe.checks.calls if probe.finished else [],
         "replicas": probe.checks.replicas,
         "batches": probe.checks.batches,

@@ -3,7 +3,8 @@
 Asks each rank of a process group for checksums of its parameters after a few of its first forty steps. The checksums
 are compared after the run. Yes if some differ at one of these steps and at all later ones, two or more. In addition,
 either `DistributedDataParallel` wraps the parameters and so promises that they are equal, or they had moved and been
-equal at three of these steps before. Sharded parameters are left out.
+equal at three of these steps before, or the program reduced all of their gradients over the ranks before each of three
+steps or more. Sharded parameters are left out.
 
 Source: "DistributedDataParallel, internal design" in PyTorch's documentation; "TrainCheck" (OSDI 2025), weights that
 silently diverge.
@@ -13,6 +14,8 @@ from __future__ import annotations
 
 import weakref
 import zlib
+from collections.abc import Callable
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -20,6 +23,7 @@ from torch import distributed
 
 from torchlint_probe.checks._names import leaves_of
 from torchlint_probe.checks.check import Check, Telling
+from torchlint_probe.hooks import Hook
 
 if TYPE_CHECKING:
     from torchlint_probe.hooks import Hooks
@@ -44,17 +48,40 @@ class DifferingRanks(Check):
         self._numbers: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self._made = 0
         self._steps: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+        self._reduced: set[int] = set()
+        """The memory of tensors that were reduced since the last step,"""
+        self._elements = 0
+        """and the number of their elements."""
+        self._averaged = False
         self.replicas: list[dict[str, Any]] = []
 
     @classmethod
     def tap(cls, hooks: Hooks, probe: Probe) -> None:
         hooks.replace(torch.nn.parallel.DistributedDataParallel, "__init__", Telling(probe, cls, "wrapped"))
+        if distributed.is_available():
+            for owner in (import_module("torch.distributed.distributed_c10d"), distributed):
+                hooks.listen(owner, "all_reduce", _Reduced(probe))
+
+    def reduced(self, tensor: Any) -> None:
+        """The program has reduced a tensor over all ranks."""
+        if isinstance(tensor, torch.Tensor):
+            self._reduced.add(tensor.data_ptr())
+            self._elements += tensor.numel()
+
+    def before_step(self, optimizer: Any) -> None:
+        gradients = [leaf.grad for leaf in leaves_of(optimizer) if leaf.grad is not None] if self._reduced else []
+        is_flat = self._elements == sum(item.numel() for item in gradients)
+        self._averaged = bool(gradients) and (
+            is_flat or self._reduced.issuperset(item.data_ptr() for item in gradients)
+        )
 
     def wrapped(self, wrapper: torch.nn.Module) -> None:
         """The program has made a `DistributedDataParallel`."""
         self._wrappers.add(wrapper)
 
     def after_step(self, optimizer: Any) -> None:
+        self._reduced.clear()
+        self._elements = 0
         if not distributed.is_available() or not distributed.is_initialized() or distributed.get_world_size() < 2:
             return
         if optimizer not in self._numbers:
@@ -75,10 +102,20 @@ class DifferingRanks(Check):
             "rank": distributed.get_rank(),
             "optimizer": number,
             "step": step,
+            "averaged": self._averaged,
             "promised": bool(leaves) and promised.issuperset(map(id, leaves)),
             "names": self.models.names(leaves),
             "sums": [_sum(leaf) for leaf in leaves],
         }
+
+
+class _Reduced(Hook):
+    """Wraps `all_reduce`."""
+
+    def __call__(self, original: Callable[..., Any], tensor: Any, *args: Any, **kwargs: Any) -> Any:
+        if self._probe.looking:
+            self._probe.checks.tell_one(DifferingRanks, "reduced", tensor)
+        return original(tensor, *args, **kwargs)
 
 
 def _sum(leaf: torch.Tensor) -> int:

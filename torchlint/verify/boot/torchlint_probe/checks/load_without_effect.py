@@ -4,19 +4,27 @@ Asks after each call which names the module and the state share. Yes if they sha
 it was called afterwards with its old weights. Another load, or values that are copied by hand, make it correct. A
 prefix such as `module.` or `model.` in all names looks like this.
 
+Also yes if the program has read a file with `torch.load`, and the state that it loads before its first step has no
+tensors but the module's own: no entry of the file fitted.
+
 Source: `torch.nn.Module.load_state_dict` in PyTorch's documentation, on missing and unexpected keys.
 """
 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 import torch
 
-from torchlint_probe.checks._loads import Loads, own_state, versions
+from torchlint_probe.checks._loads import Loads, loads_itself, own_state, versions
 from torchlint_probe.checks.check import Sighting
+from torchlint_probe.hooks import Hook
+
+if TYPE_CHECKING:
+    from torchlint_probe.hooks import Hooks
+    from torchlint_probe.probe import Probe
 
 
 class LoadWithoutEffect(Loads):
@@ -29,12 +37,31 @@ class LoadWithoutEffect(Loads):
         super().__init__(probe)
         self._pending: list[tuple[weakref.ref[torch.nn.Module], int, Sighting]] = []
         self._seen: list[Sighting] = []
+        self._has_read = False
+        """Whether `torch.load` has read a file since the last load with an effect."""
         self._full: dict[int, int] = {}
         """By site, the entries of modules that were loaded as a whole, or 0 if one was not."""
+
+    @classmethod
+    def tap(cls, hooks: Hooks, probe: Probe) -> None:
+        super().tap(hooks, probe)
+        for module in (torch, torch.serialization):
+            hooks.replace(module, "load", _Read(probe))
+
+    def read(self) -> None:
+        """The program has read a file."""
+        self._has_read = True
 
     def loaded(self, module: torch.nn.Module, state: Mapping[str, Any]) -> None:
         own = own_state(module)
         site = self.probe.sites.here()
+        if not self.probe.steps and self._has_read and loads_itself(module, state):
+            message = (
+                "the state has only the module's own tensors: nothing was loaded from the file that was read before"
+            )
+            self._pending.append((weakref.ref(module), versions(module), Sighting(site, message, {}, 0)))
+            return
+        self._has_read = False
         is_full = bool(own) and set(own) == set(state)
         self._full[site] = len(own) if is_full and self._full.get(site, 1) else 0
         self._pending = [item for item in self._pending if item[0]() not in (None, module)]
@@ -63,3 +90,12 @@ class LoadWithoutEffect(Loads):
 
     def sightings(self) -> Iterator[Sighting]:
         yield from list(self._seen)
+
+
+class _Read(Hook):
+    """Wraps `torch.load`."""
+
+    def __call__(self, original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        result = original(*args, **kwargs)
+        self._probe.checks.tell_one(LoadWithoutEffect, "read")
+        return result

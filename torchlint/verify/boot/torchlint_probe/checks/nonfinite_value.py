@@ -5,7 +5,7 @@ without gradients whether they are numbers. Yes if one is not.
 
 For a loss, the check searches the graph in the order of its creation for the first value that is not finite. It reports
 the line of that operator with its module and the range of its inputs, or the backward if the origin was not observed.
-In steps that are not measured, the lines come from a measured graph of the same form. For a value without a graph, the
+The standard deviation of one value is not a number, and has a line of its own. In steps that are not measured, the lines come from a measured graph of the same form. For a value without a graph, the
 check searches the calls that follow. For gradients it reports the first operator whose backward turned finite
 gradients into others. A step that a gradient scaler skips does not count. Anomaly detection is not needed, and a GPU
 does not have to wait for the answers.
@@ -16,7 +16,7 @@ Source: "Autograd mechanics, numerical accuracy" and `torch.autograd.detect_anom
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
@@ -25,7 +25,7 @@ from torch.nn.modules.loss import _Loss
 from torchlint_probe.checks._bad_values import Bad, first_bad, is_finite
 from torchlint_probe.checks._first_nan import FirstNan
 from torchlint_probe.checks._loads import Loads
-from torchlint_probe.checks.check import Sighting
+from torchlint_probe.checks.check import Operated, Sighting
 from torchlint_probe.graphs import nodes
 from torchlint_probe.operators import Origin, origin
 from torchlint_probe.remembered import Remembered
@@ -49,6 +49,7 @@ _RISKY = (
     "Cdist",
 )
 """Name prefixes of operators that may have such gradients."""
+_SPREADS = (torch.std, torch.var, torch.Tensor.std, torch.Tensor.var, torch.std_mean, torch.var_mean)
 _PENDING = 64
 """Maximum number of pending answers from a device."""
 
@@ -75,6 +76,19 @@ class NonfiniteValue(Loads):
         """By identity, tensors that were not finite when a module loaded them, and the site of the load."""
         self._remembered = Remembered()
         self._search = FirstNan(probe)
+        self._undefined: tuple[str, int, int] | None = None
+        """The last statistic of one value, which is not a number: the operator, its site and the step."""
+
+    def operators(self) -> Mapping[Any, Operated]:
+        return dict.fromkeys(_SPREADS, self._spread)
+
+    def _spread(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
+        """A deviation or variance was computed."""
+        first, *_ = result if isinstance(result, tuple) and result else (result,)
+        if not isinstance(first, torch.Tensor) or not args or not isinstance(args[0], torch.Tensor):
+            return
+        if 0 < first.numel() == args[0].numel() and first.is_cpu and bool(torch.isnan(first.detach()).all()):
+            self._undefined = str(func.__name__).strip("_"), self.probe.sites.here(), self.probe.steps
 
     @property
     def _asks(self) -> bool:
@@ -153,7 +167,12 @@ class NonfiniteValue(Loads):
         is_nan = bool(torch.isnan(dense(root)).any())
         if root.grad_fn is not None and root.grad_fn.name().startswith("Mul") and bad.node in (None, root.grad_fn):
             return  # a loss that was scaled up too far: the gradient scaler skips the step
-        message = f"the loss is {'not a number' if is_nan else 'infinite'}: {bad.text}{self._inside(made)}"
+        what = "not a number" if is_nan else "infinite"
+        if not made.site and self._undefined is not None and self._undefined[2] == self.probe.steps:
+            message = f"the loss is {what}: `{self._undefined[0]}` of a single value is not a number"
+            self._seen = Sighting(self._undefined[1], message, {}, self.probe.steps)
+            return
+        message = f"the loss is {what}: {bad.text}{self._inside(made)}"
         self._seen = self._of_leaf(bad, flags) or Sighting(made.site or site, message, {}, self.probe.steps)
         self._search.look(is_nan and self._seen.site == site and bad.node is None)
 

@@ -2,7 +2,8 @@
 
 Asks for each line that calls `torch.manual_seed` for the seed, the step, and other uses of the generator. Yes if the
 seed was the same at six steps in a row, and dropout or random functions outside the seeding call drew at each of them.
-Nothing is reported if the program restores the generator's state afterwards (`fork_rng`, `set_rng_state`).
+The same holds of a line that draws from a generator of its own and gets the same values at six
+steps in a row, with gradients on. Nothing is reported if the program restores the generator's state afterwards (`fork_rng`, `set_rng_state`).
 
 Source: "Reproducibility" in PyTorch's notes; `torch.Generator`, which has a state of its own.
 """
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from torchlint_probe.probe import Probe
 
 _STEPS = 6
+_FEWEST = 4
+_LOOKS = 12
 _DRAWING = ("rand", "randn", "randint", "randperm", "rand_like", "randn_like", "randint_like", "bernoulli", "normal")
 _DROPPING = (functional.dropout, functional.dropout1d, functional.dropout2d, functional.dropout3d)
 
@@ -38,6 +41,25 @@ class _Line:
         """How often the seed differed from the one before."""
 
 
+class _Values:
+    """The numbers that a line drew at its last step, and the number of steps in a row at which it drew the same."""
+
+    def __init__(self) -> None:
+        self.last: torch.Tensor | None = None
+        self.step = -1
+        self.row = 0
+        self.looks = 0
+
+    def add(self, result: torch.Tensor, step: int) -> None:
+        if step == self.step or result.numel() < _FEWEST or self.looks >= _LOOKS:
+            return
+        self.looks += 1
+        follows = step == self.step + 1 and self.last is not None and self.last.shape == result.shape
+        is_same = follows and bool((self.last == result.detach()).all())
+        self.row = self.row + 1 if is_same else max(self.row, 1) if self.row >= _STEPS else 1
+        self.last, self.step = result.detach().clone(), step
+
+
 class ReseededInLoop(Check):
     """Observes seeds and draws."""
 
@@ -49,6 +71,8 @@ class ReseededInLoop(Check):
         self._lines: dict[int, _Line] = {}
         self._last = 0
         self._restores = False
+        self._values: dict[int, _Values] = {}
+        """By line that draws from a generator of its own, its last values."""
 
     @classmethod
     def tap(cls, hooks: Hooks, probe: Probe) -> None:
@@ -82,6 +106,8 @@ class ReseededInLoop(Check):
             line.drawn = True
 
     def _drew(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
+        if kwargs.get("generator") is not None and isinstance(result, torch.Tensor) and torch.is_grad_enabled():
+            self._values.setdefault(self.probe.sites.here(), _Values()).add(result, self.probe.steps)
         line = self._lines.get(self._last)
         if line is None or line.drawn or kwargs.get("generator") is not None:
             return
@@ -97,6 +123,10 @@ class ReseededInLoop(Check):
                 yield Sighting(site, "the program restores the state of the generator after seeding it")
 
     def sightings(self) -> Iterator[Sighting]:
+        for site, values in list(self._values.items()):
+            if site and values.row >= _STEPS:
+                message = f"this line drew the same numbers at {values.row:,} steps in a row: its generator begins anew"
+                yield Sighting(site, message, {"steps": values.row})
         for site, line in list(self._lines.items()):
             if site and line.row >= _STEPS and not self._restores:
                 message = (
