@@ -79,7 +79,7 @@ class Stream(IterableDataset):
     def __init__(self, shares):
         self.shares = shares
 
-    def __iter__(self):
+    def __iter__(self):  # seen: workers-alike (came 2 times)
         worker = get_worker_info()
         first, every = (worker.id, worker.num_workers) if self.shares else (0, 1)
         yield from (data[number] for number in range(first, len(data), every))
@@ -89,7 +89,7 @@ def streamed():
     model, optimizer = start()
     for x, y in DataLoader(Stream(True), batch_size=4, num_workers=2):
         step(model, optimizer, x, y)
-    loader = DataLoader(Stream(False), batch_size=4, num_workers=2)  # seen: workers-alike (came 2 times)
+    loader = DataLoader(Stream(False), batch_size=4, num_workers=2)
     for x, y in loader:
         step(model, optimizer, x, y)
 

@@ -65,7 +65,7 @@ def first_batch():
 
 class Noisy(Dataset):
     def __init__(self, noise=None):
-        self.noise = noise
+        self.noise = noise  # seen: workers-alike (`noise`)
 
     def __len__(self):
         return 32
@@ -81,7 +81,7 @@ def seed(worker):
 
 def workers():
     net = nn.Linear(8, 1)
-    stored = DataLoader(Noisy(np.random.default_rng(3)), batch_size=4, num_workers=2)  # seen: workers-alike (`noise`)
+    stored = DataLoader(Noisy(np.random.default_rng(3)), batch_size=4, num_workers=2)
     seeded = DataLoader(Noisy(), batch_size=4, num_workers=2, worker_init_fn=seed)  # seen: workers-alike (`random`)
     plain = DataLoader(Noisy(), batch_size=4, num_workers=2)
     for loader in (stored, seeded, plain):

@@ -26,11 +26,10 @@ _FOLLOWS = {
     },
     "optimizer-without-gradients": {"training-under-no-grad", "loss-outside-graph"},
     "evaluation-in-training-mode": {"undone-evaluation-mode"},
-    "nonfinite-value": {"class-weights-not-finite"},
+    "nonfinite-value": {"class-weights-not-finite", "kl-div-input"},
     "samples-left-out": {"restarted-loader"},
     "epochs-alike": {"sorted-classes"},
     "differing-ranks": {"bypassed-wrapper"},
-    "rounded-updates": {"parameter-never-moves"},
     "zero-loss-term": {"loss-over-one-class", "dead-loss-term", "gradient-through-rounding"},
     "frozen-statistics": {"frozen-part-in-training-mode"},
     "parameter-without-optimizer": {"parameter-after-optimizer"},
@@ -52,6 +51,8 @@ _FOLLOWS = {
 """Rules that are left out if one of their causes is reported: after a failed backward, the step has no gradients."""
 
 
+_STRONGER = {"rounded-updates": "parameter-never-moves"}
+"""Rules, each with one that says more about the same line."""
 _EFFECTS = {"restarted-loader": ("samples-left-out", "samples"), "bypassed-wrapper": ("differing-ranks", "")}
 """Rules of the linter, each with the check that sees its consequence at another line, and a number that it reports."""
 
@@ -78,7 +79,7 @@ def without_consequences(blames: Iterable[Blame]) -> list[Blame]:
     asked = [blame for blame in named if blame.site is None]
     causes = [blame for blame in named if not _FOLLOWS.get(blame.claim.rule, set()) & rules]
     first_hand = [blame for blame in causes if not any(_explains(other, blame) for other in asked)]
-    return [*_narrowest(_keepers(_unwarned(first_hand)))]
+    return [*_narrowest(_keepers(_unwarned(_apart(first_hand))))]
 
 
 def with_causes(blames: Sequence[Blame], ran: Sequence[Claim]) -> list[Blame]:
@@ -95,6 +96,12 @@ def with_causes(blames: Sequence[Blame], ran: Sequence[Claim]) -> list[Blame]:
             if said.answer is Answer.CONFIRMED and (not number or number in said.numbers):
                 found.append(replace(shown[0], claim=claims[0], site=None))
     return [*blames, *found]
+
+
+def _apart(blames: Sequence[Blame]) -> list[Blame]:
+    """All but those that another rule states more strongly for the same line."""
+    places = {(blame.claim.rule, _place(blame)) for blame in blames}
+    return [blame for blame in blames if (_STRONGER.get(blame.claim.rule), _place(blame)) not in places]
 
 
 def _unwarned(blames: Sequence[Blame]) -> list[Blame]:

@@ -56,9 +56,7 @@ class LoadWithoutEffect(Loads):
         own = own_state(module)
         site = self.probe.sites.here()
         if not self.probe.steps and self._has_read and loads_itself(module, state):
-            message = (
-                "the state has only the module's own tensors: nothing was loaded from the file that was read before"
-            )
+            message = "the state has only the module's own tensors: nothing from the file is loaded"
             self._pending.append((weakref.ref(module), versions(module), Sighting(site, message, {}, 0)))
             return
         self._has_read = False

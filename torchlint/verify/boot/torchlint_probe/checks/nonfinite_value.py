@@ -5,10 +5,10 @@ without gradients whether they are numbers. Yes if one is not.
 
 For a loss, the check searches the graph in the order of its creation for the first value that is not finite. It reports
 the line of that operator with its module and the range of its inputs, or the backward if the origin was not observed.
-The standard deviation of one value is not a number, and has a line of its own. In steps that are not measured, the lines come from a measured graph of the same form. For a value without a graph, the
-check searches the calls that follow. For gradients it reports the first operator whose backward turned finite
-gradients into others. A step that a gradient scaler skips does not count. Anomaly detection is not needed, and a GPU
-does not have to wait for the answers.
+The standard deviation of a single value, which is not a number, has a line of its own. In steps that are not measured,
+the lines come from a measured graph of the same form. For a value without a graph, the check searches the calls that
+follow. For gradients it reports the first operator whose backward turned finite gradients into others. A step that a
+gradient scaler skips does not count. Anomaly detection is not needed, and a GPU does not have to wait for the answers.
 
 Source: "Autograd mechanics, numerical accuracy" and `torch.autograd.detect_anomaly` in PyTorch's documentation.
 """
@@ -168,7 +168,7 @@ class NonfiniteValue(Loads):
         if root.grad_fn is not None and root.grad_fn.name().startswith("Mul") and bad.node in (None, root.grad_fn):
             return  # a loss that was scaled up too far: the gradient scaler skips the step
         what = "not a number" if is_nan else "infinite"
-        if not made.site and self._undefined is not None and self._undefined[2] == self.probe.steps:
+        if "without a graph" in bad.text and self._undefined is not None and self._undefined[2] == self.probe.steps:
             message = f"the loss is {what}: `{self._undefined[0]}` of a single value is not a number"
             self._seen = Sighting(self._undefined[1], message, {}, self.probe.steps)
             return

@@ -2,8 +2,9 @@
 
 Asks for each line that calls `torch.manual_seed` for the seed, the step, and other uses of the generator. Yes if the
 seed was the same at six steps in a row, and dropout or random functions outside the seeding call drew at each of them.
-The same holds of a line that draws from a generator of its own and gets the same values at six
-steps in a row, with gradients on. Nothing is reported if the program restores the generator's state afterwards (`fork_rng`, `set_rng_state`).
+The same holds of a line that draws from a generator of its own and gets the same values at six steps in a row, with
+gradients on. Nothing is reported if the program restores the generator's state afterwards (`fork_rng`,
+`set_rng_state`).
 
 Source: "Reproducibility" in PyTorch's notes; `torch.Generator`, which has a state of its own.
 """

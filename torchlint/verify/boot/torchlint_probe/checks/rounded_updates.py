@@ -22,6 +22,7 @@ from torchlint_probe.checks.check import Check, Sighting
 _HALVES = (torch.bfloat16, torch.float16)
 _LEAVES = 8
 _ELEMENTS = 256
+_FIRST, _EVERY = 10, 5
 _LOOKS = 8
 _SHARE = 0.9
 
@@ -33,6 +34,7 @@ class _Updates:
         self.site = site
         self.kind = str(kind).removeprefix("torch.")
         self.rate = 0.0
+        self.steps = 0
         self.looks: deque[tuple[int, int]] = deque(maxlen=_LOOKS)
 
 
@@ -51,7 +53,10 @@ class RoundedUpdates(Check):
     def before_step(self, optimizer: Any) -> None:
         self._before = []
         updates = self._updates(optimizer)
-        if updates is None or not self.probe.is_measured:
+        if updates is None:
+            return
+        updates.steps += 1
+        if updates.steps > _FIRST and updates.steps % _EVERY:
             return
         rate = max(float(group.get("lr", 0.0)) for group in optimizer.param_groups)
         is_rising, updates.rate = rate > updates.rate > 0, max(rate, updates.rate)

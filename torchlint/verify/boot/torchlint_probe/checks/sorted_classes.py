@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterator, Mapping
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -45,7 +46,7 @@ class _Calls:
         """Whether nearly all batches are of one class, which seldom changes. This waits for the device."""
         classes = torch.stack([item.cpu() for item in self.classes]).tolist()
         single = [item for item in classes if item >= 0]
-        changes = sum(one != other for one, other in zip(single, single[1:], strict=False))
+        changes = sum(one != other for one, other in pairwise(single))
         is_single = len(single) >= max(_CALLS, _SHARE * len(classes))
         return is_single and len(set(single)) > 1 and changes * 3 <= len(single)
 

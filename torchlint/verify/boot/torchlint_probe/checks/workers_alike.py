@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from torchlint_probe.probe import Probe
 
 _ROUNDS = 3
+_ASKED = "worker-seeding"
+"""The rule whose findings are about the line of the loader."""
 _MANY: Any = dataloader._MultiProcessingDataLoaderIter
 
 
@@ -113,7 +115,12 @@ class WorkersAlike(Check):
         """The line of the `__iter__` that should divide the data between workers; or that of the loader."""
         kind = self._kinds.get(site, type)
         code = getattr(getattr(kind, "__iter__", None), "__code__", None)
-        is_own = issubclass(kind, IterableDataset) and code is not None and self.probe.sites.file(code) >= 0
+        is_own = (
+            not self.is_asked(_ASKED)
+            and issubclass(kind, IterableDataset)
+            and code is not None
+            and self.probe.sites.file(code) >= 0
+        )
         return self.probe.sites.at(code) if is_own else site
 
     def _storing(self, site: int, stream: str) -> int:
@@ -121,7 +128,7 @@ class WorkersAlike(Check):
         code = getattr(getattr(self._kinds.get(site), "__init__", None), "__code__", None)
         number = -1 if code is None else self.probe.sites.file(code)
         name = re.match(r"`(\w+)` of the dataset", stream)
-        if name is None or number < 0:
+        if name is None or number < 0 or self.is_asked(_ASKED):
             return site
         lines = {line for _, _, line in code.co_lines() if line}
         path = self.probe.sites.files[number]
