@@ -85,8 +85,8 @@ class ClipOutsideStep(Check):
                 yield Sighting(site, message, {"calls": line.calls})
             elif line.cleared >= line.calls - 1:
                 message = (
-                    f"in {line.cleared:,} of {line.calls:,} calls, a step had already used the clipped gradients, and "
-                    "they were cleared before the next backward"
+                    f"in {line.cleared:,} of {line.calls:,} calls, the clipping came after the step: its result was "
+                    "cleared unused"
                 )
                 yield Sighting(site, message, {"calls": line.calls, "cleared": line.cleared})
 

@@ -84,8 +84,8 @@ class UndetachedAdvantage(Check):
         for site, graphs in list(self._wrong.items()):
             if site and graphs == self._graphs >= _GRAPHS:
                 message = (
-                    f"in {graphs:,} of {graphs:,} losses, this difference is multiplied by a log-probability and keeps "
-                    "the graph of an output that the same loss also regresses: the policy loss trains the critic"
+                    f"in {graphs:,} of {graphs:,} losses, this factor of a log-probability keeps the critic's graph: "
+                    "the policy loss trains it, too"
                 )
                 yield Sighting(site, message, {"losses": graphs}, 0)
 
