@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule
 from torchlint.lazy_pattern import LazyPattern
-from torchlint.model.queries import variables, written
+from torchlint.model.queries import scores, variables, written
 from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
@@ -18,6 +18,9 @@ _INFINITE = LazyPattern(
     r"""^(?:float\(\s*["']\+?inf(?:inity)?["']\s*\)|(?:np|numpy|math|torch)\.(?:inf|Inf|Infinity)"""
     r"""|1e\d\d+|9{6,}(?:\.0?)?)$"""
 )
+_MAY_BE_NEGATIVE = LazyPattern(r"(?i)nll|elbo|neg|log|policy|actor|critic|agent|gen|disc|total")
+"""Names of losses that may be below zero."""
+_ZERO = frozenset({"0", "0.0"})
 _MIRRORED: dict[type[ast.cmpop], type[ast.cmpop]] = {ast.Gt: ast.Lt, ast.Lt: ast.Gt, ast.GtE: ast.LtE, ast.LtE: ast.GtE}
 
 
@@ -35,7 +38,7 @@ class RecordNeverBeaten(Rule):
 
     ## What it does
     Finds a best score that starts at infinity where only a greater score replaces it. Also finds one that starts at
-    minus infinity where only a smaller score replaces it.
+    minus infinity, or a lowest loss that starts at 0, where only a smaller score replaces it.
 
     ## Why is this bad?
     The comparison is never true. The program never saves the best model, and may later load an older file instead.
@@ -72,7 +75,7 @@ class RecordNeverBeaten(Rule):
 
     code = "TL624"
     category = Category.CORRECTNESS
-    triggers = ((b"torch",), (b"inf", b"Inf", b"1e", b"999999"), (b"if ",))
+    triggers = ((b"torch",), (b"inf", b"Inf", b"1e", b"999999", b"= 0"), (b"if ",))
 
     def ask(self) -> Iterator[NeverBeaten]:
         for condition in [] if self.model.is_test else self.model.tree.of_type(ast.If):
@@ -84,13 +87,13 @@ class RecordNeverBeaten(Rule):
                     operator, left, right = type(test.ops[0]), test.left, test.comparators[0]
                     for record, score, how in ((right, left, operator), (left, right, _MIRRORED[operator])):
                         start = self._start(record, score, condition)
-                        if start is not None and _is_infinite(start.value) is (how in (ast.Gt, ast.GtE)):
+                        if start is not None and _is_highest(start.value, score) is (how in (ast.Gt, ast.GtE)):
                             code = self.model.tree.code(start.value)
                             sites = python_ast.site_of(test), python_ast.site_of(start)
                             yield NeverBeaten(*sites, python_ast.dotted(record), code)
 
     def _start(self, record: ast.expr, score: ast.expr, condition: ast.If) -> ast.Assign | None:
-        """The start of a record at an infinite number, if only an assignment under a condition changes it."""
+        """The start of a record at an extreme number, if only an assignment under a condition changes it."""
         name = python_ast.dotted(record)
         if not name or isinstance(score, ast.Constant):
             return None
@@ -105,8 +108,8 @@ class RecordNeverBeaten(Rule):
             else:
                 starts.append(statement)
         is_replaced = len(self._stores(name, condition)) > len(starts)
-        infinite = [item for item in starts if _is_infinite(item.value) is not None]
-        return starts[0] if is_replaced and starts and len(infinite) == len(starts) == 1 else None
+        is_extreme = len(starts) == 1 and _is_highest(starts[0].value, score) is not None
+        return starts[0] if is_replaced and is_extreme else None
 
     def _stores(self, name: str, condition: ast.If) -> list[ast.expr]:
         """The assignments to a variable in the function, or to an attribute in the class, around a condition."""
@@ -120,20 +123,26 @@ class RecordNeverBeaten(Rule):
         return list(variables.bindings(name, condition, self.model.definitions))
 
     def report_NeverBeaten(self, found: NeverBeaten) -> None:
+        is_zero = found.start_code in _ZERO
         self.report(
             found.site,
             f"no score can beat `{found.name}`, which starts at `{found.start_code}`: this condition is never true",
             related=[(found.start, "the best score starts here")],
-            help="reverse the comparison, or start at the opposite infinity",
+            help=f"reverse the comparison, or start at {'infinity' if is_zero else 'the opposite infinity'}",
         )
 
 
-def _is_infinite(node: ast.expr) -> bool | None:
-    """Whether a number is plus infinity (True) or minus infinity (False), or None for any other number."""
+def _is_highest(node: ast.expr, score: ast.expr) -> bool | None:
+    """Whether a score starts at its highest (True) or lowest number (False); None for any number between them.
+
+    Infinity is the highest number of all scores, and zero is the lowest number of losses and error rates.
+    """
     is_negative = isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub)
     code = ast.unparse(node.operand if isinstance(node, ast.UnaryOp) else node)
     if isinstance(node, ast.Call) and code.replace('"', "'") in ("float('-inf')", "float('-infinity')"):
         return False
     if code == "inf" or _INFINITE.search(code):
         return not is_negative
-    return None
+    name = python_ast.last_name(score)
+    is_error = scores.better_by_name(name) is scores.Better.LOWER and not _MAY_BE_NEGATIVE.search(name)
+    return False if code in _ZERO and is_error else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Iterable
 from enum import Enum
 
@@ -31,6 +32,20 @@ class Better(Enum):
 
     LOWER = "lower"
     HIGHER = "higher"
+
+
+_WORDS = {
+    Better.LOWER: frozenset("loss losses mse mae rmse perplexity ppl wer cer nll".split()),
+    Better.HIGHER: frozenset("acc accuracy f1 auc auroc iou miou psnr ssim recall bleu".split()),
+}
+"""The words of names that stand for one direction."""
+
+
+def better_by_name(name: str) -> Better | None:
+    """The better direction of a score with this name, as `val/loss_epoch` or `best_f1`; None if words are missing."""
+    words = set(re.split(r"[^a-z0-9]+", name.lower()))
+    found = {better for better, known in _WORDS.items() if not words.isdisjoint(known)}
+    return found.pop() if len(found) == 1 else None
 
 
 class Scores:

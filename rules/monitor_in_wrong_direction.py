@@ -1,0 +1,158 @@
+"""Monitored scores whose worst value a trainer takes for the best."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from torchlint import Category, Rule
+from torchlint.index import FileIndex
+from torchlint.model.queries import names, scores, written
+from torchlint.syntax import python_ast
+
+if TYPE_CHECKING:
+    from torchlint.syntax.python_ast import Site
+
+_LIGHTNING = ("pytorch_lightning.", "lightning.")
+_EFFECTS = {"ModelCheckpoint": "keeps the worst checkpoints", "EarlyStopping": "stops a training that improves"}
+_REMOVED = frozenset({"filepath", "period", "prefix"})
+"""Arguments of old versions of Lightning, which derived the mode from the name of the score."""
+_TRAINER = frozenset({"TrainingArguments", "Seq2SeqTrainingArguments"})
+_MODES = {"min": scores.Better.LOWER, "max": scores.Better.HIGHER}
+
+
+class WrongBest(NamedTuple):
+    """The call at `site` takes the worst value of the score `monitor` for the best one."""
+
+    site: Site
+    monitor: str
+    better: scores.Better
+    effect: str
+    help: str
+
+
+class MonitorInWrongDirection(Rule):
+    """A trainer takes the worst value of the monitored score for the best.
+
+    ## What it does
+    Finds Lightning's `ModelCheckpoint`, `EarlyStopping` and monitored `ReduceLROnPlateau` whose `mode` contradicts the
+    name of the score: `monitor="val_acc"` with the default `mode="min"`, or `monitor="val_loss"` with `mode="max"`.
+    Also finds `TrainingArguments` of transformers that load the best model at the end by a score such as `wer`, and do
+    not set `greater_is_better=False`.
+
+    Not reported if the name does not say which direction is better.
+
+    ## Why is this bad?
+    The trainer keeps the worst checkpoint and calls it the best. Early stopping ends a training that still improves. A
+    plateau schedule lowers the learning rate at each improvement. There is no error.
+
+    ## Example
+    ```python
+    from pytorch_lightning.callbacks import ModelCheckpoint
+
+    checkpoint = ModelCheckpoint(monitor="val_acc", save_top_k=1)
+    ```
+
+    Use instead:
+    ```python
+    from pytorch_lightning.callbacks import ModelCheckpoint
+
+    checkpoint = ModelCheckpoint(monitor="val_acc", mode="max", save_top_k=1)
+    ```
+
+    ## References
+    - [ModelCheckpoint](https://lightning.ai/docs/pytorch/stable/api/lightning.pytorch.callbacks.ModelCheckpoint.html)
+    - [TrainingArguments](https://huggingface.co/docs/transformers/main_classes/trainer#transformers.TrainingArguments)
+    """
+
+    code = "TL649"
+    category = Category.CORRECTNESS
+    triggers = ((b"monitor", b"metric_for_best_model"), (b"lightning", b"transformers"))
+
+    def ask(self) -> Iterator[WrongBest]:
+        if not self.model.is_test:
+            for call in FileIndex.of(self.model.tree).calls({*_EFFECTS, *_TRAINER, "ReduceLROnPlateau"}):
+                name = names.imported(call.func, self.model.definitions)
+                last = name.rpartition(".")[2]
+                if name.startswith(_LIGHTNING) and last in _EFFECTS:
+                    yield from self._of_callback(call, _EFFECTS[last])
+                elif name.startswith("transformers.") and last in _TRAINER:
+                    yield from self._of_arguments(call)
+                elif name.startswith("torch."):
+                    yield from self._of_schedule(call)
+
+    def _of_callback(self, call: ast.Call, effect: str) -> Iterator[WrongBest]:
+        """A callback of Lightning; its default mode is `min`."""
+        given = {item.arg for item in call.keywords}
+        keeps_all = self._constant(call, "save_top_k") in (0, -1)
+        if None not in given and _REMOVED.isdisjoint(given) and not keeps_all:
+            yield from self._compared(call, self._constant(call, "monitor"), self._mode(call), effect)
+
+    def _of_schedule(self, call: ast.Call) -> Iterator[WrongBest]:
+        """The only plateau schedule of `configure_optimizers`, which monitors one score."""
+        around = self.model.definitions.method_around(call)
+        if around is not None and around.name == "configure_optimizers":
+            nodes = list(python_ast.walk(around.node))
+            monitors = {value for node in nodes for value in _monitors(node)}
+            plateaus = [node for node in nodes if isinstance(node, ast.Call) and _is_plateau(node)]
+            is_default = len(call.args) < 2
+            if len(monitors) == 1 and plateaus == [call] and is_default:
+                effect = "lowers the learning rate after each improvement"
+                yield from self._compared(call, monitors.pop(), self._mode(call), effect)
+
+    def _of_arguments(self, call: ast.Call) -> Iterator[WrongBest]:
+        """The arguments of a transformers trainer, which takes all scores but losses as better if greater."""
+        monitor, greater = self._constant(call, "metric_for_best_model"), self._constant(call, "greater_is_better")
+        is_given = any(item.arg in ("greater_is_better", None) for item in call.keywords)
+        is_used = self._constant(call, "load_best_model_at_end") is True
+        if is_used and isinstance(monitor, str) and (isinstance(greater, bool) or not is_given):
+            is_greater = greater if isinstance(greater, bool) else not monitor.endswith("loss")
+            better = scores.better_by_name(monitor)
+            if better is not None and (better is scores.Better.HIGHER) is not is_greater:
+                repair = f"set `greater_is_better={not is_greater}`"
+                yield WrongBest(
+                    python_ast.site_of(call), monitor, better, "loads the worst checkpoint at the end", repair
+                )
+
+    def _compared(self, call: ast.Call, monitor: object, mode: object, effect: str) -> Iterator[WrongBest]:
+        better = scores.better_by_name(monitor) if isinstance(monitor, str) else None
+        if better is not None and isinstance(mode, str) and mode in _MODES and _MODES[mode] is not better:
+            right = next(word for word, direction in _MODES.items() if direction is better)
+            yield WrongBest(python_ast.site_of(call), str(monitor), better, effect, f'set `mode="{right}"`')
+
+    def _mode(self, call: ast.Call) -> object:
+        return self._constant(call, "mode") if any(item.arg == "mode" for item in call.keywords) else "min"
+
+    def _constant(self, call: ast.Call, keyword: str) -> object:
+        """The literal value of a keyword argument, also through a variable; else None."""
+        given = next((item.value for item in call.keywords if item.arg == keyword), None)
+        value = written.value_of(given, self.model.definitions) if given is not None else None
+        is_negative = isinstance(value, ast.UnaryOp) and isinstance(value.op, ast.USub)
+        constant = getattr(value.operand if isinstance(value, ast.UnaryOp) else value, "value", None)
+        return -constant if is_negative and isinstance(constant, int) else constant
+
+    def report_WrongBest(self, found: WrongBest) -> None:
+        lower, higher = scores.Better
+        preferred = (higher if found.better is lower else lower).value
+        self.report(
+            found.site,
+            f"{found.better.value} `{found.monitor}` is better, but this prefers {preferred}: it {found.effect}",
+            help=found.help,
+        )
+
+
+def _is_plateau(call: ast.Call) -> bool:
+    return python_ast.called_name(call) == "ReduceLROnPlateau"
+
+
+def _monitors(node: ast.AST) -> Iterator[object]:
+    """The scores that an entry or argument `monitor` names; None for one that is no literal."""
+    pairs: list[tuple[object, ast.expr]] = []
+    if isinstance(node, ast.Dict):
+        pairs = [(getattr(key, "value", None), value) for key, value in zip(node.keys, node.values, strict=True)]
+    elif isinstance(node, ast.keyword):
+        pairs = [(node.arg, node.value)]
+    elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Subscript):
+        pairs = [(getattr(node.targets[0].slice, "value", None), node.value)]
+    yield from (getattr(value, "value", None) for key, value in pairs if key == "monitor")
