@@ -19,7 +19,8 @@ _EFFECTS = {"ModelCheckpoint": "keeps the worst checkpoints", "EarlyStopping": "
 _REMOVED = frozenset({"filepath", "period", "prefix"})
 """Arguments of old versions of Lightning, which derived the mode from the name of the score."""
 _TRAINER = frozenset({"TrainingArguments", "Seq2SeqTrainingArguments"})
-_MODES = {"min": scores.Better.LOWER, "max": scores.Better.HIGHER}
+_PREFERRED = {"min": "lower", "max": "higher"}
+"""The values that a mode takes for better."""
 
 
 class WrongBest(NamedTuple):
@@ -117,8 +118,8 @@ class MonitorInWrongDirection(Rule):
 
     def _compared(self, call: ast.Call, monitor: object, mode: object, effect: str) -> Iterator[WrongBest]:
         better = scores.better_by_name(monitor) if isinstance(monitor, str) else None
-        if better is not None and isinstance(mode, str) and mode in _MODES and _MODES[mode] is not better:
-            right = next(word for word, direction in _MODES.items() if direction is better)
+        if better is not None and mode in _PREFERRED and _PREFERRED[str(mode)] != better.value:
+            right = next(word for word, preferred in _PREFERRED.items() if preferred == better.value)
             yield WrongBest(python_ast.site_of(call), str(monitor), better, effect, f'set `mode="{right}"`')
 
     def _mode(self, call: ast.Call) -> object:

@@ -28,6 +28,8 @@ _FIXED = LazyPattern(
 """Names of networks that are not meant to learn, or of losses."""
 _LOSS = LazyPattern(r"(?i)loss|crit(?!ic)|arc_?face|cos_?face|center|margin|metric")
 """Names of losses that may have parameters."""
+_HEAD = LazyPattern(r"(?i)(^|_)(\w*head|classifier|projector|projection|predictor)$")
+"""Names of layers that only make sense if they are trained together with the network before them."""
 _LOSS_CLASS = LazyPattern(r"(Loss|Criterion)$")
 """Names of their classes, whatever the object is called."""
 _GIVING_WEIGHTS = ("load_state_dict", "requires_grad_", "apply", "load", "freeze")
@@ -313,19 +315,22 @@ class Replacements:
     ) -> Iterator[Unheld]:
         """New modules in the loss of a step that no optimizer holds.
 
-        An optimizer with a single module may be meant for that one only; one with a list of several has left one out.
+        An optimizer with a single module may be meant for that one only, unless the other one is a head. One with a
+        list of several has left one out.
         """
         held = {item for item in self.ownership.held_by(optimizer)[0] if module_values.is_module_like(item)}
+        is_only = len({item.site for item in self._optimizers}) < 2
         for whole in called.union(*map(self._losses_in, called)):
-            if len(held) < 2 and not self._has_own_parameters(whole) and not _is_of_chain(whole, held):
+            is_named = bool(held) and _HEAD.search(_name(whole)) is not None
+            is_head = is_named and self._stepping(trace, whole) <= {optimizer}
+            is_own = self._has_own_parameters(whole)
+            if len(held) < 2 and not is_head and not is_own and not _is_of_chain(whole, held):
                 continue
             others = self._stepping(trace, whole)
             has_some = self.ownership.holds(optimizer, whole) is values.Answer.YES or _is_of_chain(whole, held)
             is_split = has_some and self._is_made_to_learn(whole, uses=_GIVING_WEIGHTS)
             inside = self._parts_in(whole) if is_split else {_name(whole): whole}
-            has_most = (
-                is_split and len(held & set(inside.values())) > 1 and len({item.site for item in self._optimizers}) < 2
-            )
+            has_most = is_head or (is_only and is_split and len(held & set(inside.values())) > 1)
             for name, module in inside.items():
                 if not self._is_made_to_learn(module, name):
                     continue
