@@ -47,7 +47,7 @@ class Relevance:
     def training_names(self) -> set[str]:
         """The names of the functions that train."""
         found = self._with_callers(self._calling(_TRAINING | self._imported_training()))
-        return {info.name for info in found} - _SAY_NOTHING
+        return ({info.name for info in found} - _SAY_NOTHING) | _called_classes(found)
 
     def callers(self, calls: Collection[str]) -> list[FunctionInfo]:
         """Functions that call one of these, or a result of one."""
@@ -90,7 +90,7 @@ class Relevance:
     def _with_callers(self, functions: Iterable[FunctionInfo], *, of_classes: bool = False) -> list[FunctionInfo]:
         """Functions and their callers, in the order of the file; `of_classes` adds those that create objects."""
         relevant, calls = set(functions), self._calls
-        names = {info.name for info in relevant}
+        names = {info.name for info in relevant} | _called_classes(relevant)
         if of_classes:
             names |= {info.owner.name for info in relevant if info.name == "__init__" and info.owner is not None}
         while True:
@@ -98,7 +98,7 @@ class Relevance:
             if not callers:
                 break
             relevant |= callers
-            names |= {info.name for info in callers} - {"__init__", "forward"}
+            names |= ({info.name for info in callers} - {"__init__", "forward"}) | _called_classes(callers)
         return [info for info in self.definitions.functions.values() if info in relevant]
 
     @cached_property
@@ -199,6 +199,11 @@ class Relevance:
             if isinstance(item, (*FUNCTIONS, ast.ClassDef)):
                 return item.name == "training_step"
         return False
+
+
+def _called_classes(functions: Iterable[FunctionInfo]) -> set[str]:
+    """The classes whose objects run one of these functions when they are called: `step = Step(...)`, `step(loss)`."""
+    return {info.owner.name for info in functions if info.name == "__call__" and info.owner is not None}
 
 
 def _choices(node: ast.expr) -> list[ast.expr]:

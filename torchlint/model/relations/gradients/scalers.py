@@ -135,7 +135,8 @@ def _is_updated_elsewhere(program: Program, scaler: Value) -> bool:
 
 def _is_on(scaler: Value, event: Step | Unscale, updates: list[Call], tree: PythonTree) -> bool:
     """Whether a scaler is enabled, or depends on a variable that no condition of its updates mentions."""
-    node = tree.own_node(scaler.site)
+    inner = scaler.site.inner if scaler.site is not None else None
+    node = tree.own_node(scaler.site) if inner is None else inner.tree.own_node(inner.site)
     keywords = node.keywords if isinstance(node, ast.Call) else []
     enabled = next((item.value for item in keywords if item.arg == "enabled"), None)
     if enabled is None:
@@ -145,4 +146,4 @@ def _is_on(scaler: Value, event: Step | Unscale, updates: list[Call], tree: Pyth
     arms = {arm for item in updates for arm in (*item.path, *item.passed)} - {*event.path, *event.passed}
     tests = [tree.own_node(branch.site) for branch, _ in arms if isinstance(branch, Branch)]
     names = {name for test in tests if isinstance(test, ast.If) for name in names_read(test.test)}
-    return bool(updates) and names.isdisjoint(names_read(enabled))
+    return names.isdisjoint(names_read(enabled))
