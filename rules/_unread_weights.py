@@ -40,13 +40,14 @@ class UnreadWeights:
         for statement in self.tree.of_type(ast.Assign) if self._states or self._has_loops else ():
             target = statement.targets[0]
             function = self.model.definitions.function_around(statement)
-            if function is None or len(statement.targets) > 1 or not self._makes_tensor(statement.value):
+            if function is None or len(statement.targets) > 1:
                 continue
             if isinstance(target, ast.Subscript) and isinstance(target.value, ast.Name):
-                if self._is_lost_entry(statement, target.value, function):
+                if self._is_lost_entry(statement, target.value, function) and self._makes_tensor(statement.value):
                     yield Unread(python_ast.site_of(target), target.value.id, True)
             elif isinstance(target, ast.Name) and self._is_lost_average(statement, target, function):
-                yield Unread(python_ast.site_of(target), target.id, False)
+                if self._makes_tensor(statement.value):
+                    yield Unread(python_ast.site_of(target), target.id, False)
 
     @cached_property
     def _states(self) -> set[tuple[FunctionInfo | None, str]]:

@@ -61,11 +61,12 @@ class EvaluationOfTrainingData(Rule):
     triggers = ((b"tr",), (b"val", b"test", b"dev"), (b"len",), (b"torch",))
 
     def ask(self) -> Iterator[WrongData]:
-        for info in self.model.definitions.functions.values() if not self.model.is_test else ():
+        evaluated = {} if self.model.is_test else self._evaluated()
+        for info in self.model.definitions.functions.values() if evaluated else ():
             loops = [node for node in python_ast.walk(info.node) if isinstance(node, (ast.For, ast.AsyncFor))]
             for loop in loops:
-                loader = batch_sums.iterated(loop.iter)
-                if not held_out.is_named_training(loader) or _trains(loop):
+                loader = evaluated.get(loop)
+                if loader is None:
                     continue
                 sums = _sums(loop)
                 apart = (item for item in loops if loop not in python_ast.walk(item))
@@ -73,6 +74,12 @@ class EvaluationOfTrainingData(Rule):
                 divided = self._divided(info.node, loop, sums) if sums and not others else None
                 if divided is not None:
                     yield WrongData(python_ast.site_of(loop.iter), loader, *divided)
+
+    def _evaluated(self) -> dict[ast.AST, str]:
+        """The loops over training data that do not train, with the names of these data."""
+        loops = self.model.tree.of_type(ast.For, ast.AsyncFor)
+        named = ((loop, batch_sums.iterated(loop.iter)) for loop in loops)
+        return {loop: name for loop, name in named if held_out.is_named_training(name) and not _trains(loop)}
 
     def _divided(
         self, function: ast.AST, loop: ast.For | ast.AsyncFor, sums: set[str]

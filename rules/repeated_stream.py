@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule
@@ -99,18 +100,24 @@ class RepeatedStream(Rule):
 
     def ask(self) -> Iterator[Repeated]:
         loaders = self.model.program.observations.loaders
-        if self.model.is_test or not loaders or _PARTS.search(self.model.tree.source.text):
+        if self.model.is_test:
             return
         for loader in loaders:
             dataset = loader.part("dataset")
             dataset = values.resolved(dataset) if dataset is not None else None
-            if isinstance(dataset, values.Instance) and _reads_all(dataset.info):
+            is_whole = isinstance(dataset, values.Instance) and _reads_all(dataset.info)
+            if isinstance(dataset, values.Instance) and is_whole and not self._is_divided:
                 workers = self._workers(loader)
                 if workers >= 2 and loader.site is not None:
                     method = dataset.info.methods["__iter__"]
                     is_here = method.definitions is self.model.definitions
                     start = python_ast.site_of(method.node) if is_here else None
                     yield Repeated(loader.site, start, dataset.info.name, workers)
+
+    @cached_property
+    def _is_divided(self) -> bool:
+        """Whether the file mentions a part of a stream."""
+        return _PARTS.search(self.model.tree.source.text) is not None
 
     def _workers(self, loader: DataLoader) -> int:
         """The number of workers that a call asks for; 0: it is not known, or a function for the workers is given."""

@@ -79,11 +79,11 @@ class SoftmaxOverQueries(Rule):
                 yield found
 
     def _wrong(self, product: values.Tensor) -> OtherDimension | None:
-        if all(map(attention.are_weights, product.parents[-2:])) or self._is_assignment(product):
+        if all(map(attention.are_weights, product.parents[-2:])):
             return None
         for place, (weights, summed) in enumerate(self._factors(product)):
             softmax = attention.softmax_of(weights)
-            if softmax is None or softmax.site is None or product.site is None:
+            if softmax is None or softmax.site is None or product.site is None or self._is_assignment(product):
                 continue
             dimension = attention.dimension(softmax, self.model.program)
             rank = attention.rank(softmax.parents[-1 if attention.is_layer(softmax) else 0], self.model)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchlint.files.first_party import Search
 from torchlint.files.source import SourceError, SourceFile, SyntaxProblem
 from torchlint.files.sources import Sources, is_below
+from torchlint.files.words import words_of
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.pytorch import naming, packages, triggers
 
@@ -112,7 +113,7 @@ def _with_bases(code: bytes, modules: Mapping[str, bytes], search: Search) -> di
 
 def _mentioned(code: bytes, modules: Iterable[str], search: Search) -> frozenset[bytes]:
     """The names that a program may train by: those it calls, in a loop or class all; with those that they stand for."""
-    found = frozenset((_NAME if _REPEATS.search(code) else _CALLED).findall(code))
+    found = words_of(code).names if _REPEATS.search(code) else frozenset(_CALLED.findall(code))
     pairs = (pair for path in modules for item in search.sources.imports(path, search.top) for pair in item.names)
     return found.union(name.encode() for name, alias in pairs if alias and alias.encode() in found)
 

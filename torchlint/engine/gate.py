@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from torchlint.engine.rule_table import AnyRule, loaded
-from torchlint.files.words import words_of
+from torchlint.files.words import Group, Words, group_of, note_names, words_of
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.pytorch import packages
 from torchlint.rule import Rule
@@ -38,11 +39,23 @@ def by_words(rules: Iterable[AnyRule], code: bytes, imported: Sequence[bytes] = 
     code = with_plain_names(code)
     texts = (code, *imported)
     files = [words_of(text) for text in texts]
-    able = [rule for rule in rules if all(any(file.hold(group) for file in files) for group in rule.triggers)]
-    if able and _OTHERS.search(code) and not _TORCH.search(code):
-        return []  # the file uses another framework, whose methods have the same names
-    together = with_plain_lines(b"\n".join(texts)) if able else b""
+    # The groups first: then the vocabulary is complete, and each file is searched for all words at once.
+    grouped = [(rule, _groups(rule)) for rule in rules]  # type: ignore[arg-type]
+    able = [rule for rule, groups in grouped if all(_is_in_one(files, group) for group in groups)]
+    if not able or (_OTHERS.search(code) and not _TORCH.search(code)):
+        return []  # or the file uses another framework, whose methods have the same names
+    together = with_plain_lines(b"\n".join(texts))
+    note_names(together, frozenset().union(*(file.names for file in files)))
     return [rule for rule in map(loaded, able) if rule.may_fire(together)]
+
+
+def _is_in_one(files: Sequence[Words], group: Group) -> bool:
+    return any(file.hold_one(group) for file in files)
+
+
+@lru_cache(maxsize=1024)
+def _groups(rule: AnyRule) -> tuple[Group, ...]:
+    return tuple(group_of(tuple(words)) for words in rule.triggers)
 
 
 def by_syntax(rules: Iterable[type[Rule]], index: FileIndex) -> list[type[Rule]]:

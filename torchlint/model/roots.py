@@ -61,7 +61,8 @@ def _callers(functions: list[FunctionInfo], definitions: Definitions) -> dict[Fu
                 around = definitions.function_around(node)
                 if around in found and around is not named:
                     found[named].add(around)
-    return {info: [caller for caller in functions if caller in callers] for info, callers in found.items()}
+    rank = {info: number for number, info in enumerate(functions)}
+    return {info: sorted(callers, key=rank.__getitem__) for info, callers in found.items()}
 
 
 def _names(definitions: Definitions) -> Iterator[tuple[str, ast.AST]]:

@@ -108,14 +108,13 @@ class Elsewhere:
 
 def site_of(node: ast.AST) -> Site:
     """The site of a node; that of an item of a `with` or a comprehension is the site of its first part."""
-    known = node.__dict__.get("_site")
+    fields = node.__dict__
+    known: Site | None = fields.get("_site")
     if known is None:
-        elsewhere = elsewhere_of(node)
+        elsewhere: Elsewhere | None = fields.get("_elsewhere")
         if elsewhere is not None:
             return elsewhere.site(node)
-        known = _own_site(node)
-        node._site = known  # type: ignore[attr-defined]
-    assert isinstance(known, Site)
+        known = fields["_site"] = _own_site(node)
     return known
 
 
@@ -132,14 +131,21 @@ def placed_as(node: ast.AST, made: Node) -> Node:
 
 
 def _own_site(node: ast.AST) -> Site:
-    placed: Any = _first_part(node)
-    return Site(type(node).__name__, placed.lineno, placed.col_offset, placed.end_lineno, placed.end_col_offset)
+    kind, placed = node.__class__, _first_part(node)
+    return _new_site(
+        Site, (kind.__name__, placed.lineno, placed.col_offset, placed.end_lineno, placed.end_col_offset, None)
+    )
 
 
-def _first_part(node: ast.AST) -> ast.AST:
-    if isinstance(node, ast.withitem):
-        return node.context_expr
-    return node.target if isinstance(node, ast.comprehension) else node
+_new_site = tuple.__new__
+"""Makes a site faster than its class does."""
+
+
+def _first_part(node: ast.AST) -> Any:
+    kind = node.__class__
+    if kind is ast.withitem:
+        return node.context_expr  # type: ignore[attr-defined]
+    return node.target if kind is ast.comprehension else node  # type: ignore[attr-defined]
 
 
 def end_of(node: ast.AST) -> tuple[int, int]:
@@ -149,16 +155,15 @@ def end_of(node: ast.AST) -> tuple[int, int]:
 
 def dotted(node: ast.AST | None) -> str:
     """`a.b.c` for a chain of names, `a` for `a[0]`, or an empty string."""
-    parts: list[str] = []
-    while isinstance(node, ast.Attribute):
-        parts.append(node.attr)
-        node = node.value
+    if isinstance(node, ast.Name):
+        return node.id
     if isinstance(node, ast.Subscript):
-        return dotted(node.value) if not parts else ""
-    if not isinstance(node, ast.Name):
-        return ""
-    parts.append(node.id)
-    return ".".join(reversed(parts))
+        return dotted(node.value)
+    rest = ""
+    while isinstance(node, ast.Attribute):
+        rest = f".{node.attr}{rest}"
+        node = node.value
+    return node.id + rest if isinstance(node, ast.Name) else ""
 
 
 def children(node: ast.AST) -> Sequence[ast.AST]:
@@ -169,7 +174,7 @@ def children(node: ast.AST) -> Sequence[ast.AST]:
 
 def list_children(node: ast.AST) -> Sequence[ast.AST]:
     """The same, without the cache."""
-    names = _FIELDS[node.__class__]
+    names = CHILD_FIELDS[node.__class__]
     if not names:
         return ()
     found: list[ast.AST] = []
@@ -202,7 +207,7 @@ class _Counts(dict[type, bool]):
         return found
 
 
-_FIELDS = _Fields()
+CHILD_FIELDS = _Fields()
 _COUNTS = _Counts()
 
 

@@ -10,6 +10,7 @@ from typing import Any, overload
 from torchlint.files.source import SourceFile
 from torchlint.finding import Position, Span
 from torchlint.syntax.python_ast import (
+    CHILD_FIELDS,
     COMPOUND,
     FUNCTIONS,
     LOOPS,
@@ -51,7 +52,7 @@ class PythonTree:
 
     def _index(self) -> None:
         """Visit every node once: this takes most of the time per file, so it is one loop without calls."""
-        nodes, parents, by_type = self.nodes, self._parents, self.by_type
+        nodes, parents, by_type, fields_of = self.nodes, self._parents, self.by_type, CHILD_FIELDS
         stack: list[Any] = [self.module]
         while stack:
             node = stack.pop()
@@ -69,7 +70,7 @@ class PythonTree:
                 by_type[kind] = [node]
             else:
                 same.append(node)
-            below = list_children(node)
+            below = list_children(node) if fields_of[kind] else None
             if below:
                 node._below = below
                 for item in below:

@@ -72,8 +72,8 @@ class Sums(Part):
         joins = isinstance(value, Container) and isinstance(source, ast.BinOp)
         if isinstance(target, ast.Subscript) and adds:
             self._in_slot(node, target, value)
-        text = target_text(target)
-        if not text or not (adds or joins) or text not in names_read(source):
+        text = target_text(target) if adds or joins else ""
+        if not text or text not in names_read(source):
             return
         old = self.machine.read(target.id, target) if isinstance(target, ast.Name) else self.machine.value(target)
         if is_none(old):
