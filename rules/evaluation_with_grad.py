@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-from torchlint import Category, Rule, edits
+from torchlint import Category, Confidence, Rule, edits
 from torchlint.model import definitions, events, lineage, module_values, program, values
 from torchlint.model.queries import gradient_users, initial_weights
 from torchlint.model.relations import mode
@@ -29,6 +29,8 @@ class UnusedGraphs(NamedTuple):
     name: str
     grows: bool
     """Whether the graph of an iteration continues that of the previous one."""
+    is_own: bool = False
+    """Whether a method of the module itself starts the evaluation, for callers that torchlint does not know."""
 
 
 class EvaluationWithGrad(Rule):
@@ -86,7 +88,8 @@ class EvaluationWithGrad(Rule):
 
     ## Known limits
     If a module calls `self.eval()` in its own `__init__`, torchlint does not report it, because code that uses the
-    module may change the mode.
+    module may change the mode. A method that calls `self.eval()` and that nothing in the file calls is only reported
+    with `--preview`: its callers may switch gradients off.
 
     ## References
     - [torch.no_grad](https://docs.pytorch.org/docs/stable/generated/torch.no_grad.html)
@@ -152,7 +155,16 @@ class EvaluationWithGrad(Rule):
             return None
         places = (*forward.calls[loop.depth :], forward.site)
         site = next((place for place in places if place.inner is None), places[0])
-        return UnusedGraphs(site, loop, evaluations[0], self._name(site, forward, evaluations[0]), self._grows(forward))
+        first = evaluations[0]
+        name, is_own = self._name(site, forward, first), self._switches_itself(first, trace)
+        return UnusedGraphs(site, loop, first, name, self._grows(forward), is_own)
+
+    def _switches_itself(self, switch: events.ModeSwitch, trace: program.Trace) -> bool:
+        """Whether a method without known callers calls `self.eval()`, as the decoder of a module does."""
+        call = self.model.tree.node(switch.site)
+        owner = call.func.value if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) else None
+        is_method = trace.root is not None and trace.root.owner is not None and not trace.called
+        return is_method and isinstance(owner, ast.Name) and owner.id == "self"
 
     def _may_train(self, trace: program.Trace, loop: events.Loop, module: values.Value) -> bool:
         """Whether a loop that starts an evaluation in each iteration may train.
@@ -332,6 +344,7 @@ class EvaluationWithGrad(Rule):
             help="evaluate under `torch.no_grad()`",
             fix=self._fix(unused.loop),
             about=unused.loop.site,
+            confidence=Confidence.LOW if unused.is_own else Confidence.HIGH,
         )
 
     def _fix(self, loop: events.Loop) -> edits.Change | None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule
-from torchlint.model import events, lineage, program, values
+from torchlint.model import events, lineage, module_values, program, values
 from torchlint.model.relations import terms
 from torchlint.pytorch import api, operators
 from torchlint.syntax import python_ast
@@ -143,6 +143,8 @@ class GradOutsideGraph(Rule):
 
     def _surely_without(self, value: values.Value) -> bool:
         """Whether a tensor certainly requires no grad, and no code sets it."""
+        if isinstance(value, values.Tensor) and value.op == "data" and not _is_of_tensor(value):
+            return False
         found = self.model.terms.ends.of([terms.Place(value)])
         told = (leaf.base for leaf in self.model.program.observations.unfrozen if isinstance(leaf, values.Tensor))
         is_flat = any(end.cut is terms.Cut.FLAT for end in found.ends)
@@ -218,3 +220,9 @@ class GradOutsideGraph(Rule):
     def _name(self, value: values.Value) -> str:
         code = value.label or (" ".join(self.model.tree.code(value.site).split()) if value.site is not None else "")
         return f"`{code}`" if code and len(code) < 60 else "an argument"
+
+
+def _is_of_tensor(data: values.Tensor) -> bool:
+    """Whether `data` is surely the attribute of a tensor. Another object may keep a tensor with a graph there."""
+    owner = values.resolved(data.parents[0])
+    return isinstance(owner, values.Tensor) or module_values.is_forward(owner)

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
 
 _PACKAGES = ("torchmetrics.", "torcheval.metrics.")
+_RECORDS = ("MinMetric", "MaxMetric")
+"""Metrics that keep the best value of all epochs."""
 _HOOKS = frozenset(f"{prefix}{stage}_epoch_end" for prefix in ("on_", "") for stage in ("train", "validation")) | {
     "training_epoch_end"
 }
@@ -118,7 +120,7 @@ class MetricNeverReset(Rule):
         stores = list(written.stores_of(name.removeprefix("self."), around.owner))
         made = written.assigned(stores[0], self.model.definitions) if len(stores) == 1 else None
         if made is not None and self._is_metric(made) and torch_classes.is_lightning(around.owner):
-            if not _is_handled(name, around.owner.node):
+            if not _is_handled(name, around.owner.node) and not _is_updated(name, around.node):
                 yield NeverReset(python_ast.site_of(read), python_ast.site_of(made), name)
 
     def _is_metric(self, made: ast.expr) -> bool:
@@ -126,7 +128,7 @@ class MetricNeverReset(Rule):
         while isinstance(made, ast.Call) and isinstance(made.func, ast.Attribute) and made.func.attr == "to":
             made = made.func.value
         qualified = names.imported(made.func, self.model.definitions) if isinstance(made, ast.Call) else ""
-        return qualified.startswith(_PACKAGES)
+        return qualified.startswith(_PACKAGES) and not qualified.endswith(_RECORDS)
 
     def report_NeverReset(self, found: NeverReset) -> None:
         self.report(
@@ -143,9 +145,9 @@ def _stores(scope: ast.AST, name: str) -> list[ast.Name]:
     return [node for node in nodes if not isinstance(node.ctx, ast.Load)]
 
 
-def _is_updated(name: str, loop: ast.AST) -> bool:
-    """Whether a loop updates a metric: `metric.update(...)`, `metric(...)`."""
-    calls = [node for node in python_ast.walk(loop) if isinstance(node, ast.Call)]
+def _is_updated(name: str, code: ast.AST) -> bool:
+    """Whether a loop, or a hook, updates a metric: `metric.update(...)`, `metric(...)`."""
+    calls = [node for node in python_ast.walk(code) if isinstance(node, ast.Call)]
     return any(python_ast.dotted(call.func) in (name, f"{name}.update") for call in calls)
 
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 _ADVICE = "use `binary_cross_entropy_with_logits`"
 _SOFTMAXES = frozenset({"softmax", "log_softmax"})
 _SEQUENTIAL = "torch.nn.Sequential"
+_STEPS = 4
 _LAYERS = frozenset({"torch.nn.Softmax", "torch.nn.LogSoftmax"})
 
 
@@ -133,7 +134,12 @@ class SingleClass(Rule):
         return number if isinstance(number, int) else None
 
     def _has_one(self, value: values.Value, dimension: int | None, calls: masks.Calls = ()) -> bool:
-        """Whether a dimension of a tensor surely has one element. None means the dimension of classes."""
+        """Whether a dimension of a tensor surely has one element. None means the dimension of classes.
+
+        Random numbers and constants are no scores of a network: their sizes are those of a test or of an example.
+        """
+        if _is_new(value):
+            return False
         types = self.model.shapes.types_of(value, calls)
         ranks = [item.rank for item in types if item.rank is not None]
         if dimension is None and len(ranks) == len(types) > 1:  # a convolution may get a single image without a batch
@@ -178,3 +184,16 @@ def _is_one(known: TensorType, dimension: int | None) -> bool:
             return False
     size = known.size(dimension)
     return size is not None and size.number == 1
+
+
+def _is_new(value: values.Value) -> bool:
+    """Whether a tensor is new, such as one of random numbers, or computed from new ones only."""
+    value = values.resolved(value)
+    for _ in range(_STEPS):
+        if not isinstance(value, values.Tensor) or isinstance(value, (values.NewTensor, values.ModuleOutput)):
+            break
+        tensors = [item for item in map(values.resolved, value.parents) if not isinstance(item, values.Plain)]
+        if len(tensors) != 1:
+            return False
+        value = tensors[0]
+    return isinstance(value, values.NewTensor)

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from torchlint import Category, Rule
+from torchlint import Category, Confidence, Rule
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model.queries import names, written
 from torchlint.syntax import python_ast
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
 
 _SMOOTHING = LazyPattern(r"(?i)smooth")
+_ONE_HOT = LazyPattern(r"\bone_hot\b|\bscatter_?\(|\beye\(")
 _FILLING = frozenset({"fill_", "full", "full_like", "new_full"})
 _CLEARING = frozenset({"index_fill_", "index_fill", "masked_fill_", "masked_fill"})
 
@@ -25,6 +26,8 @@ class Unnormalized(NamedTuple):
     site: Site
     name: str
     instead: str
+    is_sure: bool = True
+    """Whether the labels are surely a distribution, not the labels of several questions with two answers each."""
 
 
 class UnnormalizedSmoothing(Rule):
@@ -37,20 +40,29 @@ class UnnormalizedSmoothing(Rule):
     - `labels.fill_(smoothing / (n - 2))` followed by `labels.scatter_(1, y, 1 - smoothing)`, if no code sets one of the
       `n` columns to 0
 
+    The first needs `--preview` if the file makes no one-hot labels: the labels may answer several questions with yes or
+    no, and need not sum to 1.
+
     ## Why is this bad?
     The targets are no distribution. The loss has its minimum at another prediction than the smoothed labels, and an
     option `smoothing` of 0 does not turn the smoothing off.
 
     ## Example
     ```python
-    def smooth(labels, smoothing):
-        return (1.0 - smoothing) * labels + 1.0 / labels.size(1)
+    import torch.nn.functional as F
+
+    def smooth(classes, n, smoothing):
+        labels = F.one_hot(classes, n)
+        return (1.0 - smoothing) * labels + 1.0 / n
     ```
 
     Use instead:
     ```python
-    def smooth(labels, smoothing):
-        return (1.0 - smoothing) * labels + smoothing / labels.size(1)
+    import torch.nn.functional as F
+
+    def smooth(classes, n, smoothing):
+        labels = F.one_hot(classes, n)
+        return (1.0 - smoothing) * labels + smoothing / n
     ```
 
     ## References
@@ -66,7 +78,8 @@ class UnnormalizedSmoothing(Rule):
             for product, share in ((node.left, node.right), (node.right, node.left)):
                 name = _kept_share(product)
                 if isinstance(node.op, ast.Add) and _SMOOTHING.search(name) and _is_inverse(share):
-                    yield Unnormalized(python_ast.site_of(share), name, f"{name} / n")
+                    is_sure = bool(_ONE_HOT.search(self.model.tree.source.text))
+                    yield Unnormalized(python_ast.site_of(share), name, f"{name} / n", is_sure)
         for call in [] if self.model.is_test else self.model.tree.of_type(ast.Call):
             if python_ast.called_name(call) == "scatter_" and len(call.args) == 3:
                 yield from self._filled(call)
@@ -101,6 +114,7 @@ class UnnormalizedSmoothing(Rule):
             found.site,
             f"the smoothed labels do not sum to 1: the other classes need a total of `{found.name}`",
             help=f"use `{found.instead}`",
+            confidence=Confidence.HIGH if found.is_sure else Confidence.LOW,
         )
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,10 @@ from click.testing import CliRunner
 
 from tests.imports.programs import write
 from torchlint.cli import cli
+from torchlint.files.source import SourceFile
+from torchlint.project.discovery import Target
+from torchlint.results import LintedFile, Outcome
+from torchlint.run import places
 
 NETS = """\
 import torch
@@ -117,3 +122,37 @@ def fit(model, loader):
 """
     write(repository, {"lib/helpers.py": "def back(loss):\n    loss.backward()\n", "fit.py": fit})
     assert "fit.py:7:9: TL101" in concise("fit.py", "lib/helpers.py", "--select", "TL101")
+
+
+def test_a_finding_that_the_file_itself_has_is_reported_once(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Interpreting `run.py` and `engine.py` may lead to the same finding, one of them with a fix."""
+    at_causes, path = places.at_causes, str(Path("lib", "engine.py"))
+
+    def with_own(outcome: Outcome, targets: Iterable[Target]) -> Outcome:
+        (moved,) = (finding for file in at_causes(outcome, targets).files for finding in file.findings)
+        own = LintedFile(SourceFile.read(path, path), (replace(moved, elsewhere=()),))
+        return at_causes(replace(outcome, files=(*outcome.files, own)), targets)
+
+    monkeypatch.setattr(places, "at_causes", with_own)
+    assert concise(".") == [THERE]
+
+
+TERM = """\
+import torch.nn.functional as F
+
+class Agent:
+    def loss(self, x):
+        out = self.net(x)
+        return F.mse_loss(out, x) + out.detach().abs().mean()
+
+def run(agent, x):
+    loss = agent.loss(x)
+    loss.backward()
+"""
+
+
+def test_a_term_of_another_file_is_reported_at_the_call_that_leads_there(repository: Path) -> None:
+    script = "from lib.agent import Agent, run\n\nagent = Agent()\nrun(agent, x)\nprint(agent)\nprint(x)\n"
+    write(repository, {"lib/agent.py": TERM, "act.py": script})
+    found = [item for item in concise("act.py", "--extend-select", "TL312") if "TL312" in item]
+    assert found == ["act.py:4:1: TL312"]

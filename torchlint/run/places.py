@@ -45,14 +45,21 @@ class _Moving:
             self._put(os.path.normpath(file.source.path), finding, finding)
         else:
             path = os.path.normpath(there.path)
+            moved = _moved(finding, there, file.source, self._files[path].source)
             same = finding.name, there.span, *((place.path, place.span) for place in finding.elsewhere)
-            self._put(path, _moved(finding, there, file.source, self._files[path].source), same)
+            self._put(path, moved, same)
 
     def files(self) -> Iterator[LintedFile]:
-        """The files with their findings, in the order of the targets."""
+        """The files with their findings, in the order of the targets.
+
+        A finding that moved here is left out if the file has the same finding on its own.
+        """
         for path in self._targets:
             file = self._files.get(path)
-            found = sorted(self._found.get(path, {}).values(), key=lambda finding: finding.sort_key)
+            known = self._found.get(path, {})
+            own = {(item.name, item.span) for key, item in known.items() if key is item}
+            once = [item for key, item in known.items() if key is item or (item.name, item.span) not in own]
+            found = sorted(once, key=lambda finding: finding.sort_key)
             if file is not None and (found or file.before is not None):
                 yield replace(file, findings=tuple(found))
 

@@ -118,6 +118,13 @@ def site_of(node: ast.AST) -> Site:
     return known
 
 
+def site_beside(node: ast.AST, site: Site | None) -> Site:
+    """The site of a node in the same file as `site`, in another file at the same call that leads there."""
+    if site is None or site.inner is None:
+        return site_of(node)
+    return site._replace(inner=Inner(site.inner.tree, _own_site(node)))
+
+
 def elsewhere_of(node: ast.AST) -> Elsewhere | None:
     """The file of a node, if it is not the linted one."""
     found: Elsewhere | None = node.__dict__.get("_elsewhere")

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import ast
 import operator
-from collections import defaultdict
 from collections.abc import Iterator
 from enum import Enum
-from functools import cached_property
 from typing import NamedTuple
 
 from torchlint.lazy_pattern import LazyPattern
-from torchlint.model.events import Backward, Call, Compute, Keep, Mutate, Returned
+from torchlint.model.events import Compute
 from torchlint.model.module_values import is_as_made
 from torchlint.model.program import Program
 from torchlint.model.relations._similarities import is_similarity, may_be_similarity
+from torchlint.model.relations._uses import Uses
 from torchlint.model.relations.answer import Answer as Text
 from torchlint.model.values import (
     Answer,
     Component,
-    Container,
     Module,
     ModuleOutput,
     Phi,
@@ -32,9 +30,6 @@ from torchlint.model.values import (
 from torchlint.pytorch import operators
 from torchlint.syntax.python_ast import Site
 
-_DETACHING = frozenset({"detach", "data", "numpy"})
-_READING = frozenset({"item", "tolist", "float"})
-"""Methods, and Python's own `float`, that read a number."""
 _MOST_STEPS = 40
 """Maximum number of operators between a value and its domain."""
 _RESHAPING = frozenset(
@@ -91,6 +86,7 @@ class Domains:
 
     def __init__(self, program: Program) -> None:
         self._program = program
+        self._uses = Uses(program)
         self._known: dict[Value, Domain | None] = {}
         self._steps = 0
 
@@ -141,66 +137,11 @@ class Domains:
 
     def users(self, value: Value) -> list[Tensor]:
         """The tensors computed from a value by one operator."""
-        return self._users.get(value, [])
+        return self._uses.of.get(value, [])
 
-    def is_detached(self, value: Value, steps: int = 6) -> bool:
-        """Whether code detaches a value or reads it as a number, or does so with all that it computes from it."""
-        users = self.users(value) if steps and value not in self._handed else []
-        is_read = value in self._read and value not in self._handed
-        return bool(users or is_read) and all(
-            item.op in _DETACHING or self.is_detached(item, steps - 1) for item in users
-        )
-
-    @cached_property
-    def _read(self) -> set[Value]:
-        """Tensors that code reads as a number."""
-        numbers = self._program.observations.numbers.values()
-        return {resolved(item) for how, operands, _ in numbers if how in _READING for item in operands}
-
-    @cached_property
-    def _handed(self) -> set[Value]:
-        """Values that leave a root, or that start a backward pass: a gradient may reach them."""
-        found = list[Value]()
-        for trace in self._program.traces:
-            found += [event.value for event in trace.of(Returned) if not event.calls]
-            found += [event.value for event in trace.of(Keep)]
-            found += [event.loss for event in trace.of(Backward)]
-            found += [item for event in trace.of(Call) for item in event.value.parents]
-            found += [item for event in trace.of(Mutate) for item in event.by]
-        seen = set[Value]()
-        while found:
-            value = resolved(found.pop())
-            if value not in seen:
-                seen.add(value)
-                found += (
-                    value.elements()
-                    if isinstance(value, Container)
-                    else inputs_of(value)
-                    if isinstance(value, Phi)
-                    else ()
-                )
-        return seen
-
-    @cached_property
-    def _users(self) -> dict[Value, list[Tensor]]:
-        found: dict[Value, list[Tensor]] = defaultdict(list)
-        seen, stack = set[Value](), [*self._read, *self._program.observations.calls]
-        for trace in self._program.traces:
-            for event in trace.of_kinds(Compute, Returned):
-                stack.append(event.value)
-            for change in trace.of(Mutate):
-                stack += [change.target, *change.by]
-        while stack:
-            value = stack.pop()
-            if value not in seen:
-                seen.add(value)
-                stack += value.elements() if isinstance(value, Container) else value.parents
-                if isinstance(value, ModuleOutput) and value.body is not None:
-                    stack.append(value.body)
-                if isinstance(value, Tensor):
-                    for item in {resolved(parent) for parent in value.parents}:
-                        found[item].append(value)
-        return found
+    def is_detached(self, value: Value) -> bool:
+        """Whether no gradient reaches a value: code detaches, reads or drops all that it computes from it."""
+        return self._uses.is_detached(value)
 
     def is_epsilon(self, value: Value) -> bool:
         """Whether a number is small and positive, or a variable has the name of an epsilon."""

@@ -33,7 +33,7 @@ from torchlint.model.values import (
 from torchlint.pytorch import losses, naming
 from torchlint.pytorch.effects import GradMode
 from torchlint.pytorch.operators import ADD, DIV, MUL, SUB
-from torchlint.syntax.python_ast import Site, called_name, site_of
+from torchlint.syntax.python_ast import Site, called_name, site_beside
 
 _JOINING = frozenset("stack cat concat concatenate hstack".split())
 _PASSING = (RESCALING | {"reshape", "unsqueeze"}) - {ADD, SUB, MUL, DIV}
@@ -162,7 +162,7 @@ class Terms:
             return [part._replace(place=part.place.to(value.parents[0]))] if is_sum else None
         if len(value.parents) != 2:
             return None
-        sites = _operand_sites(node)
+        sites = _operand_sites(node, value.site)
         return [
             _Part(part.place.to(item), site or part.site, part.is_subtracted or (value.op == SUB and number == 1))
             for number, (item, site) in enumerate(zip(value.parents, sites, strict=True))
@@ -220,11 +220,11 @@ def is_loss(value: Value) -> bool:
     return isinstance(value, Tensor) and value.op in losses.OPERATORS
 
 
-def _operand_sites(node: ast.AST | None) -> tuple[Site | None, Site | None]:
-    """The sites of the two operands of a sum."""
+def _operand_sites(node: ast.AST | None, site: Site | None) -> tuple[Site | None, Site | None]:
+    """The sites of the two operands of the sum at a site."""
     if isinstance(node, ast.BinOp):
-        return site_of(node.left), site_of(node.right)
-    return (None, site_of(node.value)) if isinstance(node, ast.AugAssign) else (None, None)
+        return site_beside(node.left, site), site_beside(node.right, site)
+    return (None, site_beside(node.value, site)) if isinstance(node, ast.AugAssign) else (None, None)
 
 
 def leaf_of(loss: Value) -> Leaf | None:
