@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule
@@ -137,8 +137,13 @@ class DeadLossTerm(Rule):
         for term in found if alive else ():
             end = self._end(term)
             if end is not None and alive.isdisjoint(self.model.terms.came_from(term)):
-                if not self._is_of_target(term, loss):
+                if not self._is_of_target(term, loss) and not self._is_shift(term, found):
                     yield DeadTerm(term, end, used)
+
+    def _is_shift(self, term: terms.Term, others: Iterable[terms.Term]) -> bool:
+        """Whether another term contains this one, so that both cancel: `top + (x - top).exp().sum().log()`."""
+        places = [item.place for item in others if item.learns is not values.Answer.NO]
+        return term.place.value in self.model.terms.ends.operands(places)
 
     def _is_of_target(self, term: terms.Term, loss: values.Value) -> bool:
         """Whether a term has a detached factor of another one, a target: `(q * log_q).sum() - (q * log_p).sum()`."""

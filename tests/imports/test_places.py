@@ -130,7 +130,7 @@ def test_a_finding_that_the_file_itself_has_is_reported_once(repository: Path, m
 
     def with_own(outcome: Outcome, targets: Iterable[Target]) -> Outcome:
         (moved,) = (finding for file in at_causes(outcome, targets).files for finding in file.findings)
-        own = LintedFile(SourceFile.read(path, path), (replace(moved, elsewhere=()),))
+        own = LintedFile(SourceFile.read(Path(path), path), (replace(moved, elsewhere=()),))
         return at_causes(replace(outcome, files=(*outcome.files, own)), targets)
 
     monkeypatch.setattr(places, "at_causes", with_own)

@@ -15,13 +15,19 @@ from torchlint.model.shapes.operation_arguments import Operation
 from torchlint.model.shapes.scope import ROOT
 from torchlint.model.shapes.sizes import Known, Size, Symbol, product_of
 from torchlint.model.shapes.tensor_type import Choice, Misfit
-from torchlint.model.values import Component, Module, ModuleOutput, NewTensor, Tensor, Value, resolved
+from torchlint.model.values import Component, Module, ModuleOutput, NewTensor, Plain, Tensor, Value, resolved
 from torchlint.pytorch import operators
 from torchlint.pytorch import shapes as table
 from torchlint.syntax.python_ast import Site
 
 _VIEWS = frozenset({"view", "reshape"})
 _REST = Size.of(-1)
+_POINTWISE = frozenset(
+    "relu gelu silu sigmoid tanh dropout clamp exp log abs sqrt pow mul add sub div neg contiguous detach to float"
+    " ReLU LeakyReLU GELU SiLU ELU Sigmoid Tanh Dropout Identity".split()
+)
+_OF_ROWS = frozenset({"Linear", "LayerNorm"})
+_MAX_STEPS = 8
 _MAX_TRANSPOSES = 4
 _LINEAR = "linear"
 _IMAGE = 4
@@ -42,6 +48,8 @@ class Order:
     def __init__(self, program: Program) -> None:
         self._program = program
         self._ranks = dict(_ranks(program))
+        self.undone = set[Site]()
+        """Views that a later view undoes."""
 
     def views(self) -> Iterator[Tensor]:
         """The views that may displace something: random numbers have no order."""
@@ -67,6 +75,8 @@ class Order:
         if rank is not None and case.type_of(operand, ROOT).rank not in (None, rank):
             raise Stop(Misfit("shape", view.site, f"is not of {rank} dimensions, into which its shape is unpacked"))
         sizes, is_all = self._sizes(case, operand, asked)
+        if self._restores(case, operand, asked):
+            return None
         places = _displaced(sizes, is_all, asked)
         if places is not None and not is_all and _only_adds_ones(sizes, asked):
             return None
@@ -77,6 +87,42 @@ class Order:
         if places is None and len(asked) == 3:
             places = _merged(layout.layout(case, operand), asked)
         return Displaced(view.site, *places) if places is not None else None
+
+    def _restores(self, case: Case, operand: Value, asked: Sequence[Known]) -> bool:
+        """Whether a view gives a tensor back the sizes that it had before other views.
+
+        Where only operators on single elements are in between, those views displace nothing.
+        """
+        before, views, is_pointwise = resolved(operand), set[Site](), True
+        for _ in range(_MAX_STEPS):
+            if not isinstance(before, Tensor) or len(before.parents) <= isinstance(before, ModuleOutput):
+                return False
+            if before.op in _VIEWS:
+                views |= {before.site} if before.site is not None else set()
+                before = resolved(before.parents[0])
+                if self._has(case, before, asked):
+                    self.undone |= views if is_pointwise else set()
+                    return True
+            else:
+                is_pointwise = is_pointwise and self._is_pointwise(case, before, asked)
+                before = resolved(before.parents[1 if isinstance(before, ModuleOutput) else 0])
+        return False
+
+    def _has(self, case: Case, value: Value, asked: Sequence[Known]) -> bool:
+        """Whether a tensor has exactly these sizes."""
+        sizes, is_all = self._sizes(case, value, asked)
+        rank = self._ranks.get(case.source(value, ROOT)[0])
+        return None not in asked and tuple(sizes) == tuple(asked) and (is_all or rank in (None, len(asked)))
+
+    def _is_pointwise(self, case: Case, value: Tensor, asked: Sequence[Known]) -> bool:
+        """Whether an operator treats each element alone, or each row of the last dimension, which is not displaced."""
+        module = resolved(value.parents[0]) if isinstance(value, ModuleOutput) else None
+        if isinstance(module, Module):
+            kind = module.name.removeprefix("torch.nn.")
+            sizes, is_all = self._sizes(case, resolved(value.parents[1]), asked)
+            return kind in _POINTWISE or (kind in _OF_ROWS and is_all and sizes[-1] == asked[-1])
+        others = [item for item in map(resolved, value.parents[1:]) if not isinstance(item, Plain)]
+        return value.op in _POINTWISE and not others
 
     def _mixes_state(self, case: Case, operand: Value, asked: Sequence[Known]) -> bool:
         """Whether a view forms rows of samples from a recurrent layer's state, whose order is by layers.

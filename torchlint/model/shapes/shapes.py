@@ -77,7 +77,7 @@ class Shapes:
             first = next(answers, None)
             if isinstance(first, Displaced) and all(isinstance(item, Displaced) for item in answers):
                 found[first.site] = first
-        return sorted(found.values())
+        return sorted(item for site, item in found.items() if site not in order.undone)
 
     @cached_property
     def batches_as_time(self) -> dict[Site, tuple[Module, DataLoader]]:
