@@ -109,11 +109,19 @@ def _trains(loop: ast.For | ast.AsyncFor) -> bool:
 
 
 def _sums(loop: ast.AST) -> set[str]:
-    """The variables that a loop adds or appends to."""
+    """The variables that a loop adds or appends to, apart from counts of its batches or samples."""
     found = set()
     for node in python_ast.walk(loop):
         if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add):
-            found.add(python_ast.dotted(node.target))
+            found |= {python_ast.dotted(node.target)} if not _is_count(node.value) else set()
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "append":
             found.add(python_ast.dotted(node.func.value))
     return found - {""}
+
+
+def _is_count(added: ast.expr) -> bool:
+    """Whether a number counts batches or samples: `1`, `len(x)`, `x.size(0)`, `x.shape[0]`."""
+    if isinstance(added, ast.Subscript):
+        return isinstance(added.value, ast.Attribute) and added.value.attr == "shape"
+    is_call = isinstance(added, ast.Call) and python_ast.called_name(added).rpartition(".")[2] in ("len", "size")
+    return is_call or isinstance(added, ast.Constant)

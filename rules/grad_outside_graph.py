@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 _MAYBE_ITSELF = api.PASSING_METHODS - {"clone", "sum", "mean"} | {"expand_as", "reshape", "flatten", "ravel"}
 """Operators that may return their own input tensor."""
-_CUTTING = frozenset({operators.DETACH, "data"})
+_DATA = frozenset({"data"})
+_CUTTING = _DATA | {operators.DETACH}
 
 
 class WithoutGraph(NamedTuple):
@@ -143,7 +144,7 @@ class GradOutsideGraph(Rule):
 
     def _surely_without(self, value: values.Value) -> bool:
         """Whether a tensor certainly requires no grad, and no code sets it."""
-        if isinstance(value, values.Tensor) and value.op == "data" and not _is_of_tensor(value):
+        if isinstance(value, values.Tensor) and value.op in _DATA and not _is_of_tensor(value):
             return False
         found = self.model.terms.ends.of([terms.Place(value)])
         told = (leaf.base for leaf in self.model.program.observations.unfrozen if isinstance(leaf, values.Tensor))

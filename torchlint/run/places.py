@@ -57,8 +57,10 @@ class _Moving:
         for path in self._targets:
             file = self._files.get(path)
             known = self._found.get(path, {})
-            own = {(item.name, item.span) for key, item in known.items() if key is item}
-            once = [item for key, item in known.items() if key is item or (item.name, item.span) not in own]
+            own = {(item.name, item.span, item.message) for key, item in known.items() if key is item}
+            once = [
+                item for key, item in known.items() if key is item or (item.name, item.span, item.message) not in own
+            ]
             found = sorted(once, key=lambda finding: finding.sort_key)
             if file is not None and (found or file.before is not None):
                 yield replace(file, findings=tuple(found))
