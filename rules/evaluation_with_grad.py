@@ -135,7 +135,7 @@ class EvaluationWithGrad(Rule):
 
     def _unused(self, trace: program.Trace, forward: mode.Pass, module: values.Value) -> UnusedGraphs | None:
         """A forward pass in an evaluation loop, if it certainly builds graphs that nothing uses."""
-        loops = events.repeating(forward.loops)
+        loops = tuple(loop for loop in events.repeating(forward.loops) if not self._is_in_forward(loop))
         settings = self.model.mode.at(trace, forward, module) if loops and self._has_graph(forward) else ()
         evaluations = [item.switch for item in settings if item.switch is not None and item.is_evaluating]
         if not settings or len(evaluations) < len(settings):
@@ -155,9 +155,8 @@ class EvaluationWithGrad(Rule):
             return None
         places = (*forward.calls[loop.depth :], forward.site)
         site = next((place for place in places if place.inner is None), places[0])
-        first = evaluations[0]
-        name, is_own = self._name(site, forward, first), self._switches_itself(first, trace)
-        return UnusedGraphs(site, loop, first, name, self._grows(forward), is_own)
+        name, is_own = self._name(site, forward, evaluations[0]), self._switches_itself(evaluations[0], trace)
+        return UnusedGraphs(site, loop, evaluations[0], name, self._grows(forward), is_own)
 
     def _switches_itself(self, switch: events.ModeSwitch, trace: program.Trace) -> bool:
         """Whether a method without known callers calls `self.eval()`, as the decoder of a module does."""
@@ -165,6 +164,10 @@ class EvaluationWithGrad(Rule):
         owner = call.func.value if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) else None
         is_method = trace.root is not None and trace.root.owner is not None and not trace.called
         return is_method and isinstance(owner, ast.Name) and owner.id == "self"
+
+    def _is_in_forward(self, loop: events.Loop) -> bool:
+        """Whether a loop is a part of one forward pass, such as the steps of a decoder."""
+        return getattr(self.model.definitions.method_around(self.model.tree.node(loop.site)), "name", "") == "forward"
 
     def _may_train(self, trace: program.Trace, loop: events.Loop, module: values.Value) -> bool:
         """Whether a loop that starts an evaluation in each iteration may train.
