@@ -49,6 +49,9 @@ class ClearedBeforeStep(Rule):
     steps only in the last micro-batch. If `zero_grad` comes before `backward` there, it clears the gradients of the
     earlier micro-batches.
 
+    Also finds a `zero_grad` between two `backward` calls of one step, such as those for real and for generated images,
+    if no other optimizer and no other code uses the first gradients.
+
     Not reported: a `zero_grad` in an exception handler, which discards a failed step.
 
     ## Why is this bad?
@@ -104,7 +107,7 @@ class ClearedBeforeStep(Rule):
     def concerns(cls, index: FileIndex) -> bool:
         return index.goes_backward
 
-    def ask(self) -> Iterator[ClearedGradients | ClearingStep | gradients.LostMicroBatch]:
+    def ask(self) -> Iterator[ClearedGradients | ClearingStep | gradients.LostMicroBatch | gradients.DiscardedPass]:
         """Steps that every path reaches after a `zero_grad` has just cleared the new gradients."""
         yield from self._clearing_steps()
         yield from gradients.cleared_in_window(self.model.program, self.model.ownership)
@@ -112,6 +115,7 @@ class ClearedBeforeStep(Rule):
             for optimizer in self.model.ownership.optimizers(trace):
                 yield from self._cleared_in(trace, optimizer)
                 yield from gradients.lost_micro_batches(self.model.gradients, trace, optimizer)
+                yield from gradients.discarded_passes(self.model.gradients, trace, optimizer)
 
     def _clearing_steps(self) -> Iterator[ClearingStep]:
         """Steps that clear before they step, in a class of this file or by a hook."""
@@ -186,6 +190,18 @@ class ClearedBeforeStep(Rule):
                 (lost.step.site, "only those of the last one are used here"),
             ],
             help="clear the gradients after the step, under the same condition",
+        )
+
+    def report_DiscardedPass(self, lost: gradients.DiscardedPass) -> None:
+        self.report(
+            lost.clear.site,
+            f"gradients are cleared between two `backward` calls: `{lost.step.name}` uses only those of the second",
+            related=[
+                (lost.backward.site, "these gradients are lost"),
+                (lost.following.site, "these are used"),
+                (lost.step.site, "in this step"),
+            ],
+            help="clear the gradients once, before the first `backward`",
         )
 
     def report_ClearedGradients(self, cleared: ClearedGradients) -> None:

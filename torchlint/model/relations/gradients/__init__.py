@@ -10,6 +10,7 @@ from torchlint.model.relations.gradients.accelerate import (
     divided_twice,
 )
 from torchlint.model.relations.gradients.arrivals import Arrival, Arrivals, Gradients
+from torchlint.model.relations.gradients.discarded import DiscardedPass, discarded_passes
 from torchlint.model.relations.gradients.epochs import OpenWindow, open_windows
 from torchlint.model.relations.gradients.lightning import ClipInHook, clips_in_hooks, returned_losses
 from torchlint.model.relations.gradients.micro_batches import (
@@ -27,6 +28,7 @@ __all__ = [
     "Arrival",
     "Arrivals",
     "ClipInHook",
+    "DiscardedPass",
     "DividedTwice",
     "Gradients",
     "GradientsBetweenSteps",
@@ -42,6 +44,7 @@ __all__ = [
     "clipped_in_window",
     "clipped_micro_batches",
     "clips_in_hooks",
+    "discarded_passes",
     "divided_twice",
     "lost_micro_batches",
     "mixed_steps",
