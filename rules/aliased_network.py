@@ -113,6 +113,8 @@ class AliasedNetwork(Rule):
                     yield CopyOfItself(python_ast.site_of(copy.node), target, source, bound)
         for call, given, copied in self.model.provenance.one_for_two():
             yield OneForTwo(python_ast.site_of(call), self.model.tree.code(given), copied)
+        for call, given in self.model.provenance.kept_and_given():
+            yield OneForTwo(python_ast.site_of(call), self.model.tree.code(given), None)
         for statement in self.model.tree.of_type(ast.Assign):
             if self._binds_to_trained(statement):
                 target, source = map(self.model.tree.code, (statement.targets[0], statement.value))

@@ -15,7 +15,7 @@ from torchlint.syntax.python_ast import arguments, called_name, dotted, walk
 
 _PARAMETERS = frozenset({"parameters", "named_parameters"})
 _COPYING = frozenset({"copy_", "mul_", "add_", "lerp_", "set_"})
-_UPDATES = LazyPattern(r"(?i)update|sync|copy|copies|polyak|average|ema|target|momentum|transfer")
+UPDATES = LazyPattern(r"(?i)update|sync|copy|copies|polyak|average|ema|target|momentum|transfer")
 """Names of functions that may copy weights."""
 
 
@@ -39,7 +39,7 @@ class Copies:
         """The copies in the code itself, and those through calls of the repository's functions."""
         yield from self._written
         for call in self.tree.of_type(ast.Call):
-            called = self._called(call) if _UPDATES.search(called_name(call)) else None
+            called = self._called(call) if UPDATES.search(called_name(call)) else None
             given = given_to(call, called) if called is not None else {}
             for copy in self.between_parameters(called) if called is not None else ():
                 target, source = given.get(dotted(copy.target)), given.get(dotted(copy.source))

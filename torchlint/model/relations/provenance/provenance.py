@@ -14,7 +14,7 @@ from torchlint.model.queries import names, variables
 from torchlint.model.queries.autograd_functions import returns_of
 from torchlint.model.relations import answer
 from torchlint.model.relations.provenance.averages import AverageUpdate, average_updates
-from torchlint.model.relations.provenance.copies import Copies, Copy, given_for, given_to
+from torchlint.model.relations.provenance.copies import UPDATES, Copies, Copy, given_for, given_to
 from torchlint.model.relations.provenance.drawn import Drawn
 from torchlint.model.relations.provenance.files import Files
 from torchlint.model.relations.provenance.flags import FlagOfModule, ModuleFlags
@@ -269,6 +269,33 @@ class Provenance:
                 if first is not None and second is not None and dotted(first) and written_alike(first, second):
                     yield call, first, site_of(copy[0]) if is_here else None
                     break
+
+    def kept_and_given(self) -> Iterator[tuple[ast.Call, ast.expr]]:
+        """The calls that create an object with a network, which another method later copies from itself.
+
+        Such as `average = Average(model)` with `average.update(model)`, if the class stores `model` instead of a copy.
+        """
+        for call in self.definitions.tree.of_type(ast.Call):
+            owner = call.func.value if isinstance(call.func, ast.Attribute) else None
+            is_update = owner is not None and UPDATES.search(called_name(call)) is not None
+            made = self._value(owner) if is_update and isinstance(owner, (ast.Name, ast.Attribute)) else None
+            info = self.definitions.class_named(dotted(made.func)) if isinstance(made, ast.Call) else None
+            init, method = (info.method(name) if info is not None else None for name in ("__init__", called_name(call)))
+            if isinstance(made, ast.Call) and init is not None and method is not None:
+                kept, given = given_to(made, init), given_to(call, method)
+                for one, other in Provenance(method.definitions).copies_between(init, method):
+                    first, second = kept.get(one), given.get(other)
+                    if first is not None and second is not None and dotted(first) and written_alike(first, second):
+                        yield made, first
+                        break
+
+    def copies_between(self, first: FunctionInfo, second: FunctionInfo) -> Iterator[tuple[str, str]]:
+        """The copies of weights between a parameter of one method, which it stores, and one of another method."""
+        for copy in self.copies:
+            origins = [item for item in map(self.origin, (copy.target, copy.source)) if isinstance(item, tuple)]
+            found = {item[0]: item[1] for item in origins}
+            if len(origins) == 2 and first in found and second in found:
+                yield found[first], found[second]
 
     def copies_of(self, method: FunctionInfo) -> Iterator[tuple[ast.expr, str, str]]:
         """The copies of weights between objects that are two parameters of a method, with the names of these."""
