@@ -80,7 +80,7 @@ class BoundAtSingularity(Rule):
 
     def ask(self) -> Iterator[AtSingularity]:
         seen = set[Site]()
-        for value, calls in masks.computed(self.model.program) if not self.model.is_test else ():
+        for value, calls in self.model.computed if not self.model.is_test else ():
             for found in self._found(value, calls):
                 if found.site not in seen:
                     seen.add(found.site)

@@ -35,8 +35,8 @@ _ATTENTION_RATE = b"dropout_p"
 _WRITTEN_CALL = LazyPattern(_CALL + rb"((?:[^()]|\([^()]*\))*)\)")
 _ANY_CALL = LazyPattern(_CALL)
 _ALIAS = LazyPattern(rb"\bdropout[123]?d?\s+as\b")
-_LOCAL_LAYER = LazyPattern(rb"(?m)\bDropout[123]?d?\s*\(.*\)\s*\(|^\s*\w+\s*=\s*[\w.]*\bDropout[123]?d?\s*\(")
-_OWN_CLASS = LazyPattern(rb"(?m)^\s*class \w*(Drop|StochasticDepth)")
+_LOCAL_LAYER = LazyPattern(rb"(?m)\bDropout[123]?d?\s*\(.*\)\s*\(|^[ \t]*\w+\s*=\s*[\w.]*\bDropout[123]?d?\s*\(")
+_OWN_CLASS = LazyPattern(rb"(?m)^[ \t]*class \w*(Drop|StochasticDepth)")
 
 
 class AlwaysDrops(NamedTuple):

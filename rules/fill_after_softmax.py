@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from torchlint import Category, Rule
 from torchlint.model import values
-from torchlint.model.queries import masks, numbers
+from torchlint.model.queries import numbers
 from torchlint.model.relations import domain
 from torchlint.pytorch import operators
 from torchlint.syntax.python_ast import Site
@@ -76,7 +76,7 @@ class FillAfterSoftmax(Rule):
 
     def ask(self) -> Iterator[LateFill]:
         seen = set[Site]()
-        for value, _ in masks.computed(self.model.program) if not self.model.is_test else ():
+        for value, _ in self.model.computed if not self.model.is_test else ():
             if value.op in _FILLS and value.site is not None and value.site not in seen:
                 if self._is_late(value) and self._is_factor(value):
                     seen.add(value.site)

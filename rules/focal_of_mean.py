@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from torchlint import Category, Rule
 from torchlint.model import values
-from torchlint.model.queries import losses, masks
+from torchlint.model.queries import losses
 from torchlint.pytorch import operators
 from torchlint.syntax import python_ast
 from torchlint.syntax.python_ast import Site
@@ -66,7 +66,7 @@ class FocalOfMean(Rule):
 
     def ask(self) -> Iterator[OfMean]:
         seen = set[Site]()
-        for value, _ in masks.computed(self.model.program) if not self.model.is_test else ():
+        for value, _ in self.model.computed if not self.model.is_test else ():
             loss = self._mean_under(value) if value.op == operators.EXP else None
             if loss is not None and loss.site is not None and value.site is not None and value.site not in seen:
                 if self._is_focal(value):

@@ -80,7 +80,7 @@ class MaskAfterReduction(Rule):
 
     def ask(self) -> Iterator[TooLate]:
         seen = set[Site]()
-        for value, _ in masks.computed(self.model.program) if not self.model.is_test else ():
+        for value, _ in self.model.computed if not self.model.is_test else ():
             if value.op in _REDUCTIONS and scalars.reduces_all(value, self.model.program):
                 for found in self._late(value):
                     if found.product not in seen:

@@ -86,7 +86,7 @@ class MaskBeforeSoftmax(Rule):
 
     def ask(self) -> Iterator[MultipliedMask | FilledMask]:
         seen = set[Site]()
-        for value, calls in masks.computed(self.model.program) if not self.model.is_test else ():
+        for value, calls in self.model.computed if not self.model.is_test else ():
             if value.op in self.calls and value.site is not None and value.site not in seen:
                 for found in self._found(value, value.site, calls):
                     seen.add(found.softmax)

@@ -68,7 +68,7 @@ class MaskSumOverBatch(Rule):
 
     def ask(self) -> Iterator[BatchSum]:
         seen = set[Site]()
-        for value, calls in masks.computed(self.model.program) if not self.model.is_test else ():
+        for value, calls in self.model.computed if not self.model.is_test else ():
             found = self._batch_sum(value)
             is_tracked = found and self.model.tracking.tracked_in_calls(value, calls) is values.Answer.YES
             if found is not None and is_tracked and found.quotient not in seen:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchlint import Category, Rule
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import values
-from torchlint.model.queries import losses, masks
+from torchlint.model.queries import losses
 from torchlint.model.relations import domain
 from torchlint.pytorch import operators
 
@@ -68,7 +68,7 @@ class MeanOverMasked(Rule):
 
     def ask(self) -> Iterator[CountedAll]:
         seen = set[object]()
-        for value, _ in masks.computed(self.model.program) if not self.model.is_test else ():
+        for value, _ in self.model.computed if not self.model.is_test else ():
             product = values.resolved(value.parents[0]) if value.op == operators.MEAN and value.parents else None
             for item in values.inputs_of(product) if product is not None else ():
                 if isinstance(item, values.Tensor) and item.op == operators.MUL and len(item.parents) == 2:

@@ -75,7 +75,7 @@ class OppositeMask(Rule):
     def ask(self) -> Iterator[Opposite]:
         self._by_site = {site: mask for site, _, mask in self.model.program.observations.masked}
         seen = set[Site]()
-        for value, _ in masks.computed(self.model.program) if not self.model.is_test else ():
+        for value, _ in self.model.computed if not self.model.is_test else ():
             found = self._opposite(value)
             if found is not None and found.quotient not in seen:
                 seen.add(found.quotient)

@@ -101,7 +101,7 @@ class SingleClass(Rule):
     def _softmaxes(self) -> Iterator[Constant]:
         """Softmaxes over one class, also in modules that the program calls."""
         seen = set[Site]()
-        for value, calls in masks.computed(self.model.program):
+        for value, calls in self.model.computed:
             dimension, operand = self._softmax(value)
             if dimension is not None and operand is not None and value.site is not None:
                 if value.site not in seen and self._has_one(operand, dimension, calls):

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from torchlint import Category, Rule
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import values
-from torchlint.model.queries import attention, masks, numbers
+from torchlint.model.queries import attention, numbers
 from torchlint.pytorch import operators
 from torchlint.syntax.python_ast import Site
 
@@ -72,7 +72,7 @@ class SoftmaxOverQueries(Rule):
 
     def ask(self) -> Iterator[OtherDimension]:
         seen = set[Site]()
-        for value, _ in masks.computed(self.model.program) if not self.model.is_test else ():
+        for value, _ in self.model.computed if not self.model.is_test else ():
             found = self._wrong(value) or self._wrong_choice(value)
             if found is not None and found.softmax not in seen:
                 seen.add(found.softmax)

@@ -158,6 +158,11 @@ class FileIndex:
             if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
                 yield node
 
+    @property
+    def called_names(self) -> Collection[str]:
+        """The last names of everything that the file calls."""
+        return self._calls.keys()
+
     def calls_named(self, *names: str) -> Iterator[ast.Call]:
         """Where the file calls something by one of these names, name by name; aliases are not followed."""
         for name in names:

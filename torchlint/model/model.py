@@ -17,6 +17,7 @@ from torchlint.model.imports import Bases, Imports
 from torchlint.model.ownership import Ownership
 from torchlint.model.parts import Parts
 from torchlint.model.program import Program
+from torchlint.model.queries import masks
 from torchlint.model.queries.endings import Endings
 from torchlint.model.queries.parameter_updates import ParameterUpdates
 from torchlint.model.queries.retained_graphs import RetainedGraphs
@@ -24,6 +25,7 @@ from torchlint.model.queries.sure_graphs import SureGraphs
 from torchlint.model.queries.training_layers import TrainingLayers
 from torchlint.model.queries.uncalled import Uncalled
 from torchlint.model.tracking import Tracking
+from torchlint.model.values import Tensor
 from torchlint.pytorch.naming import is_test
 from torchlint.pytorch.releases import Releases
 from torchlint.syntax.python_tree import PythonTree
@@ -149,6 +151,11 @@ class Model:
     def program(self) -> Program:
         """The events of every root of the module."""
         return Program(self.definitions, self._calls, self._imports, self._case)
+
+    @cached_property
+    def computed(self) -> list[tuple[Tensor, masks.Calls]]:
+        """The tensors that the program computes, also in calls to its modules, each with the calls around it."""
+        return list(masks.computed(self.program))
 
     @property
     def is_interpreted(self) -> bool:

@@ -9,6 +9,7 @@ from functools import cached_property
 from itertools import chain
 from typing import Any, TypeVar, overload
 
+from torchlint.index import FileIndex
 from torchlint.model.cases import Case
 from torchlint.model.dataflow import pruned
 from torchlint.model.definitions import ClassInfo, Definitions, FunctionInfo
@@ -41,7 +42,7 @@ from torchlint.model.values import Value
 from torchlint.pytorch.api import GRAD_MODES, SET_GRAD_MODE
 from torchlint.pytorch.effects import GradMode
 from torchlint.pytorch.naming import is_benchmark, is_test
-from torchlint.syntax.python_ast import FUNCTIONS, Site, called_name, dotted, elsewhere_of, is_literal
+from torchlint.syntax.python_ast import FUNCTIONS, Site, dotted, elsewhere_of, is_literal
 from torchlint.syntax.python_tree import PythonTree
 
 Kind = TypeVar("Kind", bound=Event)
@@ -168,7 +169,7 @@ class Program:
         self.definitions = definitions
         self.interpreter = Interpreter(self.definitions, imports, case)
         self.interpreter.visit.at = None
-        self.called_names = self._called_names()
+        self.called_names = FileIndex.of(self.tree).called_names
         self._samples: dict[ClassInfo, list[Value]] = {}
         self.traces = list(self._interpret())
         self.observations = self._all_observations()
@@ -337,9 +338,6 @@ class Program:
     @cached_property
     def _names_read(self) -> set[str]:
         return {name.id for name in self.tree.of_type(ast.Name) if isinstance(name.ctx, ast.Load)}
-
-    def _called_names(self) -> set[str]:
-        return {called_name(call) for call in self.tree.of_type(ast.Call)}
 
     def _uncalled_first(self, functions: list[FunctionInfo]) -> list[FunctionInfo]:
         return sorted(functions, key=lambda info: info.name in self.called_names)

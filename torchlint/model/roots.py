@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterator
 
+from torchlint.index import FileIndex
 from torchlint.model.definitions import Definitions, FunctionInfo
-from torchlint.syntax.python_ast import called_name
 
 
 def may_run(function: FunctionInfo) -> bool:
@@ -28,7 +28,7 @@ def callers_first(functions: Collection[FunctionInfo], definitions: Definitions)
     """
     if len(functions) < 2:  # as in most files: then no name needs a lookup
         return list(functions)
-    called = {called_name(call) for call in definitions.tree.of_type(ast.Call)}
+    called = FileIndex.of(definitions.tree).called_names
     wanted = sorted(functions, key=lambda info: (info.name in called, *_full_name(info)))
     callers = _callers(wanted, definitions)
     ordered: dict[FunctionInfo, None] = {}

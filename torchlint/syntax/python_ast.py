@@ -103,7 +103,7 @@ class Elsewhere:
     def site(self, node: ast.AST) -> Site:
         at = self._visit.at
         here = Site("Module", 1, 0, 1, 0) if at is None else site_of(at)
-        return here._replace(inner=Inner(self.tree, _own_site(node)))
+        return here._replace(inner=Inner(self.tree, own_site(node)))
 
 
 def site_of(node: ast.AST) -> Site:
@@ -114,7 +114,7 @@ def site_of(node: ast.AST) -> Site:
         elsewhere: Elsewhere | None = fields.get("_elsewhere")
         if elsewhere is not None:
             return elsewhere.site(node)
-        known = fields["_site"] = _own_site(node)
+        known = fields["_site"] = own_site(node)
     return known
 
 
@@ -122,7 +122,7 @@ def site_beside(node: ast.AST, site: Site | None) -> Site:
     """The site of a node in the same file as `site`, in another file at the same call that leads there."""
     if site is None or site.inner is None:
         return site_of(node)
-    return site._replace(inner=Inner(site.inner.tree, _own_site(node)))
+    return site._replace(inner=Inner(site.inner.tree, own_site(node)))
 
 
 def elsewhere_of(node: ast.AST) -> Elsewhere | None:
@@ -137,7 +137,8 @@ def placed_as(node: ast.AST, made: Node) -> Node:
     return ast.copy_location(made, node)
 
 
-def _own_site(node: ast.AST) -> Site:
+def own_site(node: ast.AST) -> Site:
+    """The site of a node in the file that contains it."""
     kind, placed = node.__class__, _first_part(node)
     return _new_site(
         Site, (kind.__name__, placed.lineno, placed.col_offset, placed.end_lineno, placed.end_col_offset, None)

@@ -22,6 +22,7 @@ from torchlint.syntax.python_ast import (
     dotted,
     elsewhere_of,
     list_children,
+    own_site,
     site_of,
 )
 from torchlint.syntax.statement_lines import headers
@@ -179,7 +180,8 @@ class PythonTree:
             return site.inner.tree.node(site.inner.site)
         if site.kind not in self._by_site:
             nodes = [node for kind, same in self.by_type.items() if kind.__name__ == site.kind for node in same]
-            self._by_site[site.kind] = {site_of(node).written: node for node in reversed(nodes)}
+            place = site_of if elsewhere_of(self.module) is None else own_site
+            self._by_site[site.kind] = {place(node): node for node in reversed(nodes)}
         return self._by_site[site.kind][site]
 
     def own_node(self, site: Site | None) -> ast.AST | None:

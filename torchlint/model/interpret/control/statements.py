@@ -45,6 +45,7 @@ from torchlint.syntax.python_ast import called_name, dotted, site_of
 
 _ENDING = frozenset({"exit", "quit", "sys.exit", "os._exit", "os.abort"})
 """Functions that end the program."""
+_LAST_NAMES = frozenset(name.rpartition(".")[2] for name in _ENDING)
 
 
 class Statements(Part):
@@ -96,6 +97,8 @@ class Statements(Part):
 
     def _ends_program(self, call: ast.Call) -> bool:
         """Whether a call ends the program: `sys.exit()`, or Python's `exit()`."""
+        if isinstance(call.func, ast.Attribute) and call.func.attr not in _LAST_NAMES:
+            return False
         name = self.definitions.named(call.func)
         return name in _ENDING and self.definitions.defined(name) is None
 
