@@ -12,7 +12,7 @@ from torchlint.pytorch import datasets
 from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
-    from torchlint.model.definitions import Definitions
+    from torchlint.model.definitions import ClassInfo, Definitions
 
 
 _DRAW = LazyPattern(r"^(?:np\.random|numpy\.random|random|torch)\.(?:rand\w*|uniform|choice|rand)$")
@@ -64,6 +64,21 @@ def random_call(made: ast.Call, definitions: Definitions) -> ast.expr | None:
     draws = [node for node in calls if _DRAW.search(python_ast.dotted(node.func))]
     is_moved = any(_MOVING.search(python_ast.called_name(node)) for node in calls)
     return draws[0] if draws and is_moved else None
+
+
+def applies_transform(info: ClassInfo) -> bool:
+    """Whether the class of a dataset applies its transform to each sample, whatever its mode."""
+    method = info.method("__getitem__")
+    if method is None:
+        return False
+    nodes = list(python_ast.walk(method.node))
+    applied = (node for node in nodes if isinstance(node, ast.Call))
+    tests = [node.test for node in nodes if isinstance(node, (ast.If, ast.IfExp))]
+    return any(python_ast.dotted(node.func) in ("self.transform", "self.transforms") for node in applied) and not any(
+        isinstance(item, (ast.Name, ast.Attribute)) and _MODE.search(python_ast.last_name(item))
+        for test in tests
+        for item in python_ast.walk(test)
+    )
 
 
 def _value_before(node: ast.expr, definitions: Definitions) -> ast.expr:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
 
 _COUNTERS = LazyPattern(r"(?i)epoch|step|iter")
+_EPOCH = LazyPattern(r"(?i)(cur_|start_)?epochs?")
 _SHOWING = LazyPattern(r"(?i)^(print|format|info|debug|warning|log|write|set_description|print_log|logging|str)$")
 _CHECKPOINT = LazyPattern(r"(?i)ch?e?c?kpt|checkpoint|state|resume|saved|snapshot")
 
@@ -25,6 +26,15 @@ class Restarted(NamedTuple):
     loop: Site
     name: str
     read: Site
+
+
+class Unread(NamedTuple):
+    """The loop over `loop` starts from the beginning, and nothing reads the entry `key` of the checkpoint at `load`."""
+
+    loop: Site
+    key: str
+    load: Site
+    saved: Site
 
 
 class RestartedCounts:
@@ -44,6 +54,38 @@ class RestartedCounts:
                 if loop is not None and self._is_only_shown(target, loop):
                     code = self._tree.code(target)
                     yield Restarted(python_ast.site_of(loop.iter), code, python_ast.site_of(statement.value))
+
+    def unread(self) -> Iterator[Unread]:
+        """Loops behind the restored state of an optimizer, where no code reads the saved epoch."""
+        from ._forgotten_optimizers import ForgottenOptimizers, checkpoint_of
+
+        name, saved = next(self._saved(), ("", None))
+        if saved is None or self._model.reads_entry(name):
+            return
+        resumes = ForgottenOptimizers(self._model)
+        for call, owner in self._model.provenance.states.loads:
+            is_optimizer = naming.looks_like_optimizer(python_ast.last_name(owner))
+            checkpoint = checkpoint_of(call.args[0]) if is_optimizer else None
+            if checkpoint is None or not resumes.is_loaded(checkpoint):
+                continue
+            function = self._model.definitions.function_around(call)
+            scope = function.node if function is not None else self._tree.module
+            counted = [item for item in python_ast.walk(scope) if isinstance(item, ast.For) and _counts(item)]
+            epochs = [item for item in counted if "epoch" in ast.unparse(item.target).lower()]
+            if len(epochs) == 1 and epochs[0].lineno > call.lineno and _begins(epochs[0].iter):
+                sites = [python_ast.site_of(item) for item in (epochs[0].iter, call, saved)]
+                yield Unread(sites[0], name, sites[1], sites[2])
+                return
+
+    def _saved(self) -> Iterator[tuple[str, ast.expr]]:
+        """The keys of a saved dictionary that contain the epoch, beside the state of an optimizer."""
+        for call in self._tree.of_type(ast.Call):
+            if self._model.definitions.named(call.func) != "torch.save" or not call.args:
+                continue
+            keys = call.args[0].keys if isinstance(call.args[0], ast.Dict) else []
+            texts = {key.value: key for key in keys if isinstance(key, ast.Constant) and isinstance(key.value, str)}
+            if any(map(naming.looks_like_optimizer, texts)):
+                yield from ((name, key) for name, key in texts.items() if _EPOCH.fullmatch(name))
 
     def _restores_optimizer(self, statement: ast.Assign) -> bool:
         """Whether the function around a statement also loads the state of an optimizer."""

@@ -27,6 +27,8 @@ _TRANSFORM_ARGUMENT = {
     **dict.fromkeys(("CIFAR10", "CIFAR100", "MNIST", "FashionMNIST", "KMNIST"), 2),
 }
 """The positions of `transform` in datasets of torchvision."""
+_TRANSFORMS = frozenset({"transform", "transforms"})
+"""Parameters and attributes with the transform of a dataset."""
 
 
 class Augmented(NamedTuple):
@@ -56,8 +58,8 @@ class AugmentedValidation(Rule):
     - A part from `random_split` or `Subset` whose name says validation or test. The transform or `__getitem__` of its
       dataset is random, and nothing gives the part a separate dataset. For `Subset`, and for loaders with a `sampler`,
       the program must also train on another part of the same dataset.
-    - A torchvision dataset that gets the transform of the training set, although it is for validation. Its name says
-      so, and so does its folder, `split` or `train=False`.
+    - A dataset that gets the transform of the training set, although it is for validation. Its name says so, and so
+      does its folder, `split` or `train=False`. Its class is from torchvision, or applies the transform to each sample.
     - Reported only with `--preview`: random crops, flips and rotations under a key such as `"val"`, beside the key
       `"train"`.
 
@@ -96,7 +98,7 @@ class AugmentedValidation(Rule):
 
     code = "TL626"
     category = Category.SUSPICIOUS
-    triggers = ((b"random_split", b"Subset", b"datasets"), (b"torch",), (b"Random", b"Jitter", b"Augment"))
+    triggers = ((b"random_split", b"Subset", b"datasets", b"Dataset"), (b"torch",), (b"Random", b"Jitter", b"Augment"))
 
     def ask(self) -> Iterator[Augmented | RandomTransform]:
         if not self.model.is_test:
@@ -134,10 +136,9 @@ class AugmentedValidation(Rule):
         for statement in self.model.tree.of_type(ast.Assign):
             call, name = statement.value, python_ast.dotted(statement.targets[0])
             is_for_test = _HELD_OUT.search(name) and not _REPEATED.search(name)
-            if not isinstance(call, ast.Call) or not is_for_test or not held_out.is_held_out(call):
+            if not isinstance(call, ast.Call) or not is_for_test or not _is_held_out(call):
                 continue
-            kind = names.imported(call.func, self.model.definitions)
-            random = self._random(call) if kind.startswith("torchvision.datasets.") else None
+            random = self._random(call) if self._applies_transform(call) else None
             if random is None or not self._is_shared(call, random):
                 continue
             if _dataset_parts.is_replaced(name, call, self.model.definitions):
@@ -155,10 +156,25 @@ class AugmentedValidation(Rule):
                     if random is not None:
                         yield RandomTransform(python_ast.site_of(random), key, self._name_of(random))
 
+    def _place(self, made: ast.Call) -> int:
+        """The position of the transform among the arguments of a dataset."""
+        kind = names.imported(made.func, self.model.definitions).removeprefix("torchvision.datasets.")
+        info = self.model.definitions.class_named(python_ast.dotted(made.func))
+        init = info.methods.get("__init__") if info is not None else None
+        own = [index for index, name in enumerate(init.parameters if init is not None else ()) if name in _TRANSFORMS]
+        return own[0] - 1 if own else _TRANSFORM_ARGUMENT.get(kind, len(made.args))
+
+    def _applies_transform(self, call: ast.Call) -> bool:
+        """Whether a dataset of torchvision or of the program applies its transform to all samples, in any mode."""
+        if names.imported(call.func, self.model.definitions).startswith("torchvision.datasets."):
+            return True
+        info = self.model.definitions.class_named(python_ast.dotted(call.func))
+        return info is not None and _dataset_parts.applies_transform(info)
+
     def _is_shared(self, call: ast.Call, random: ast.expr) -> bool:
         """Whether a dataset of training data of the same class gets the same transform."""
         same = (item for item in self.model.tree.of_type(ast.Call) if ast.dump(item.func) == ast.dump(call.func))
-        return any(self._random(item) is random and not held_out.is_held_out(item) for item in same)
+        return any(self._random(item) is random and not _is_held_out(item) for item in same)
 
     def _random(self, dataset: ast.expr) -> ast.expr | None:
         """The random transform that a dataset gets where the code creates it, or that its class applies."""
@@ -166,8 +182,7 @@ class AugmentedValidation(Rule):
         if not isinstance(made, ast.Call):
             return None
         given = [item.value for item in made.keywords if item.arg in ("transform", "transforms")]
-        kind = names.imported(made.func, self.model.definitions).removeprefix("torchvision.datasets.")
-        place = _TRANSFORM_ARGUMENT.get(kind, len(made.args))
+        place = self._place(made)
         for value in [*given, *made.args[place : place + 1]]:
             return transforms.first_of(value, transforms.RANDOM, self.model.definitions)
         return _dataset_parts.random_call(made, self.model.definitions)
@@ -194,3 +209,11 @@ class AugmentedValidation(Rule):
             help="use fixed transforms for validation: `Resize` and `CenterCrop`",
             confidence=Confidence.LOW,
         )
+
+
+def _is_held_out(call: ast.Call) -> bool:
+    """Whether a call creates the dataset of a validation or test folder or split, also by an argument's name."""
+    return held_out.is_held_out(call) or any(
+        held_out.is_named_held_out(python_ast.dotted(item))
+        for item in call.args + [each.value for each in call.keywords]
+    )

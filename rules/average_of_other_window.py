@@ -11,6 +11,8 @@ from torchlint.model.queries import batch_sums, loop_results
 from torchlint.pytorch import naming
 from torchlint.syntax import python_ast
 
+from . import _counts_from_one as counts_from_one
+
 if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
 
@@ -40,7 +42,7 @@ class AverageOfOtherWindow(Rule):
     ## What it does
     Finds losses that a training loop sums, divides by a literal number and resets to 0 every `N` iterations, where the
     literal is not `N`. Also finds losses that the code sums over the batches of one epoch and divides by the number of
-    epochs.
+    epochs, and sums that are divided by a count that starts at 1.
 
     ## Why is this bad?
     The printed loss is wrong by a constant factor. The error usually appears when someone changes the interval but not
@@ -82,10 +84,18 @@ class AverageOfOtherWindow(Rule):
 
     code = "TL636"
     category = Category.SUSPICIOUS
-    triggers = ((b"backward",), (b"%", b"range("), (b"+=",), (b"/",))
+    triggers = (
+        (b"backward", b"no_grad", b"inference_mode", b"eval"),
+        (b"%", b"range(", b"= 1"),
+        (b"+=",),
+        (b"/",),
+        (b"torch", b"backward"),
+    )
 
-    def ask(self) -> Iterator[OtherWindow | OverEpochs]:
+    def ask(self) -> Iterator[OtherWindow | OverEpochs | counts_from_one.FromOne]:
         tree = self.model.tree
+        if not self.model.is_test:
+            yield from counts_from_one.of_model(self.model)
         keywords = (item.arg for item in tree.of_type(ast.keyword))
         if self.model.is_test or any(name in ("reduction", "size_average") for name in keywords):
             return
@@ -132,6 +142,14 @@ class AverageOfOtherWindow(Rule):
             f"`{found.total}` has the losses of one epoch, but is divided by the number of epochs, `{found.number}`",
             related=[(found.epochs, "the epochs are here")],
             help="divide by the number of batches",
+        )
+
+    def report_FromOne(self, found: counts_from_one.FromOne) -> None:
+        self.report(
+            found.site,
+            f"`{found.counter}` starts at 1 and grows with each addition to `{found.total}`: the average is too small",
+            related=[(found.start, "it starts here")],
+            help="start the count at 0",
         )
 
     def report_OtherWindow(self, found: OtherWindow) -> None:

@@ -48,8 +48,8 @@ class IncompleteResume(Rule):
     Also finds files that load a model and continue at the checkpoint's epoch, where nothing reads the saved state of
     the optimizer.
 
-    Also finds code that restores the optimizer, reads the epoch of the checkpoint, only prints it, and starts the loop
-    over epochs from the beginning.
+    Also finds code that restores the optimizer and starts the loop over epochs from the beginning, where nothing reads
+    the saved epoch, or where the code only prints it.
 
     Also finds files that save the best score and continue at the checkpoint's epoch, where nothing reads the saved
     score. The first score after the resume then counts as the best, and its weights replace the best ones.
@@ -94,7 +94,11 @@ class IncompleteResume(Rule):
     def ask(
         self,
     ) -> Iterator[
-        LeftOut | _forgotten_optimizers.Forgotten | _forgotten_records.ForgottenRecord | _restarted_counts.Restarted
+        LeftOut
+        | _forgotten_optimizers.Forgotten
+        | _forgotten_records.ForgottenRecord
+        | _restarted_counts.Restarted
+        | _restarted_counts.Unread
     ]:
         if not self.model.is_test:
             from ._forgotten_optimizers import ForgottenOptimizers
@@ -102,6 +106,7 @@ class IncompleteResume(Rule):
             from ._restarted_counts import RestartedCounts
 
             yield from RestartedCounts(self.model).all()
+            yield from RestartedCounts(self.model).unread()
             yield from ForgottenOptimizers(self.model).all()
             yield from ForgottenRecords(self.model).all()
         loads, saved = self.model.provenance.states.loads, self.model.provenance.states.saved
@@ -203,6 +208,14 @@ class IncompleteResume(Rule):
             f"a resumed training starts over here: no loop continues at `{found.name}`",
             related=[(found.read, "the epoch of the checkpoint is read here")],
             help=f"start the loop at `{found.name}`",
+        )
+
+    def report_Unread(self, found: _restarted_counts.Unread) -> None:
+        self.report(
+            found.loop,
+            f"a resumed training starts over here: nothing reads the entry {found.key!r} of the checkpoint",
+            related=[(found.load, "the optimizer is restored here"), (found.saved, "the epoch is saved here")],
+            help="start the loop behind the saved epoch",
         )
 
     def report_Forgotten(self, found: _forgotten_optimizers.Forgotten) -> None:

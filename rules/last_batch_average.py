@@ -181,7 +181,7 @@ class LastBatchAverage(Rule):
         function = self.model.tree.function_around(loop) or self.model.tree.module
         for node in python_ast.walk(function):
             if isinstance(node, ast.AugAssign) and isinstance(node.op, (ast.Add, ast.Sub)):
-                if self._place(node.target) == name:
+                if self._place(node.target) == name and self._place(_base(node.value)) != name:
                     return True
             if isinstance(node, ast.Assign) and any(self._place(item) == name for item in node.targets):
                 if any(self._place(item) == name for item in python_ast.walk(node.value)):

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 _LENGTH = LazyPattern(rb"/=?\s*\(?\s*len\s*\(|[=:]\s*len\s*\([^\n]*(loader|dataset|dl|data)")
 _COUNT = LazyPattern(rb"\+=\s*(1\b|len\s*\(|\w*batch_?size|bs\b|[\w.]+\.(size\s*\(\s*0|shape\s*\[\s*0))")
 """Additions to a count of batches or samples."""
+_GATHERS = LazyPattern(r"(?i)reduce|gather|sync|collect|accelerat|aggregate")
+"""Code that combines the numbers of all distributed processes."""
 
 
 class WrongCount(NamedTuple):
@@ -61,7 +63,8 @@ class MeanScaleMismatch(Rule):
     - sums of mean losses, divided by the length of the dataset
     - sums of mean losses times the batch size, divided by the number of batches
     - sums over validation data, divided by a length of training data
-    - sums over a loader whose sampler draws a part of the dataset, divided by the length of the whole dataset
+    - sums over a loader whose sampler draws a part of the dataset, such as `DistributedSampler`, divided by the length
+      of the whole dataset
 
     The losses are PyTorch losses with a known reduction. Sums of correct predictions and of accuracies count too. A sum
     or a count may be in a variable, an attribute, or an entry of a list or dictionary. By default, torchlint reports
@@ -109,7 +112,7 @@ class MeanScaleMismatch(Rule):
     triggers = (
         (b"+=",),
         (b"/",),
-        (b"dataset", b"size", b"shape"),
+        (b"dataset", b"size", b"shape", b"==", b".eq("),
         (b"Loss", b"_loss", b"cross_entropy", b"sum", b"mean"),
     )
     calls = frozenset(
@@ -311,9 +314,15 @@ class MeanScaleMismatch(Rule):
         return [item for item in known if utilities.is_utility(item)]
 
     def _draws_part(self, loop: ast.For) -> bool:
-        """Whether all known loaders of a loop draw a part of their dataset."""
+        """Whether all known loaders of a loop draw a part of their dataset.
+
+        A sum over the part of one distributed process may later be added to those of the others.
+        """
         loaders = self._loaders(loop)
-        return bool(loaders) and all(map(self.model.datasets.draws_part, loaders))
+        draws_part, draws_shard = self.model.datasets.draws_part, self.model.datasets.draws_shard
+        if loaders and all(map(draws_shard, loaders)):
+            return _GATHERS.search(self.model.tree.source.text) is None
+        return bool(loaders) and all(map(draws_part, loaders))
 
     def _has_batches_of_one(self, loop: ast.For) -> bool:
         sizes = [loader.part("batch_size") for loader in self._loaders(loop) if loader.part("batch_sampler") is None]

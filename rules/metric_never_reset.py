@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule
+from torchlint.lazy_pattern import LazyPattern
 from torchlint.model.queries import names, torch_classes, written
 from torchlint.syntax import python_ast
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 _PACKAGES = ("torchmetrics.", "torcheval.metrics.")
 _RECORDS = ("MinMetric", "MaxMetric")
 """Metrics that keep the best value of all epochs."""
+_TIME = LazyPattern(r"(?i)time|speed|data_|duration")
+"""Names of meters of durations, for which the mean over all epochs is useful."""
 _HOOKS = frozenset(f"{prefix}{stage}_epoch_end" for prefix in ("on_", "") for stage in ("train", "validation")) | {
     "training_epoch_end"
 }
@@ -33,8 +36,12 @@ class MetricNeverReset(Rule):
     """A metric is read in each epoch but never reset.
 
     ## What it does
-    Finds torchmetrics metrics that a loop or a Lightning hook reads with `compute()` in each epoch, and that nothing
-    resets. Lightning resets a metric only if the program logs the metric itself, not the result of `compute()`.
+    Finds metrics and meters that accumulate over all epochs:
+
+    - torchmetrics metrics that a loop or a Lightning hook reads with `compute()` in each epoch, and that nothing
+      resets. Lightning resets a metric only if the program logs the metric itself, not the result of `compute()`.
+    - Meters of the program, such as `AverageMeter`, that the code creates before a loop over epochs. It reads their
+      `avg` at the end of each epoch.
 
     ## Why is this bad?
     A metric accumulates all updates until `reset()`. From the second epoch on, its value covers all epochs, including
@@ -71,13 +78,15 @@ class MetricNeverReset(Rule):
 
     code = "TL631"
     category = Category.CORRECTNESS
-    triggers = ((b"torchmetrics", b"torcheval"), (b"compute",))
+    triggers = ((b"torchmetrics", b"torcheval", b"eter("), (b"compute", b".avg"), (b"torch",))
 
     def ask(self) -> Iterator[NeverReset]:
         if self.model.is_test or b"reset_all" in self.model.tree.source.code:
             return
         for read in self.model.tree.of_type(ast.Attribute):
             name = python_ast.dotted(read.value)
+            if name and read.attr == "avg" and "." not in name:
+                yield from self._of_meter(read, name)
             if read.attr != "compute" or not name:
                 continue
             loop = self._epochs(read, name)
@@ -112,6 +121,34 @@ class MetricNeverReset(Rule):
         ):
             yield NeverReset(python_ast.site_of(read), python_ast.site_of(made), name)
 
+    def _of_meter(self, read: ast.Attribute, name: str) -> Iterator[NeverReset]:
+        """A meter of the program that is created once before a loop over epochs, and whose mean each epoch reports."""
+        inner = [item for item in self.model.tree.ancestors(read) if isinstance(item, (ast.For, *python_ast.FUNCTIONS))]
+        loop = inner[0] if inner else None
+        if not isinstance(loop, ast.For) or not _counts(loop) or "epoch" not in ast.unparse(loop.target).lower():
+            return
+        batches = [item for item in loop.body if isinstance(item, ast.For) and _is_updated(name, item)]
+        scope = self.model.tree.function_around(read) or self.model.tree.module
+        stores = _stores(scope, name)
+        made = written.assigned(stores[0], self.model.definitions) if len(stores) == 1 else None
+        if not batches or made is None or made.lineno >= loop.lineno or read.lineno < batches[0].lineno:
+            return
+        if self._is_meter(made) and not _TIME.search(name) and not _is_handled(name, scope):
+            yield NeverReset(python_ast.site_of(read), python_ast.site_of(made), name)
+
+    def _is_meter(self, made: ast.expr) -> bool:
+        """Whether an expression creates a meter of the program: `update` adds to a sum and to a count."""
+        info = self.model.definitions.class_named(python_ast.dotted(made.func)) if isinstance(made, ast.Call) else None
+        update = info.method("update") if info is not None else None
+        if update is None:
+            return False
+        added = [
+            python_ast.dotted(item.target)
+            for item in python_ast.walk(update.node)
+            if isinstance(item, ast.AugAssign) and isinstance(item.op, ast.Add)
+        ]
+        return any("sum" in item for item in added) and any(item.endswith(("count", ".n", "cnt")) for item in added)
+
     def _of_hook(self, read: ast.Attribute, name: str) -> Iterator[NeverReset]:
         """A metric of a Lightning module that a hook reads at the end of each epoch."""
         around = self.model.definitions.method_around(read)
@@ -135,7 +172,7 @@ class MetricNeverReset(Rule):
             found.site,
             f"nothing resets `{found.name}`: from the second epoch on, this value covers all epochs",
             related=[(found.made, "it is created only once, here")],
-            help=f"call `{found.name}.reset()` at the end of each epoch",
+            help=f"call `{found.name}.reset()` in each epoch, or create it there",
         )
 
 

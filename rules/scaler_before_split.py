@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 _STATISTICS = frozenset({"mean", "std", "min", "max"})
 
+_KEEPING = frozenset("contiguous clone copy float double to cuda reshape".split())
+"""Methods of a part of the data that keep its values."""
+
 
 class Leaked(NamedTuple):
     """The scaler at `site` is fitted to data that the code splits at `split`."""
@@ -170,7 +173,10 @@ def _is_end_of(statement: ast.AST, name: str) -> bool:
         if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple)
         else [(target, value)]
     )
-    for item, part in pairs:
+    for item, piece in pairs:
+        part = piece
+        while isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute) and part.func.attr in _KEEPING:
+            part = part.func.value
         if isinstance(part, ast.Subscript) and python_ast.dotted(part.value) == name:
             cut = part.slice.elts[0] if isinstance(part.slice, ast.Tuple) else part.slice
             is_end = isinstance(cut, ast.Slice) and cut.lower is not None

@@ -11,6 +11,8 @@ from torchlint.lazy_pattern import LazyPattern
 from torchlint.model.queries import names, transforms, written
 from torchlint.syntax import python_ast
 
+from . import _flipped_alone as flipped_alone
+
 if TYPE_CHECKING:
     from torchlint.model.definitions import ClassInfo
     from torchlint.syntax.python_ast import Site
@@ -37,6 +39,8 @@ class SeparateTransforms(Rule):
     ## What it does
     Finds datasets that call the same random transform for an image and for its mask, `self.transform(image)` and
     `self.transform(mask)`. The transform flips, rotates or crops, and nothing sets the seed between the two calls.
+
+    Also finds a `__getitem__` that flips an image in some samples but not its mask, boxes or keypoints.
 
     ## Why is this bad?
     Each call draws new random numbers. The image may be flipped while its mask is not. In half of the samples, the
@@ -79,11 +83,16 @@ class SeparateTransforms(Rule):
 
     code = "TL625"
     category = Category.CORRECTNESS
-    triggers = ((b"ransform",), (b"Random", b"Elastic"), (b"torchvision", b"Dataset"))
+    triggers = (
+        (b"ransform", b"flip", b"FLIP", b"mirror", b"::-1"),
+        (b"Random", b"Elastic", b"random", b"rand("),
+        (b"torchvision", b"Dataset"),
+    )
 
-    def ask(self) -> Iterator[Separate]:
+    def ask(self) -> Iterator[Separate | flipped_alone.FlippedAlone]:
         if self.model.is_test:
             return
+        yield from flipped_alone.of_model(self.model)
         definitions = self.model.definitions
         for info in definitions.classes.values():
             for attribute, mask, call in self._pairs(info):
@@ -148,6 +157,14 @@ class SeparateTransforms(Rule):
         if random is not None:
             name = transforms.name_of(random, self.model.definitions)
             yield Separate(python_ast.site_of(call), python_ast.site_of(random), name, mask)
+
+    def report_FlippedAlone(self, found: flipped_alone.FlippedAlone) -> None:
+        self.report(
+            found.site,
+            f"`{found.image}` is flipped in some samples but `{found.target}` is not: they no longer match",
+            related=[(found.condition, "this decides at random")],
+            help=f"flip `{found.target}` too",
+        )
 
     def report_Separate(self, found: Separate) -> None:
         self.report(

@@ -12,6 +12,8 @@ from torchlint.model.queries import held_out, names, written
 from torchlint.pytorch import datasets
 from torchlint.syntax import python_ast
 
+from . import _equal_splits as equal_splits
+
 if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
 
@@ -37,7 +39,9 @@ class TrainingDataAsTest(Rule):
     the same:
 
     - `test_loader = DataLoader(train_set)`, without a sampler, also through a function of the repository;
-    - `test_set = CIFAR10(root, train=True)`.
+    - `test_loader = DataLoader(data, sampler=train_sampler)`, with the sampler of the training loader;
+    - `test_set = CIFAR10(root, train=True)`;
+    - two datasets of a class of the repository that name the same split, for training and for validation.
 
     ## Why is this bad?
     The score measures data that the model has learned by heart. Overfitting stays hidden, and the best weights are
@@ -66,9 +70,12 @@ class TrainingDataAsTest(Rule):
 
     code = "TL640"
     category = Category.SUSPICIOUS
-    triggers = ((b"torch",), (b"train",), (b"val", b"test", b"dev"), (b"DataLoader", b"datasets"))
+    triggers = ((b"torch",), (b"train",), (b"val", b"test", b"dev"), (b"DataLoader", b"ataset"))
 
-    def ask(self) -> Iterator[SameData]:
+    def ask(self) -> Iterator[SameData | equal_splits.EqualSplit]:
+        if not self.model.is_test:
+            yield from self._drawn()
+            yield from equal_splits.of_model(self.model)
         made = list(self._made()) if not self.model.is_test else []
         for name, call in made:
             if not held_out.is_named_held_out(name):
@@ -87,6 +94,39 @@ class TrainingDataAsTest(Rule):
                 kind = names.imported(call.func, self.model.definitions)
                 if kind.startswith("torchvision.datasets.") or self._loaded(call) is not None:
                     yield name, call
+
+    def _drawn(self) -> Iterator[SameData]:
+        """Loaders of held-out data with the sampler of the training loader."""
+        drawn: dict[str, ast.Call] = {}
+        for statement in self.model.tree.of_type(ast.Assign):
+            call, name = statement.value, python_ast.dotted(statement.targets[0])
+            sampler = self._subset_sampler(call) if isinstance(call, ast.Call) else ""
+            if not isinstance(call, ast.Call) or not sampler:
+                continue
+            first = drawn.get(sampler)
+            if first is None:
+                drawn[sampler] = call if held_out.is_named_training(name) else drawn.get(sampler, call)
+            elif held_out.is_named_held_out(name) and self._is_same_dataset(call, first):
+                other = self.model.tree.statement(first)
+                label = python_ast.dotted(other.targets[0]) if isinstance(other, ast.Assign) else ""
+                if held_out.is_named_training(label) and self.model.tree.statement(first) in self.model.tree.block(
+                    call
+                ):
+                    yield SameData(python_ast.site_of(call), python_ast.site_of(first), name, label)
+
+    def _subset_sampler(self, call: ast.Call) -> str:
+        """The variable of the sampler that draws a part of the training data for a loader."""
+        if names.imported(call.func, self.model.definitions) not in datasets.LOADERS:
+            return ""
+        sampler = next((item.value for item in call.keywords if item.arg == "sampler"), None)
+        name = sampler.id if isinstance(sampler, ast.Name) else ""
+        made = written.value_of(sampler, self.model.definitions) if isinstance(sampler, ast.Name) else None
+        is_part = isinstance(made, ast.Call) and python_ast.called_name(made) in datasets.SUBSET_SAMPLERS
+        return name if is_part and held_out.is_named_training(name) else ""
+
+    def _is_same_dataset(self, call: ast.Call, first: ast.Call) -> bool:
+        own, other = (written.argument(item, 0, "dataset") for item in (call, first))
+        return own is not None and other is not None and ast.dump(own) == ast.dump(other)
 
     def _loaded(self, call: ast.Call) -> ast.expr | None:
         """The dataset of a loader that a call makes: itself, or a function of the program."""
@@ -128,6 +168,15 @@ class TrainingDataAsTest(Rule):
             return False
         words = {python_ast.dotted(item).rpartition(".")[2] for item in nodes}
         return words.isdisjoint({"Subset", "random_split", "SubsetRandomSampler", "targets", "data", "indices"})
+
+    def report_EqualSplit(self, found: equal_splits.EqualSplit) -> None:
+        use = "training" if found.is_training else "validation or testing"
+        self.report(
+            found.site,
+            f"the data for {use} are the split {found.split!r}, too",
+            related=[(found.other, "this is the same split")],
+            help="name the other split",
+        )
 
     def report_SameData(self, found: SameData) -> None:
         self.report(

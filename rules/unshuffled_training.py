@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from torchlint import Category, Rule
+from torchlint import Category, Confidence, Rule
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import events, utilities, values
 from torchlint.model.queries import held_out
@@ -18,19 +18,24 @@ _ORDERED = LazyPattern(r"(?i)seq|series|window|time|stream|iter|text|corpus|toke
 
 
 class SameBatches(NamedTuple):
-    """The loader at `site` does not shuffle, and `epochs` trains on its batches repeatedly."""
+    """The loader at `site` does not shuffle, and `epochs` trains on its batches repeatedly.
+
+    `other` is the loader of validation or test data that shuffles instead, if there is one.
+    """
 
     site: Site
     epochs: Site
     name: str
+    other: Site | None
 
 
 class UnshuffledTraining(Rule):
     """A training loader does not shuffle: each epoch has the same batches.
 
     ## What it does
-    Finds training loaders without `shuffle=True` and without a sampler whose batches a loop over epochs trains on. The
-    rule is in preview, because the order of some data matters.
+    Finds training loaders without `shuffle=True` and without a sampler whose batches a loop over epochs trains on. By
+    default, torchlint reports them if the same function shuffles the validation or test data instead. Reported only
+    with `--preview`: all others, because the order of some data matters.
 
     ## Why is this bad?
     Each epoch consists of the same batches in the same order, and files are often sorted by class or length. Gradients
@@ -71,7 +76,6 @@ class UnshuffledTraining(Rule):
 
     code = "TL643"
     category = Category.SUSPICIOUS
-    preview = True
     triggers = ((b"DataLoader",), (b"train", b"Train"))
     calls = frozenset({"DataLoader"})
 
@@ -88,7 +92,19 @@ class UnshuffledTraining(Rule):
             if self.model.datasets.shuffles(loader) is values.Answer.NO and not self._is_whole(loader):
                 epochs = self._epochs(loader)
                 if epochs is not None:
-                    yield SameBatches(loader.site, epochs.site, name)
+                    yield SameBatches(loader.site, epochs.site, name, self._swapped(loader))
+
+    def _swapped(self, loader: utilities.DataLoader) -> Site | None:
+        """A loader of held-out data that the function around creates and shuffles."""
+        around = self._function(loader)
+        for other in self.model.program.observations.loaders:
+            if other.site is not None and held_out.is_named_held_out(other.label) and self._function(other) is around:
+                if self.model.datasets.shuffles(other) is values.Answer.YES and other.part("sampler") is None:
+                    return other.site
+        return None
+
+    def _function(self, loader: utilities.DataLoader) -> object:
+        return self.model.tree.function_around(self.model.tree.node(loader.site)) if loader.site is not None else None
 
     def _is_whole(self, loader: utilities.DataLoader) -> bool:
         """Whether a loader gives no batches of several samples in a fixed order."""
@@ -114,6 +130,10 @@ class UnshuffledTraining(Rule):
         self.report(
             found.site,
             f"`{found.name}` does not shuffle: each epoch trains on the same batches in the same order",
-            related=[(found.epochs, "the epochs are here")],
+            related=[
+                (found.epochs, "the epochs are here"),
+                *([(found.other, "this shuffles the held-out data instead")] if found.other is not None else []),
+            ],
             help="pass `shuffle=True`",
+            confidence=Confidence.MEDIUM if found.other is not None else Confidence.LOW,
         )

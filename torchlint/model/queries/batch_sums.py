@@ -61,7 +61,7 @@ def tensor_of(node: ast.expr) -> ast.expr:
     """The tensor behind a number: `loss` of `loss.item()`, `loss.detach().cpu().numpy()`, `float(loss)`."""
     while True:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and not node.args:
-            if node.func.attr not in ("item", "detach", "cpu", "numpy"):
+            if node.func.attr not in ("item", "detach", "cpu", "numpy", "double", "float"):
                 return node
             node = node.func.value
         elif isinstance(node, ast.Call) and name_of(node.func) == "float" and len(node.args) == 1:

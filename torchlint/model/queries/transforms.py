@@ -43,9 +43,31 @@ def steps_of(node: ast.expr, definitions: Definitions) -> list[tuple[str, ast.ex
     name = name_of(made, definitions)
     if name != "Compose" or not isinstance(made, ast.Call):
         return [(name, made)] if name else []
-    steps = written.value_of(made.args[0], definitions) if made.args else made
-    items = [written.value_of(item, definitions) for item in steps.elts] if isinstance(steps, ast.List) else []
+    items = [written.value_of(item, definitions) for item in _items(made.args[0], definitions)] if made.args else []
     return [(name_of(item, definitions), item) for item in items]
+
+
+def _items(node: ast.expr, definitions: Definitions) -> list[ast.expr]:
+    """The items of a list, also those that its function adds later with `+=`, `append` or `extend`."""
+    steps = written.value_of(node, definitions)
+    if isinstance(steps, ast.List):
+        return steps.elts
+    if not isinstance(steps, ast.Name) or (around := definitions.function_around(steps)) is None:
+        return []
+    found: list[ast.expr] = []
+    for item in names.own_nodes(around.node):
+        value, name = None, ""
+        if isinstance(item, (ast.Assign, ast.AugAssign)):
+            name = dotted(item.targets[0] if isinstance(item, ast.Assign) else item.target)
+            value = item.value
+        elif isinstance(item, ast.Call) and isinstance(item.func, ast.Attribute) and len(item.args) == 1:
+            name = dotted(item.func.value) if item.func.attr in ("append", "extend") else ""
+            value = ast.List(item.args) if item.func.attr == "append" else item.args[0]
+        if name == steps.id:
+            if not isinstance(value, ast.List):
+                return []
+            found += value.elts
+    return found
 
 
 def first_of(node: ast.expr, kinds: frozenset[str], definitions: Definitions, steps: int = _STEPS) -> ast.expr | None:

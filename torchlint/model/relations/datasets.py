@@ -235,6 +235,14 @@ class Datasets:
         others = map(self._drawn_indices, self._loaders_by_dataset.get(resolved(given), []))
         return any(item is not None and _are_different(item, own) for item in others)
 
+    def draws_shard(self, value: Value) -> bool:
+        """Whether a loader draws the part of one distributed process, by a `DistributedSampler`."""
+        loader = resolved(value)
+        sampler = loader.part("sampler") if isinstance(loader, DataLoader) else None
+        sampler = resolved(sampler) if sampler is not None else None
+        callee = sampler.callee if isinstance(sampler, Unknown) else None
+        return isinstance(callee, External) and callee.label == "DistributedSampler"
+
     def _drawn_indices(self, loader: Value) -> tuple[Value, str] | None:
         """The indices from which a `SubsetRandomSampler` of a loader draws, with their code."""
         sampler = loader.part("sampler") if isinstance(loader, DataLoader) else None
