@@ -20,6 +20,9 @@ _IN_PLACE = frozenset({"all_reduce", "reduce", "broadcast", "all_gather", "scatt
 _JOINING = frozenset({"cat", "concat", "stack", "vstack"})
 _GATHERING = {"all_gather": 0, "gather": 1, "all_gather_object": 0}
 
+_CREATING = ("new_", "tensor", "zeros", "ones", "full", "empty")
+"""Beginnings of the names of functions that create tensors."""
+
 
 class NoResult(NamedTuple):
     """The code uses the result of the collective call `name` at `site`, which is None."""
@@ -102,7 +105,8 @@ class MisusedCollective(Rule):
 
     def ask(self) -> Iterator[NoResult | SameTensor | Dropped | CutGradient]:
         for call in self.model.tree.of_type(ast.Call):
-            if self.model.tree.stands_alone(call) and collectives.reduced_copy(call, self.model.definitions):
+            is_dropped = self.model.tree.stands_alone(call) and not any(map(_is_made_here, call.args))
+            if is_dropped and collectives.reduced_copy(call, self.model.definitions):
                 yield Dropped(python_ast.site_of(call), python_ast.called_name(call))
         collective = {f"{_MODULE}{name}" for name in (*_IN_PLACE, *_GATHERING)}
         for call, qualified in names.calls_of(collective, self.model.definitions):
@@ -187,3 +191,8 @@ class MisusedCollective(Rule):
             "share",
             help=f"use the result: `x = {found.name}(x)`",
         )
+
+
+def _is_made_here(argument: ast.expr) -> bool:
+    """Whether the call creates its argument: then it only takes part in the call of the other processes."""
+    return isinstance(argument, ast.Call) and python_ast.called_name(argument).startswith(_CREATING)

@@ -38,7 +38,7 @@ from torchlint.model.values import (
     resolved,
 )
 from torchlint.pytorch import losses, naming
-from torchlint.syntax.python_ast import walk
+from torchlint.syntax.python_ast import Site, walk
 
 if TYPE_CHECKING:
     from torchlint.model.parts import Parts
@@ -92,11 +92,17 @@ class RetainedGraphs:
 
     def _find_unused(self) -> Iterator[UnusedRetention]:
         for trace in self.program.traces:
+            needed, unused = set[Site](), list[Backward]()
             for event in trace.of(Backward):
                 is_training = not event.given_inputs  # otherwise it computes gradients of some inputs, as `grad` does
                 if is_training and event.retain is True and event.create is False and event.loops:
                     if self._is_unused(event, event.loops[-1], trace):
-                        yield from self._retention(event, event.loops[-1])
+                        unused.append(event)
+                    else:
+                        needed.add(event.site.written)
+            for event in unused:
+                if event.site.written not in needed:  # another pass of the same line needs its graph again
+                    yield from self._retention(event, event.loops[-1])
 
     def _retention(self, backward: Backward, loop: Loop) -> Iterator[UnusedRetention]:
         """The reason to retain the graph: a state of the loop, a state that a module stores, or None."""
