@@ -1,9 +1,9 @@
 """A sampler that balances classes never draws the largest one, because its weight is zero.
 
-Asks each `WeightedRandomSampler` of a `DataLoader` for its weights, if the dataset has one label for each sample
-(`targets`, `labels`, or the last tensor of a `TensorDataset`). Yes if all samples of the most frequent class have a
-weight of exactly zero, and other samples have two or more different weights. Weights of zero and one only are a choice
-of samples, and are not reported. The line is the one that made the sampler.
+The check asks each `WeightedRandomSampler` of a `DataLoader` for its weights, if the dataset has one label for each
+sample (`targets`, `labels`, or the last tensor of a `TensorDataset`). It reports a problem if all samples of the most
+frequent class have a weight of exactly zero, and other samples have two or more different weights. Weights of zero and
+one only are a choice of samples, and are not reported. The line is the one that made the sampler.
 
 Source: `torch.utils.data.WeightedRandomSampler` in PyTorch's documentation. Weights by integer division are often zero.
 """

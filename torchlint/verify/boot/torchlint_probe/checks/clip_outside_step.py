@@ -1,8 +1,9 @@
 """Gradients are clipped when no step can use the result: after the step, or before there are any.
 
-Asks at each `clip_grad_norm_` and `clip_grad_value_` of PyTorch whether any of its parameters has a gradient, and
-whether a backward has passed since the last step. Yes if a line found no gradient at five calls or more and at all of
-them. Also yes if it only clipped gradients that a step had already used and that were cleared before the next backward.
+The check asks at each `clip_grad_norm_` and `clip_grad_value_` of PyTorch whether any of its parameters has a
+gradient, and whether a backward has passed since the last step. It reports a problem if a line found no gradient at
+five calls or more and at all of them. It also reports a problem if it only clipped gradients that a step had already
+used and that were cleared before the next backward.
 
 Source: `torch.nn.utils.clip_grad_norm_` in PyTorch's documentation: it changes gradients in place. Clip between
 `backward` and `step`.

@@ -1,8 +1,9 @@
 """The loss is exactly the same at every step, although an optimizer steps.
 
-Asks for the value that goes backward at each line. Yes if the value was the same at all steps, ten or more in a row, is
-not zero, and the optimizer made these steps with a learning rate above zero. Such a loss does not depend on the data
-and the weights. Causes are an `argmax`, a clamp that cuts off everything, or a model whose units are all dead.
+The check asks for the value that goes backward at each line. It reports a problem if the value was the same at all
+steps, ten or more in a row, is not zero, and the optimizer made these steps with a learning rate above zero. Such a
+loss does not depend on the data and the weights. Causes are an `argmax`, a clamp that cuts off everything, or a model
+whose units are all dead.
 
 Source: "A Recipe for Training Neural Networks" (Karpathy, 2019): a loss that does not move is a bug in the program.
 """

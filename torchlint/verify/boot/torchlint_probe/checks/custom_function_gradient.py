@@ -1,8 +1,8 @@
 """The backward of a custom `torch.autograd.Function` does not return the gradient of its forward.
 
-Asks for the derivative of each such function in three random directions, at its first two calls. Finite differences of
-the forward are compared with the backward, on 64-bit copies of the inputs. Yes if the two differ by more than a
-hundredth of the larger one in at least one direction, at both calls.
+The check asks for the derivative of each such function in three random directions, at its first two calls. Finite
+differences of the forward are compared with the backward, on 64-bit copies of the inputs. It reports a problem if the
+two differ by more than a hundredth of the larger one in at least one direction, at both calls.
 
 Not reported if the forward:
 - returns its input (gradient reversal, clipping)

@@ -1,16 +1,17 @@
 """A term of the loss has no graph, so no parameter learns from it. It is added to terms that have one.
 
-Asks for the results of operators without a gradient (`argmax`, comparisons, conversions to integers) whose inputs have
-a graph, and follows these results. Yes if such a result was added to a value with a graph, as a number, and the sum or
-a multiple of it went backward at three steps or more. The same holds of values that were computed without gradients
-from values with a graph. Values that are detached on purpose, data and constants are not reported. The line is the
-operator that ended the graph, or the one that switched gradients off.
+The check asks for the results of operators without a gradient (`argmax`, comparisons, conversions to integers) whose
+inputs have a graph, and follows these results. It reports a problem if such a result was added to a value with a
+graph, as a number, and the sum or a multiple of it went backward at three steps or more. The same holds of values that
+were computed without gradients from values with a graph. Values that are detached on purpose, data and constants are
+not reported. The line is the operator that ended the graph, or the one that switched gradients off.
 
-Also yes if a Python number was added that changes from step to step, and `item()`, `numpy()` or a similar call has read
-it from a value with a graph: the number is a fixed multiple of what was read, or the line that adds it also reads it.
+It also reports a problem if a Python number was added that changes from step to step, and `item()`, `numpy()` or a
+similar call has read it from a value with a graph: the number is a fixed multiple of what was read, or the line that
+adds it also reads it.
 
-If the linter reports a line, the check also follows numbers and other values without a graph there. Yes if the line
-makes or adds one, it changes from step to step, and the sum goes backward at three steps or more.
+If the linter reports a line, the check also follows numbers and other values without a graph there. It reports a
+problem if the line makes or adds one, it changes from step to step, and the sum goes backward at three steps or more.
 
 Source: "Autograd mechanics" in PyTorch's notes: only floating-point results of differentiable operators have a graph.
 """

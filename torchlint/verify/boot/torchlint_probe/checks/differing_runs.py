@@ -1,9 +1,10 @@
 """Two runs of the program with the same seed compute different values.
 
-Asks each operator that the program's Python code calls, in both runs, for checksums of its inputs and results, and
-compares them in order. Yes at the first difference. The cause is the operator itself if its inputs are equal, otherwise
-whatever made its input. Sets of strings have another order in the second run, as they do in any two runs without
-`PYTHONHASHSEED`. At most twenty thousand calls are compared. The check runs with `--twice` only.
+The check asks each operator that the program's Python code calls, in both runs, for checksums of its inputs and
+results, and compares them in order. It reports a problem at the first difference. The cause is the operator itself if
+its inputs are equal, otherwise whatever made its input. Sets of strings have another order in the second run, as they
+do in any two runs without `PYTHONHASHSEED`. At most twenty thousand calls are compared. The check runs with `--twice`
+only.
 
 Source: "Reproducibility" in PyTorch's documentation.
 """

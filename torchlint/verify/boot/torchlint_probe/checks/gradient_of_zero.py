@@ -1,12 +1,12 @@
 """The gradients of an optimizer, or of one of its groups, are exactly zero at every step: its parameters do not learn.
 
-Asks at each step which parameters have had only zero gradients so far. A parameter that had another one is not examined
-again. Yes if all parameters of a group that have gradients had only zeros at ten steps or more, and the learning rate
-of the group is above zero. If some steps were not measured, the parameters must also be unchanged. Parameters that
-require no gradient, or get none, are left out.
+The check asks at each step which parameters have had only zero gradients so far. A parameter that had another one is
+not examined again. It reports a problem if all parameters of a group that have gradients had only zeros at ten steps
+or more, and the learning rate of the group is above zero. If some steps were not measured, the parameters must also be
+unchanged. Parameters that require no gradient, or get none, are left out.
 
-Also yes if two or more weights are entirely zero, and so are their gradients, at each of the first ten measured steps:
-a product of two matrices that both start at zero never moves.
+It also reports a problem if two or more weights are entirely zero, and so are their gradients, at each of the first
+ten measured steps: a product of two matrices that both start at zero never moves.
 
 Causes are an operator without a derivative (`argmax`, `round`, `sign`), a softmax over one value, or a mask without
 elements. If the program was stopped, or another group learns, the result is a suspicion: a weight of the loss may be

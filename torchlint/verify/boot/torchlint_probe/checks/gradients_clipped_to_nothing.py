@@ -1,9 +1,10 @@
 """Clipping leaves almost nothing of the gradients, so steps do not move the weights.
 
-Asks each call of `clip_grad_norm_` and `clip_grad_value_` for the norm of the gradients before and after it. Asks the
-following steps how much they change the first elements of weight matrices. Yes if every call of a line, in ten calls or
-more, left less than a thousandth of the norm, and the steps changed the matrices by less than a millionth of their
-size, as a median. A bound far below the usual norm is fine if the step compensates for it, as Adam's does.
+The check asks each call of `clip_grad_norm_` and `clip_grad_value_` for the norm of the gradients before and after it.
+It asks the following steps how much they change the first elements of weight matrices. It reports a problem if every
+call of a line, in ten calls or more, left less than a thousandth of the norm, and the steps changed the matrices by
+less than a millionth of their size, as a median. A bound far below the usual norm is fine if the step compensates for
+it, as Adam's does.
 
 Source: Pascanu, Mikolov and Bengio, "On the difficulty of training recurrent neural networks" (2013): bounds from half
 to ten times the usual norm; Karpathy, "CS231n, Babysitting the learning process": updates of a thousandth are usual.

@@ -1,9 +1,10 @@
 """A line makes the host wait for the device again and again within one pass of the model.
 
-Asks which lines read values of the model from their tensors after the model has computed something new. Such reads are
-`item()`, `tolist()`, `cpu()`, `float()`, `int()`, `bool()`, a condition, and printing. Yes if a line does so twice or
-more between two calls of the model, or steps, around ten steps or more. Each time the device finishes all its work and
-then idles until the host has caught up. Consecutive reads, such as losses for a log, count as one wait.
+The check asks which lines read values of the model from their tensors after the model has computed something new. Such
+reads are `item()`, `tolist()`, `cpu()`, `float()`, `int()`, `bool()`, a condition, and printing. It reports a problem
+if a line does so twice or more between two calls of the model, or steps, around ten steps or more. Each time the
+device finishes all its work and then idles until the host has caught up. Consecutive reads, such as losses for a log,
+count as one wait.
 
 On a CPU a value belongs to the model if it has a graph or was detached from one. Nothing waits there, so the report
 says how often a GPU would. Some programs need each of these values, so the check is off by default.

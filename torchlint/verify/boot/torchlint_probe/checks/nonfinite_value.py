@@ -1,14 +1,15 @@
 """A loss, a gradient or a model output is infinite or NaN. The line is the one that made the first such value.
 
-Asks before each backward whether the loss is finite, before each step whether the gradients are, and for model outputs
-without gradients whether they are numbers. Yes if one is not.
+The check asks before each backward whether the loss is finite, before each step whether the gradients are, and for
+model outputs without gradients whether they are numbers. It reports a problem if one is not.
 
-For a loss, the check searches the graph in the order of its creation for the first value that is not finite. It reports
-the line of that operator with its module and the range of its inputs, or the backward if the origin was not observed.
-The standard deviation of a single value, which is not a number, has a line of its own. In steps that are not measured,
-the lines come from a measured graph of the same form. For a value without a graph, the check searches the calls that
-follow. For gradients it reports the first operator whose backward turned finite gradients into others. A step that a
-gradient scaler skips does not count. Anomaly detection is not needed, and a GPU does not have to wait for the answers.
+For a loss, the check searches the graph in the order of its creation for the first value that is not finite. It
+reports the line of that operator with its module and the range of its inputs, or the backward if the origin was not
+observed. The standard deviation of a single value, which is not a number, has a line of its own. In steps that are not
+measured, the lines come from a measured graph of the same form. For a value without a graph, the check searches the
+calls that follow. For gradients it reports the first operator whose backward turned finite gradients into others. A
+step that a gradient scaler skips does not count. Anomaly detection is not needed, and a GPU does not have to wait for
+the answers.
 
 Source: "Autograd mechanics, numerical accuracy" and `torch.autograd.detect_anomaly` in PyTorch's documentation.
 """

@@ -1,9 +1,9 @@
 """Two optimizers update the same parameter, each with its own state and learning rate.
 
-Asks at each step which parameters with a gradient another optimizer has updated too. Yes if both optimizers hold some
-of the same parameters and made five steps or more with gradients for them, in turn, neither inside the other's step. An
-encoder that two tasks share looks like this: each step of one optimizer breaks the assumptions behind the momentum and
-averages of the other. Some programs want that, so the check is off by default.
+The check asks at each step which parameters with a gradient another optimizer has updated too. It reports a problem if
+both optimizers hold some of the same parameters and made five steps or more with gradients for them, in turn, neither
+inside the other's step. An encoder that two tasks share looks like this: each step of one optimizer breaks the
+assumptions behind the momentum and averages of the other. Some programs want that, so the check is off by default.
 
 Source: "Per-parameter options" in PyTorch's documentation of `torch.optim`: an optimizer refuses a parameter that is in
 two of its groups.

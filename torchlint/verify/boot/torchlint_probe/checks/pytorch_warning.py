@@ -1,7 +1,7 @@
 """PyTorch warns about a use of its functions. The report shows the line of the program, and what to do.
 
-Asks at the places that issue these warnings, so it also works for programs that silence warnings. Yes if one of these
-holds:
+The check asks at the places that issue these warnings, so it also works for programs that silence warnings.
+It reports a problem if one of these holds:
 - `kl_div` has the reduction `mean` at three calls
 - a loss gets different sizes at three calls
 - a reentrant checkpoint has no input that requires a gradient at three calls

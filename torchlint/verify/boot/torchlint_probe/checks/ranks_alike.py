@@ -1,10 +1,11 @@
 """All ranks train on the same batches, so several devices compute what one could compute alone.
 
-Asks each rank for the values of the first tensor that `DistributedDataParallel` gets in its first calls with gradients.
-The checksums are compared after the run. Yes if the wrapper joins all ranks, and all of them got the same values at
-each of these calls, three or more, and other values from call to call. Such a program needs a `DistributedSampler`, or
-ranks that draw their data with different seeds. Ranks that share a batch to divide one model between them are not in
-one `DistributedDataParallel`. The line is the loader that training iterates over, or else the call.
+The check asks each rank for the values of the first tensor that `DistributedDataParallel` gets in its first calls with
+gradients. The checksums are compared after the run. It reports a problem if the wrapper joins all ranks, and all of
+them got the same values at each of these calls, three or more, and other values from call to call. Such a program
+needs a `DistributedSampler`, or ranks that draw their data with different seeds. Ranks that share a batch to divide
+one model between them are not in one `DistributedDataParallel`. The line is the loader that training iterates over, or
+else the call.
 
 Source: `torch.utils.data.distributed.DistributedSampler` in PyTorch's documentation.
 """

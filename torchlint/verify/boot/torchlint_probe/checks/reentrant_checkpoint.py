@@ -1,7 +1,7 @@
 """Parameters in a reentrant checkpoint get no gradient, because none of its inputs requires one.
 
-Asks each reentrant checkpoint, while gradients are on, whether an input requires a gradient. Yes if none did at three
-calls or more. A line is correct if an input did at every call, in three calls or more.
+The check asks each reentrant checkpoint, while gradients are on, whether an input requires a gradient. It reports a
+problem if none did at three calls or more. A line is correct if an input did at every call, in three calls or more.
 
 Source: the warning of `torch.utils.checkpoint`, and `use_reentrant` in its documentation.
 """

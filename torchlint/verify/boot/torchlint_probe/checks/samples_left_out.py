@@ -1,12 +1,13 @@
 """Training never draws some of its samples, and draws others twice instead.
 
-Asks each pass of training over a `DataLoader` for the indices of its samples, if the program defines the sampler
-itself. Yes if two or more complete passes drew as many indices as there are samples, and always left out the same ones,
-a tenth or more. Samplers with weights leave out others in each pass. If the sampler drew fewer indices, and no other
-loader has this dataset or a part of it, the result is a suspicion.
+The check asks each pass of training over a `DataLoader` for the indices of its samples, if the program defines the
+sampler itself. It reports a problem if two or more complete passes drew as many indices as there are samples, and
+always left out the same ones, a tenth or more. Samplers with weights leave out others in each pass. If the sampler
+drew fewer indices, and no other loader has this dataset or a part of it, the result is a suspicion.
 
-Also yes if ten loops in a row over a loader that does not shuffle ended after the same first samples, half of them or
-fewer, while an optimizer stepped in each: `next(iter(loader))` in the training loop always returns the first batch.
+It also reports a problem if ten loops in a row over a loader that does not shuffle ended after the same first samples,
+half of them or fewer, while an optimizer stepped in each: `next(iter(loader))` in the training loop always returns the
+first batch.
 
 Source: `torch.utils.data.Sampler` and `DataLoader` in PyTorch's documentation.
 """

@@ -1,9 +1,10 @@
 """A model is trained in eval mode, because an evaluation did not switch it back.
 
-Asks at each step for the modes in which the trained models were called with gradients. Yes if a model was trained in
-training mode first, then evaluated, then trained in eval mode at the last ten steps or more, and has a layer that
-depends on the mode. Also yes if it was in training mode until a function called `eval()` and the model without
-gradients, and the function neither switched it back nor trained. The line is the last `eval()`.
+The check asks at each step for the modes in which the trained models were called with gradients. It reports a problem
+if a model was trained in training mode first, then evaluated, then trained in eval mode at the last ten steps or more,
+and has a layer that depends on the mode. It also reports a problem if it was in training mode until a function called
+`eval()` and the model without gradients, and the function neither switched it back nor trained. The line is the last
+`eval()`.
 
 It is a suspicion if nothing was evaluated between the steps, or if the optimizer was created after the `eval()`: then
 all its steps are in eval mode, which may be intended. A model that a new optimizer trains in eval mode without an

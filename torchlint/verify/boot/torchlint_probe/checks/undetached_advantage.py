@@ -1,8 +1,9 @@
 """The advantage in a policy loss keeps the critic's graph, so the policy loss also trains the critic.
 
-Asks for each product in the graph of a loss whether one factor comes from `log_prob` of a distribution, and whether the
-other one is a difference that contains the output of a network. Yes if the same loss also contains a regression of this
-output, as the critic's own loss does, at three backward passes or more. Detach the output in the difference.
+The check asks for each product in the graph of a loss whether one factor comes from `log_prob` of a distribution, and
+whether the other one is a difference that contains the output of a network. It reports a problem if the same loss also
+contains a regression of this output, as the critic's own loss does, at three backward passes or more. Detach the
+output in the difference.
 
 Not reported without the regression: methods with a learned control variate need this gradient.
 

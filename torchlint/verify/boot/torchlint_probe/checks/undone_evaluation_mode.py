@@ -1,9 +1,10 @@
 """`train()` undoes `eval()` before the evaluation, so the evaluation loss is computed in training mode.
 
-Asks at each `train()` whether `eval()` of the same model came before it, with no pass with gradients in between. Yes if
-the model has dropout or batch normalization, was then called three times or more without gradients, and a loss without
-gradients was computed after each call, before any pass with gradients or step. After a `train()` at the end of an
-evaluation, passes train. Programs that update batch normalization statistics compute no loss.
+The check asks at each `train()` whether `eval()` of the same model came before it, with no pass with gradients in
+between. It reports a problem if the model has dropout or batch normalization, was then called three times or more
+without gradients, and a loss without gradients was computed after each call, before any pass with gradients or step.
+After a `train()` at the end of an evaluation, passes train. Programs that update batch normalization statistics
+compute no loss.
 
 Source: "Evaluation Mode" in PyTorch's notes on autograd mechanics.
 """
