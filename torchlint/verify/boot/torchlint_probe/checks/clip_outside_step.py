@@ -2,8 +2,9 @@
 
 The check asks at each `clip_grad_norm_` and `clip_grad_value_` of PyTorch whether any of its parameters has a
 gradient, and whether a backward has passed since the last step. It reports a problem if a line found no gradient at
-five calls or more and at all of them. It also reports a problem if it only clipped gradients that a step had already
-used and that were cleared before the next backward.
+five calls or more and at all of them. It also reports a problem if a line made gradients smaller that a step had
+already used, and if they were cleared before the next backward. A call that only measures the norm changes nothing,
+and is not reported.
 
 Source: `torch.nn.utils.clip_grad_norm_` in PyTorch's documentation: it changes gradients in place. Clip between
 `backward` and `step`.
@@ -11,6 +12,7 @@ Source: `torch.nn.utils.clip_grad_norm_` in PyTorch's documentation: it changes 
 
 from __future__ import annotations
 
+import math
 import weakref
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
@@ -30,10 +32,13 @@ _MOST_CALLS = 30
 
 
 class _Line:
-    """The calls of one line: all, those without any gradient, and those whose result was cleared unused."""
+    """The calls of one line: all, those without any gradient, and those on gradients that a step had used.
+
+    Of the latter, those that made gradients smaller, and those whose result was cleared unused.
+    """
 
     def __init__(self) -> None:
-        self.calls = self.empty = self.cleared = 0
+        self.calls = self.empty = self.late = self.shrunk = self.cleared = 0
 
 
 class ClipOutsideStep(Check):
@@ -58,8 +63,8 @@ class ClipOutsideStep(Check):
     def after_step(self, optimizer: Any) -> None:
         self._stepped = self.probe.passed
 
-    def clipping(self, leaves: list[torch.Tensor]) -> None:
-        """The program is about to clip."""
+    def clipped(self, leaves: list[torch.Tensor], bound: float, norm: Any) -> None:
+        """The program has clipped to a bound; `norm` is what the gradients had before, or None."""
         if not self.probe.steps:
             return
         line = self._lines.setdefault(self.probe.sites.here(), _Line())
@@ -68,7 +73,10 @@ class ClipOutsideStep(Check):
         line.calls += 1
         pulled = [leaf for leaf in leaves if leaf.grad is not None]
         line.empty += not pulled
-        if pulled and self.probe.passed == self._stepped:
+        is_late = bool(pulled) and self.probe.passed == self._stepped
+        line.late += is_late
+        if is_late and math.isfinite(bound) and (norm is None or float(norm) > bound):
+            line.shrunk += 1
             self._waiting = line, weakref.ref(pulled[-1])
 
     def before_backward(self, roots: list[torch.Tensor], site: int) -> None:
@@ -84,9 +92,9 @@ class ClipOutsideStep(Check):
             if line.empty == line.calls:
                 message = f"none of the parameters had a gradient at any of {line.calls:,} calls: nothing is clipped"
                 yield Sighting(site, message, {"calls": line.calls})
-            elif line.cleared >= line.calls - 1:
+            elif line.late >= line.calls - 1 and line.cleared >= max(_CALLS, line.shrunk - 1):
                 message = (
-                    f"in {line.cleared:,} of {line.calls:,} calls, the clipping came after the step: its result was "
+                    f"in {line.late:,} of {line.calls:,} calls, the clipping came after the step: its result was "
                     "cleared unused"
                 )
                 yield Sighting(site, message, {"calls": line.calls, "cleared": line.cleared})
@@ -96,14 +104,17 @@ class _Hook(Hook):
     """Wraps a clipping function."""
 
     def __call__(self, original: Callable[..., Any], parameters: Any, *args: Any, **kwargs: Any) -> Any:
-        if self._probe.looking:
-            if not isinstance(parameters, torch.Tensor):
-                parameters = list(parameters) or iter(())  # PyTorch warns about an empty generator
-            self._tell(parameters)
-        return original(parameters, *args, **kwargs)
+        if not self._probe.looking:
+            return original(parameters, *args, **kwargs)
+        if not isinstance(parameters, torch.Tensor):
+            parameters = list(parameters) or iter(())  # PyTorch warns about an empty generator
+        norm = original(parameters, *args, **kwargs)
+        given = next(iter((*args, *(kwargs[name] for name in ("max_norm", "clip_value") if name in kwargs))), 0.0)
+        self._tell(parameters, given, norm)
+        return norm
 
     @contained
-    def _tell(self, parameters: Any) -> None:
+    def _tell(self, parameters: Any, bound: Any, norm: Any) -> None:
         leaves = [parameters] if isinstance(parameters, torch.Tensor) else parameters
         leaves = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)] if isinstance(leaves, list) else []
-        self._probe.checks.tell_one(ClipOutsideStep, "clipping", leaves)
+        self._probe.checks.tell_one(ClipOutsideStep, "clipped", leaves, float(bound), norm)
