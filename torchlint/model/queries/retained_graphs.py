@@ -122,7 +122,7 @@ class RetainedGraphs:
             return False
         if any(self._uses(event, results, backward) for event in self._users(trace, results, backward)):
             return False
-        if self._passes_stored(trace, graph, backward):
+        if self._passes_stored(trace, graph, backward) or self._carries_state(trace, graph, loop):
             return False
         own = results - self._below_leaves(graph)
         return self.held.outlives({item for item in own if self.tracking.tracked(item) is Answer.YES}, loop)
@@ -151,6 +151,14 @@ class RetainedGraphs:
             if isinstance(item, (Attribute, Container)) and item.label not in _OF_LAYERS
         }
         return bool(stored) and any(map(self._parts.part_of_any(called, derived=True), stored))
+
+    def _carries_state(self, trace: Trace, graph: set[Value], loop: Loop) -> bool:
+        """Whether code sets a state of an unknown module before a loop, so that its calls in the loop may share it."""
+        called = {resolved(item.callee) for item in graph if isinstance(item, CallResult) and item.callee is not None}
+        return any(
+            resolved(owner) in called and not isinstance(resolved(value), Plain) and loop not in resolved(value).loops
+            for (owner, _), value in trace.heap.items()
+        )
 
     def _passes(self, trace: Trace) -> dict[Value, list[Event]]:
         """The passes of a trace, by each value in their graphs."""

@@ -127,6 +127,8 @@ class Training(Part):
     def emit_backward(self, loss: Value, bound: Bound[Value], node: ast.AST, framework: Value | None = None) -> None:
         """Record a backward pass through `loss`, perhaps run by a framework."""
         retain, create = flag(bound, "retain_graph"), flag(bound, "create_graph")
+        if isinstance(node, ast.Call) and any(item.arg == _OLD_RETAIN for item in node.keywords):
+            retain = None
         gradient, inputs = (bound.get(name) is not None for name in ("gradient", "inputs"))
         is_told = gradient or (False if bound.complete else None)
         self.state.emit(Backward(site_of(node), loss, retain, create, framework, is_told, inputs))
@@ -276,6 +278,8 @@ def _is_of_backward(value: Value) -> bool:
     return callee is not None and callee.label.rpartition(".")[2] == "backward"
 
 
+_OLD_RETAIN = "retain_variables"
+"""The name of `retain_graph` before PyTorch 0.2."""
 _LOSS_BACKWARD = table.method("Tensor.backward")
 _ENGINE_BACKWARD = table.method("Accelerator.backward")
 _SCALER_STEP = table.method("GradScaler.step")
