@@ -43,6 +43,7 @@ _OF_MODULES = {
     "Sigmoid": "sigmoid",
     "LogSigmoid": "logsigmoid",
     "Dropout": "dropout",
+    "ReLU": "relu",
     "Linear": "linear",
     "Conv1d": "conv1d",
     "Conv2d": "conv2d",

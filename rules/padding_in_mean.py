@@ -1,0 +1,147 @@
+"""Sentence embeddings that average over padding."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from torchlint import Category, Rule
+from torchlint.lazy_pattern import LazyPattern
+from torchlint.model.queries import names, numbers, written
+from torchlint.syntax import python_ast
+
+if TYPE_CHECKING:
+    from torchlint.syntax.python_ast import Site
+
+_MANY = LazyPattern(
+    r"(?i)(texts|sents|sentences|batch|batch_text|queries|docs|documents|passages|captions|titles|lines)$"
+)
+_HIDDEN = frozenset({"last_hidden_state", "hidden_states"})
+_STEPS = 8
+
+
+class Padded(NamedTuple):
+    """The mean at `site` is over all positions of texts that the tokenizer pads at `padded`."""
+
+    site: Site
+    padded: Site
+
+
+class PaddingInMean(Rule):
+    """The mean of a model's hidden states counts padding.
+
+    ## What it does
+    Finds `model(**inputs).last_hidden_state.mean(dim=1)`, where a tokenizer with `padding=True` makes `inputs` of
+    several texts, and the function does not use the attention mask.
+
+    ## Why is this bad?
+    The model has hidden states for padding, too. The mean of a short text mostly averages these. Its embedding depends
+    on the longest text of its batch, so the same text gets different embeddings.
+
+    ## Example
+    ```python
+    import torch
+
+    def embed(model, tokenizer, texts):
+        inputs = tokenizer(texts, padding=True, return_tensors="pt")
+        with torch.no_grad():
+            return model(**inputs).last_hidden_state.mean(dim=1)
+    ```
+
+    Use instead:
+    ```python
+    import torch
+
+    def embed(model, tokenizer, texts):
+        inputs = tokenizer(texts, padding=True, return_tensors="pt")
+        mask = inputs["attention_mask"].unsqueeze(-1)
+        with torch.no_grad():
+            return (model(**inputs).last_hidden_state * mask).sum(dim=1) / mask.sum(dim=1)
+    ```
+
+    ## References
+    - [Mean pooling in sentence-transformers](https://www.sbert.net/docs/package_reference/sentence_transformer/models.html)
+    """
+
+    code = "TL517"
+    category = Category.CORRECTNESS
+    preview = True
+    triggers = ((b"padding",), (b"mean",), (b"last_hidden_state", b"hidden_states"))
+
+    def ask(self) -> Iterator[Padded]:
+        for call in [] if self.model.is_test else self.model.tree.of_type(ast.Call):
+            hidden = _averaged(call)
+            inputs = self._inputs(hidden) if hidden is not None else None
+            if inputs is None or not self._is_padded(inputs) or self._uses_mask(call):
+                continue
+            yield Padded(python_ast.site_of(call), python_ast.site_of(inputs))
+
+    def _inputs(self, hidden: ast.expr) -> ast.Call | None:
+        """The call of the tokenizer whose result a model turns into hidden states."""
+        is_hidden = False
+        for _ in range(_STEPS):
+            if isinstance(hidden, ast.Attribute):
+                is_hidden |= hidden.attr in _HIDDEN
+                hidden = hidden.value
+            elif isinstance(hidden, ast.Subscript):
+                is_hidden |= isinstance(hidden.slice, ast.Constant) and hidden.slice.value in _HIDDEN
+                hidden = hidden.value
+            elif isinstance(hidden, ast.BinOp):
+                hidden = hidden.left
+            elif isinstance(hidden, ast.Name):
+                value = written.value_of(hidden, self.model.definitions)
+                if value is hidden:
+                    return None
+                hidden = value
+            else:
+                break
+        given = [item.value for item in hidden.keywords if item.arg is None] if isinstance(hidden, ast.Call) else []
+        inputs = given[0] if len(given) == 1 and is_hidden else None
+        for _ in range(3):
+            inputs = written.value_of(inputs, self.model.definitions) if inputs is not None else None
+            if isinstance(inputs, ast.Call) and python_ast.called_name(inputs) == "to":
+                inputs = inputs.func.value if isinstance(inputs.func, ast.Attribute) else None
+        return inputs if isinstance(inputs, ast.Call) else None
+
+    def _is_padded(self, call: ast.Call) -> bool:
+        """Whether a call pads several texts, or all texts to one length."""
+        padding = next((item.value for item in call.keywords if item.arg == "padding"), None)
+        kind = padding.value if isinstance(padding, ast.Constant) else None
+        text = call.args[0] if call.args else None
+        is_slice = isinstance(text, ast.Subscript) and isinstance(text.slice, ast.Slice)
+        is_list = isinstance(text, (ast.List, ast.ListComp)) and len(getattr(text, "elts", "ab")) > 1
+        is_named = text is not None and bool(_MANY.search(python_ast.last_name(text)))
+        return kind == "max_length" or (kind in (True, "longest") and (is_slice or is_list or is_named))
+
+    def _uses_mask(self, call: ast.Call) -> bool:
+        """Whether a function mentions a mask."""
+        function = self.model.tree.function_around(call)
+        return any("mask" in _text(node) for node in (names.own_nodes(function) if function is not None else ()))
+
+    def report_Padded(self, found: Padded) -> None:
+        self.report(
+            found.site,
+            "this mean counts the padding of all texts that are shorter than the longest",
+            related=[(found.padded, "the texts are padded here")],
+            help="weight the hidden states with the attention mask, and divide by its sum",
+        )
+
+
+def _averaged(call: ast.Call) -> ast.expr | None:
+    """The hidden states whose mean over positions a call computes."""
+    if python_ast.called_name(call) != "mean" or not isinstance(call.func, ast.Attribute):
+        return None
+    is_function = python_ast.dotted(call.func) == "torch.mean"
+    if is_function and not call.args:
+        return None
+    dimension = written.argument(call, int(is_function), "dim") or written.argument(call, int(is_function), "axis")
+    return (call.args[0] if is_function else call.func.value) if numbers.literal(dimension) in (1, -2) else None
+
+
+def _text(node: ast.AST) -> str:
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    return str(node.value) if isinstance(node, ast.Constant) else ""
