@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from torchlint.model.definitions import Definitions
 from torchlint.model.queries import names, numbers
 from torchlint.syntax import python_ast
+
+if TYPE_CHECKING:
+    from torchlint.model.definitions import Definitions
 
 _ADDING = {"add": 1, "add_": 1, "sub": -1, "sub_": -1}
 _SCALING = frozenset({"mul", "mul_"})
