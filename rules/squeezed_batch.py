@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchlint import Category, Rule
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import values
-from torchlint.model.queries import masks
+from torchlint.model.queries import masks, names, written
 from torchlint.pytorch import operators
+from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
     from torchlint.model.shapes.sizes import Known
@@ -18,10 +19,10 @@ if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
 
 _GUARD = LazyPattern(
-    r"unsqueeze\(|\[None|reshape\(|view\(|\.dim\(\)|\.ndim|atleast|"
+    r"edge_index|adj\b|unsqueeze\(|\[None|reshape\(|view\(|\.dim\(\)|\.ndim|atleast|"
     r"(?:batch_size|size\(0\)|shape\[0\]|bs?z?) *[=!>]=? *1\b"
 )
-"""Code that adds dimensions again, or handles batches of one sample."""
+"""Code of graphs, whose dimension 0 holds nodes, or that adds dimensions again, or handles batches of one sample."""
 
 
 class Squeezed(NamedTuple):
@@ -87,7 +88,7 @@ class SqueezedBatch(Rule):
             if value.op != operators.SQUEEZE or value.site is None or value.site in seen or not value.parents:
                 continue
             one = self._one(value, calls)
-            if one is not None and self._is_in_forward(value.site):
+            if one is not None and self._is_in_forward(value.site) and not self._is_broadcast(value.site):
                 seen.add(value.site)
                 yield Squeezed(value.site, one)
 
@@ -106,6 +107,23 @@ class SqueezedBatch(Rule):
         function = self.model.tree.function_around(self.model.tree.node(site))
         is_forward = isinstance(function, ast.FunctionDef) and function.name == "forward"
         return is_forward and function is not None and not _GUARD.search(self.model.tree.code(function))
+
+    def _is_broadcast(self, site: Site) -> bool:
+        """Whether code only computes with a value, or passes it to a loss: then a missing dimension changes nothing."""
+        node = self.model.tree.node(site)
+        parent = self.model.tree.parent(node)
+        if isinstance(parent, ast.Assign) and isinstance(parent.targets[0], ast.Name):
+            scope = self.model.tree.function_around(node) or self.model.tree.module
+            name = parent.targets[0].id
+            uses = [item for item in names.own_nodes(scope) if isinstance(item, ast.Name) and item.id == name]
+            after = [item for item in uses if written.is_load(item) and item.lineno > node.lineno]
+            return all(map(self._is_in_arithmetic, after))
+        return self._is_in_arithmetic(node)
+
+    def _is_in_arithmetic(self, node: ast.AST) -> bool:
+        parent = self.model.tree.parent(node)
+        is_loss = isinstance(parent, ast.Call) and "loss" in python_ast.called_name(parent).lower()
+        return is_loss or isinstance(parent, ast.BinOp)
 
     def report_Squeezed(self, found: Squeezed) -> None:
         self.report(
