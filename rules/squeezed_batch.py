@@ -116,7 +116,7 @@ class SqueezedBatch(Rule):
             scope = self.model.tree.function_around(node) or self.model.tree.module
             name = parent.targets[0].id
             uses = [item for item in names.own_nodes(scope) if isinstance(item, ast.Name) and item.id == name]
-            after = [item for item in uses if written.is_load(item) and item.lineno > node.lineno]
+            after = [item for item in uses if written.is_load(item) and item.lineno > site.line]
             return all(map(self._is_in_arithmetic, after))
         return self._is_in_arithmetic(node)
 
