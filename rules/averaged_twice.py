@@ -1,0 +1,137 @@
+"""Losses that are divided by the batch size twice."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterator
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+from torchlint import Category, Rule
+from torchlint.model import events, values
+from torchlint.model.queries import batch_sums, losses, written
+from torchlint.syntax import python_ast
+
+if TYPE_CHECKING:
+    from torchlint.syntax.python_ast import Site
+
+
+class Averaged(NamedTuple):
+    """The quotient at `site` divides by the batch size what `first` has divided by it."""
+
+    site: Site
+    first: Site
+    is_mean: bool
+
+
+class AveragedTwice(Rule):
+    """A loss is divided by the batch size twice.
+
+    ## What it does
+    Finds `criterion(output, y) / x.size(0)` where the criterion returns the mean over the batch, and
+    `(loss / n).sum() / n`. Not reported inside a loop over samples or steps, where the mean may be that of one sample.
+
+    ## Why is this bad?
+    The loss and its gradients are smaller by a factor of the batch size. A change of the batch size changes the
+    learning rate by the square, and a term that is divided twice has hardly any weight beside the others.
+
+    ## Example
+    ```python
+    import torch.nn.functional as F
+
+    def train(model, loader, optimizer):
+        for x, y in loader:
+            loss = F.cross_entropy(model(x), y) / x.size(0)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+    ```
+
+    Use instead:
+    ```python
+    import torch.nn.functional as F
+
+    def train(model, loader, optimizer):
+        for x, y in loader:
+            loss = F.cross_entropy(model(x), y)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+    ```
+
+    ## References
+    - [torch.nn.CrossEntropyLoss](https://docs.pytorch.org/docs/stable/generated/torch.nn.CrossEntropyLoss.html)
+    """
+
+    code = "TL541"
+    category = Category.SUSPICIOUS
+    preview = True
+    triggers = ((b"torch",), (b"/",), (b"size(0)", b"shape[0]", b"batch_size"))
+
+    def ask(self) -> Iterator[Averaged]:
+        for node in [] if self.model.is_test else self.model.tree.of_type(ast.BinOp, ast.AugAssign):
+            if not isinstance(node.op, ast.Div):
+                continue
+            total, count = (node.left, node.right) if isinstance(node, ast.BinOp) else (node.target, node.value)
+            size = written.value_of(count, self.model.definitions)
+            if not self._is_batch_size(size) or not self._is_of_batch(node):
+                continue
+            value = written.value_of(total, self.model.definitions)
+            inner = _summed(value)
+            first = written.value_of(inner, self.model.definitions) if inner is not None else None
+            if isinstance(first, ast.BinOp) and isinstance(first.op, ast.Div):
+                if python_ast.written_alike(written.value_of(first.right, self.model.definitions), size):
+                    yield Averaged(python_ast.site_of(node), python_ast.site_of(first), is_mean=False)
+            elif isinstance(value, ast.Call) and self._is_mean_loss(value):
+                yield Averaged(python_ast.site_of(node), python_ast.site_of(value), is_mean=True)
+
+    def _is_batch_size(self, size: ast.expr) -> bool:
+        """Whether an expression is the size of dimension 0: `x.size(0)`, `x.shape[0]`."""
+        is_length = isinstance(size, ast.Call) and python_ast.called_name(size) == "len"
+        return isinstance(size, (ast.Call, ast.Subscript)) and not is_length and batch_sums.is_batch_size(size)
+
+    def _is_of_batch(self, node: ast.AST) -> bool:
+        """Whether the innermost loop, if there is one, goes over a loader."""
+        for item in self.model.tree.ancestors(node):
+            if isinstance(item, (ast.For, ast.While)):
+                return isinstance(item, ast.For) and "load" in self.model.tree.code(item.iter).lower()
+            if isinstance(item, python_ast.FUNCTIONS):
+                break
+        return True
+
+    def _is_mean_loss(self, call: ast.Call) -> bool:
+        """Whether a call surely computes the mean loss of a whole batch."""
+        made = self._made_at.get(python_ast.site_of(call), [])
+        is_part = any(isinstance(item, ast.Subscript) for given in call.args for item in python_ast.walk(given))
+        return bool(made) and not is_part and all(losses.is_mean(value, self.model.tree) for value in made)
+
+    @cached_property
+    def _made_at(self) -> dict[python_ast.Site, list[values.Value]]:
+        """The results of calls, in all interpretations of them."""
+        found: dict[python_ast.Site, list[values.Value]] = defaultdict(list)
+        for trace in self.model.program.traces:
+            for event in trace.of(events.Compute):
+                found[event.site].append(event.value)
+        return found
+
+    def report_Averaged(self, found: Averaged) -> None:
+        message = "the loss is a mean over the batch already" if found.is_mean else "the sum is of values divided by it"
+        self.report(
+            found.site,
+            f"this divides by the batch size twice: {message}",
+            related=[(found.first, "the first division is here")],
+            help="remove one of the two divisions",
+        )
+
+
+def _summed(node: ast.expr) -> ast.expr | None:
+    """The tensor whose elements an expression sums: `x.sum()`, `torch.sum(x)`."""
+    if not isinstance(node, ast.Call) or python_ast.called_name(node) != "sum" or node.keywords:
+        return None
+    if not isinstance(node.func, ast.Attribute):
+        return None
+    is_function = python_ast.dotted(node.func) == "torch.sum"
+    if len(node.args) != int(is_function):
+        return None
+    return node.args[0] if is_function else node.func.value
