@@ -11,8 +11,13 @@ from torchlint.model import events, values
 if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
 
-_ACTIVATIONS = {"Sigmoid": "sigmoid", "Softmax": "softmax", "LogSoftmax": "log_softmax"}
-_TWICE = {"sigmoid": {"sigmoid"}, "softmax": {"softmax"}, "log_softmax": {"softmax", "log_softmax"}}
+_ACTIVATIONS = {"Sigmoid": "sigmoid", "Softmax": "softmax", "LogSoftmax": "log_softmax", "Tanh": "tanh"}
+_TWICE = {
+    "sigmoid": {"sigmoid"},
+    "softmax": {"softmax"},
+    "log_softmax": {"softmax", "log_softmax"},
+    "tanh": {"tanh"},
+}
 """Activations by name, each with the activations whose results it must not receive."""
 
 
@@ -25,16 +30,17 @@ class Twice(NamedTuple):
 
 
 class ActivationTwice(Rule):
-    """A sigmoid receives a sigmoid, or a softmax receives a softmax.
+    """A sigmoid, softmax or tanh receives the result of the same function.
 
     ## What it does
-    Finds `torch.sigmoid`, `softmax` and `log_softmax` where torchlint knows that the input is the result of the same
-    activation. This includes results of modules, such as `torch.sigmoid(model(x))` where the model ends in
+    Finds `torch.sigmoid`, `tanh`, `softmax` and `log_softmax` where torchlint knows that the input is the result of
+    the same activation. This includes results of modules, such as `torch.sigmoid(model(x))` where the model ends in
     `nn.Sigmoid`.
 
     ## Why is this bad?
     A sigmoid of a probability is between 0.5 and 0.73, so a threshold of 0.5 predicts 1 for everything. A softmax of a
-    softmax is nearly uniform. Confidences are wrong, and gradients are small.
+    softmax is nearly uniform. Confidences are wrong, and gradients are small. A tanh of a tanh is between -0.76 and
+    0.76, so actions and pixels never reach their bounds.
 
     ## Example
     ```python
@@ -64,8 +70,8 @@ class ActivationTwice(Rule):
 
     code = "TL533"
     category = Category.CORRECTNESS
-    triggers = ((b"torch",), (b"igmoid", b"oftmax"))
-    calls = frozenset({"sigmoid", "softmax", "log_softmax", "Sigmoid", "Softmax"})
+    triggers = ((b"torch",), (b"igmoid", b"oftmax", b"anh"))
+    calls = frozenset({"sigmoid", "softmax", "log_softmax", "Sigmoid", "Softmax", "tanh", "Tanh"})
 
     def ask(self) -> Iterator[Twice]:
         for trace in [] if self.model.is_test else self.model.program.traces:
@@ -86,10 +92,14 @@ class ActivationTwice(Rule):
         return value.op, value.parents[0] if value.parents else None
 
     def report_Twice(self, found: Twice) -> None:
-        first = "a softmax" if found.name != "sigmoid" else "a sigmoid"
+        if found.name == "tanh":
+            holds = "a tanh, which is between -1 and 1 already"
+        else:
+            first = "a softmax" if found.name != "sigmoid" else "a sigmoid"
+            holds = f"{first}, which already holds probabilities"
         self.report(
             found.site,
-            f"`{found.name}` receives the result of {first}, which already holds probabilities",
-            related=[(found.first, "the probabilities are made here")],
+            f"`{found.name}` receives the result of {holds}",
+            related=[(found.first, "the first activation is here")],
             help="remove one of the two activations",
         )

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from torchlint import Category, Rule
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import events, values
-from torchlint.model.queries import masks, numbers, polarity
+from torchlint.model.queries import attention, endings, masks, numbers, polarity
 from torchlint.pytorch import operators
 from torchlint.syntax.python_ast import Site
 
@@ -24,12 +24,14 @@ _LAYERS = {
 """The parameters of the attention layers."""
 _REVERSED = LazyPattern(r"(?i)backward|revers|right.to.left|r2l|anti_?causal|future")
 """Names of masks for models that read from the end."""
+_KEEPING_SIGN = endings.SHAPES | {operators.ADD, operators.MASKED_FILL, operators.MASKED_FILL_}
+_HIGH = 1e3
 _MOST_USERS = 50
 """So many values are followed from scores to their softmax."""
 
 
 class Inverted(NamedTuple):
-    """The mask made at `made` and used at `site` is wrong in one of three ways."""
+    """The mask, or the number that it fills in, made at `made` and used at `site` is wrong in one of four ways."""
 
     site: Site
     made: Site
@@ -44,7 +46,7 @@ class InvertedMask(Rule):
     polarity. The code passes them to `masked_fill` or `torch.where` with minus infinity, to `nn.MultiheadAttention`, to
     the layers of `nn.Transformer`, or to `scaled_dot_product_attention`. Also finds `triu(ones)` without `diagonal=1`,
     which hides each position from itself. Also finds masks of 0 and 1 that are not boolean, because attention adds
-    these to the scores.
+    these to the scores. Also finds scores that a mask sets to plus infinity or a large positive number.
 
     ## Why is this bad?
     `masked_fill` and the masks of `nn.MultiheadAttention` are True where attention is not allowed. The mask of
@@ -81,7 +83,7 @@ class InvertedMask(Rule):
 
     code = "TL529"
     category = Category.CORRECTNESS
-    triggers = ((b"torch",), (b"tril", b"triu", b"pad", b"arange"), (b"mask",))
+    triggers = ((b"torch",), (b"tril", b"triu", b"pad", b"arange", b"masked_fill"), (b"mask",))
     calls = frozenset({"masked_fill", "masked_fill_", "scaled_dot_product_attention", "softmax", "Embedding", *_LAYERS})
 
     def ask(self) -> Iterator[Inverted]:
@@ -103,6 +105,8 @@ class InvertedMask(Rule):
         """Scores that are filled in place: `scores.masked_fill_(mask, -inf)`, `scores[mask] = -inf`."""
         if change.how == operators.MASKED_FILL_ and len(change.by) == 2:
             mask, fill = change.by
+            if self._is_high(fill) and self._is_softmaxed(change.target, change.site):
+                yield Inverted(change.site, values.resolved(fill).site or change.site, "positive")
         elif change.how == operators.SETITEM and change.by and (by_site := self._masks.get(change.site)) is not None:
             mask, fill = by_site, change.by[-1]
         else:
@@ -114,6 +118,9 @@ class InvertedMask(Rule):
     def _wrong(self, value: values.Tensor, calls: masks.Calls) -> Iterator[Inverted]:
         if value.site is None:
             return
+        if value.op == operators.MASKED_FILL and len(value.parents) == 3 and self._is_high(value.parents[2]):
+            if self._is_softmaxed(value, value.site):
+                yield Inverted(value.site, values.resolved(value.parents[2]).site or value.site, "positive")
         for mask, is_kept, adds in self._uses(value):
             known = self._polarities.of(mask, calls)
             if known is None or self._is_reversed(mask, known):
@@ -171,6 +178,23 @@ class InvertedMask(Rule):
                     stack.append(user)
         return False
 
+    def _is_softmaxed(self, scores: values.Value, after: Site) -> bool:
+        """Whether a softmax of these scores follows, without a change of their sign."""
+        seen, stack = set[values.Value](), [scores]
+        while stack and len(seen) < _MOST_USERS:
+            for user in self.model.domain.users(stack.pop()):
+                is_softmax = user.op in (operators.SOFTMAX, "log_softmax") or attention.is_layer(user)
+                if is_softmax and user.site is not None and user.site.line > after.line:
+                    return True
+                if user not in seen and user.op in _KEEPING_SIGN:
+                    seen.add(user)
+                    stack.append(user)
+        return False
+
+    def _is_high(self, fill: values.Value) -> bool:
+        number = numbers.of(fill, self.model.program)
+        return self.model.domain.is_plus_infinity(fill) or (number is not None and number >= _HIGH)
+
     def _is_far(self, fill: values.Value) -> bool:
         return numbers.is_far(fill, self.model.program) or self.model.domain.is_minus_infinity(fill)
 
@@ -178,13 +202,14 @@ class InvertedMask(Rule):
         messages = {
             "inverted": "the attention mask is inverted: it hides the positions that it should show",
             "itself": "the mask hides each position from itself: the first row has nothing left to attend to",
+            "positive": "this mask sets scores to a large positive number: they get all of the attention, or NaN",
             "adds": "the mask holds 0 and 1 instead of booleans: attention adds them to the scores and hides nothing",
         }
         advice = {
             "inverted": "invert the mask: `~mask`",
             "itself": "pass `diagonal=1` to `triu`",
+            "positive": "fill in minus infinity: `float('-inf')`",
             "adds": "use `.bool()`",
         }
-        self.report(
-            found.site, messages[found.how], related=[(found.made, "the mask is made here")], help=advice[found.how]
-        )
+        related = [(found.made, "the mask is made here")] if found.how != "positive" else []
+        self.report(found.site, messages[found.how], related=related, help=advice[found.how])

@@ -44,6 +44,7 @@ _OF_MODULES = {
     "LogSigmoid": "logsigmoid",
     "Dropout": "dropout",
     "ReLU": "relu",
+    "Tanh": "tanh",
     "Linear": "linear",
     "Conv1d": "conv1d",
     "Conv2d": "conv2d",

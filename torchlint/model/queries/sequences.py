@@ -116,6 +116,8 @@ class Sequences:
         """The dimension of x whose size limits the positions: 0 of `pe[:x.size(0)]`, 1 of `pe[:, :x.size(1)]`."""
         positions = resolved(positions)
         node = self._program.tree.node(positions.site) if positions.site is not None else None
+        if isinstance(positions, ModuleOutput) and self._is_of(positions, frozenset({"Embedding"})):
+            return self._counted(positions.parents[-1])
         if not isinstance(node, ast.Subscript) or not isinstance(positions, Tensor):
             return None
         parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
@@ -125,14 +127,33 @@ class Sequences:
         if len(cuts) != 1 or cuts[0][1].lower is not None:
             return None
         size = cuts[0][1].upper
-        if isinstance(size, ast.Call) and python_ast.called_name(size) == "size" and len(size.args) == 1:
-            number: ast.AST = size.args[0]
-        elif isinstance(size, ast.Subscript) and isinstance(size.value, ast.Attribute) and size.value.attr == "shape":
-            number = size.slice
-        else:
-            return None
-        is_same = isinstance(number, ast.Constant) and number.value == cuts[0][0]
+        is_same = size is not None and _measured(size) == cuts[0][0]
         return cuts[0][0] if is_same and cuts[0][0] in (0, 1) else None
+
+    def _counted(self, numbers_of: Value) -> int | None:
+        """The dimension along which code counts positions: 0 for `arange(x.size(0)).unsqueeze(1)`."""
+        column = resolved(numbers_of)
+        while isinstance(column, Tensor) and column.op in ("expand", "repeat", "to", "long") and column.parents:
+            column = resolved(column.parents[0])
+        if not isinstance(column, Tensor) or column.op != operators.UNSQUEEZE or not column.parents:
+            return None
+        place = {0: 1, 1: 0, -1: 0}.get(numbers.dimension(column, self._program) or 0)
+        made = resolved(column.parents[0])
+        call = self._program.tree.node(made.site) if made.site is not None else None
+        if not isinstance(call, ast.Call) or python_ast.called_name(call) != "arange" or len(call.args) > 2:
+            return None
+        return place if call.args and _measured(call.args[-1]) == place else None
+
+
+def _measured(size: ast.expr) -> int | None:
+    """The dimension that `x.size(0)` or `x.shape[0]` measures."""
+    if isinstance(size, ast.Call) and python_ast.called_name(size) == "size" and len(size.args) == 1:
+        number: ast.AST = size.args[0]
+    elif isinstance(size, ast.Subscript) and isinstance(size.value, ast.Attribute) and size.value.attr == "shape":
+        number = size.slice
+    else:
+        return None
+    return number.value if isinstance(number, ast.Constant) and isinstance(number.value, int) else None
 
 
 def _index_of_last(node: ast.Subscript) -> int | None:

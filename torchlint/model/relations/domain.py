@@ -55,6 +55,10 @@ _MINUS_INFINITY = LazyPattern(
     r"""^\(?(?:-\s*(?:float\(\s*["']\+?inf(?:inity)?["']\s*\)|(?:torch\.|math\.|np\.|numpy\.)?inf)"""
     r"""|float\(\s*["']-inf(?:inity)?["']\s*\))\)?$"""
 )
+_PLUS_INFINITY = LazyPattern(
+    r"""^\(?(?:float\(\s*["']\+?inf(?:inity)?["']\s*\)|(?:torch\.|math\.|np\.|numpy\.)inf"""
+    r"""|-\s*float\(\s*["']-inf(?:inity)?["']\s*\))\)?$"""
+)
 _SMALL = 1e-3
 
 
@@ -162,6 +166,10 @@ class Domains:
     def is_minus_infinity(self, value: Value) -> bool:
         """Whether a number is minus infinity."""
         return bool(_MINUS_INFINITY.search(self._code(resolved(value))))
+
+    def is_plus_infinity(self, value: Value) -> bool:
+        """Whether a number is plus infinity, also as `-float("-inf")`."""
+        return bool(_PLUS_INFINITY.search(self._code(resolved(value))))
 
     def _code(self, value: Value) -> str:
         if value.site is None or isinstance(value, ModuleOutput):
