@@ -92,7 +92,7 @@ class AveragedTwice(Rule):
         return isinstance(size, (ast.Call, ast.Subscript)) and not is_length and batch_sums.is_batch_size(size)
 
     def _is_of_batch(self, node: ast.AST) -> bool:
-        """Whether the innermost loop, if there is one, goes over a loader."""
+        """Whether the innermost loop, if there is one, iterates over a loader."""
         for item in self.model.tree.ancestors(node):
             if isinstance(item, (ast.For, ast.While)):
                 return isinstance(item, ast.For) and "load" in self.model.tree.code(item.iter).lower()
