@@ -70,7 +70,7 @@ class MaskSumOverBatch(Rule):
         seen = set[Site]()
         for value, calls in self.model.computed if not self.model.is_test else ():
             found = self._batch_sum(value)
-            is_tracked = found and self.model.tracking.tracked_in_calls(value, calls) is values.Answer.YES
+            is_tracked = found and self.model.tracking.tracked_in_calls(value, calls) is not values.Answer.NO
             if found is not None and is_tracked and found.quotient not in seen:
                 seen.add(found.quotient)
                 yield found

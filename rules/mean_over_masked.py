@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchlint import Category, Rule
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import values
-from torchlint.model.queries import losses
+from torchlint.model.queries import losses, masks, numbers
 from torchlint.model.relations import domain
 from torchlint.pytorch import operators
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
 
 _NAMED = LazyPattern(r"(?i)(?:^|[._])(?:\w*_)?(?:loss|pad(?:ding)?|valid|token|attention|response|seq)_?masks?$")
+_PADDING = LazyPattern(r"(?i)(?:==|\.eq\().*(?:pad|ignore)")
 _CONVERTING = frozenset({"float", "double", "half", "to", "type_as", "view", "reshape", "unsqueeze", "squeeze"})
 
 
@@ -30,7 +31,8 @@ class MeanOverMasked(Rule):
     """The mean of a masked loss also counts the positions that the mask excludes.
 
     ## What it does
-    Finds `(loss * mask).mean()`, where `loss` is the loss of each position and `mask` a mask of padding or tokens. The
+    Finds `(loss * mask).mean()`, where `loss` is the loss of each position and `mask` a mask of padding or tokens, and
+    `loss.masked_fill(target == pad, 0).mean()`. The
     rule is in preview, because some programs scale the loss this way on purpose.
 
     ## Why is this bad?
@@ -71,12 +73,24 @@ class MeanOverMasked(Rule):
         for value, _ in self.model.computed if not self.model.is_test else ():
             product = values.resolved(value.parents[0]) if value.op == operators.MEAN and value.parents else None
             for item in values.inputs_of(product) if product is not None else ():
+                if self._is_filled(item) and item.site is not None and value.site not in seen and value.site:
+                    seen.add(value.site)
+                    yield CountedAll(value.site, item.site)
                 if isinstance(item, values.Tensor) and item.op == operators.MUL and len(item.parents) == 2:
                     is_masked = any(map(self._is_mask, item.parents)) and not all(map(self._is_mask, item.parents))
                     if is_masked and self._is_loss(item) and item.site is not None and value.site not in seen:
                         if value.site is not None:
                             seen.add(value.site)
                             yield CountedAll(value.site, item.site)
+
+    def _is_filled(self, loss: values.Value) -> bool:
+        """Whether code sets the loss of padding to 0: `loss.masked_fill(target == pad, 0)`."""
+        if not isinstance(loss, values.Tensor) or loss.op != operators.MASKED_FILL or len(loss.parents) != 3:
+            return False
+        mask = masks.adapted(loss.parents[1])
+        compared = self.model.tree.code(mask.site) if mask.site is not None else ""
+        is_padding = bool(_PADDING.search(compared)) or bool(_NAMED.search(mask.label))
+        return is_padding and numbers.of(loss.parents[2], self.model.program) == 0 and self._is_loss(loss)
 
     def _is_mask(self, factor: values.Value) -> bool:
         """Whether a factor is a mask of tokens, by its name."""
