@@ -24,7 +24,7 @@ _LAYERS = {
 """The parameters of the attention layers."""
 _REVERSED = LazyPattern(r"(?i)backward|revers|right.to.left|r2l|anti_?causal|future")
 """Names of masks for models that read from the end."""
-_KEEPING_SIGN = endings.SHAPES | {operators.ADD, operators.MASKED_FILL, operators.MASKED_FILL_}
+_FILLS = frozenset({operators.ADD, operators.MASKED_FILL, operators.MASKED_FILL_})
 _HIGH = 1e3
 _MOST_USERS = 50
 """So many values are followed from scores to their softmax."""
@@ -186,7 +186,7 @@ class InvertedMask(Rule):
                 is_softmax = user.op in (operators.SOFTMAX, "log_softmax") or attention.is_layer(user)
                 if is_softmax and user.site is not None and user.site.line > after.line:
                     return True
-                if user not in seen and user.op in _KEEPING_SIGN:
+                if user not in seen and user.op in endings.SHAPES | _FILLS:
                     seen.add(user)
                     stack.append(user)
         return False

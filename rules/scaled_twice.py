@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule
 from torchlint.lazy_pattern import LazyPattern
-from torchlint.model.queries import names, transforms, written
+from torchlint.model.queries import names, numbers, transforms, written
 from torchlint.pytorch import datasets
 from torchlint.syntax import python_ast
 
@@ -32,6 +32,12 @@ class Scaled(NamedTuple):
     name: str
 
 
+class Numbers(NamedTuple):
+    """The deviations at `site` are divided by 255, but are those of scaled images."""
+
+    site: Site
+
+
 class ScaledTwice(Rule):
     """An image is divided by 255 although its transform has scaled it.
 
@@ -39,6 +45,8 @@ class ScaledTwice(Rule):
     Finds divisions by 255 of images that `ToTensor` of torchvision, or `Normalize` of albumentations, has scaled to
     numbers of about 1. The transform is visible where the class creates it, in all files that pass it to the class, or
     in the dataset of a loader.
+
+    Also finds `Normalize` whose numbers below 1 are divided by 255: `std=[x / 255 for x in (0.27, 0.26, 0.28)]`.
 
     Not reported if the transform may receive an array of floats, because `ToTensor` scales bytes only.
 
@@ -82,7 +90,10 @@ class ScaledTwice(Rule):
     category = Category.CORRECTNESS
     triggers = ((b"255", b"256"), (b"torch",), (b"transform", b"Transform", b"Normalize"))
 
-    def ask(self) -> Iterator[Scaled]:
+    def ask(self) -> Iterator[Scaled | Numbers]:
+        for call in [] if self.model.is_test else self.model.tree.of_type(ast.Call):
+            if python_ast.called_name(call) == "Normalize" and self._imported(call).startswith("torchvision."):
+                yield from self._numbers(call)
         for division in [] if self.model.is_test else self.model.tree.of_type(ast.BinOp, ast.AugAssign):
             image, divisor = (
                 (division.left, division.right)
@@ -91,6 +102,21 @@ class ScaledTwice(Rule):
             )
             if isinstance(division.op, ast.Div) and isinstance(divisor, ast.Constant) and divisor.value in _LARGEST:
                 yield from self._scaled(division, image)
+
+    def _numbers(self, call: ast.Call) -> Iterator[Numbers]:
+        """The deviations of a normalization, if they are below 1 and divided by 255."""
+        given = written.argument(call, 1, "std")
+        numbers_of = written.value_of(given, self.model.definitions) if given is not None else None
+        if not isinstance(numbers_of, (ast.ListComp, ast.GeneratorExp)) or len(numbers_of.generators) != 1:
+            return
+        element = numbers_of.elt
+        divisor = element.right if isinstance(element, ast.BinOp) and isinstance(element.op, ast.Div) else None
+        source = written.value_of(numbers_of.generators[0].iter, self.model.definitions)
+        items = source.elts if isinstance(source, (ast.List, ast.Tuple)) else []
+        values = [numbers.literal(item) for item in items]
+        if isinstance(divisor, ast.Constant) and divisor.value in _LARGEST and values:
+            if all(value is not None and value <= 1 for value in values):
+                yield Numbers(python_ast.site_of(numbers_of))
 
     def _scaled(self, division: ast.expr | ast.stmt, image: ast.expr) -> Iterator[Scaled]:
         source = _source(image)
@@ -159,6 +185,13 @@ class ScaledTwice(Rule):
 
     def _imported(self, call: ast.Call) -> str:
         return names.imported(call.func, self.model.definitions)
+
+    def report_Numbers(self, found: Numbers) -> None:
+        self.report(
+            found.site,
+            "these deviations are of images between 0 and 1: divided by 255, they make the input 255 times too large",
+            help="pass the numbers as they are",
+        )
 
     def report_Scaled(self, found: Scaled) -> None:
         self.report(
