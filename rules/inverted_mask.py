@@ -24,6 +24,7 @@ _LAYERS = {
 """The parameters of the attention layers."""
 _REVERSED = LazyPattern(r"(?i)backward|revers|right.to.left|r2l|anti_?causal|future")
 """Names of masks for models that read from the end."""
+_SOFTMAXES = frozenset({operators.SOFTMAX, "log_softmax"})
 _FILLS = frozenset({operators.ADD, operators.MASKED_FILL, operators.MASKED_FILL_})
 _HIGH = 1e3
 _MOST_USERS = 50
@@ -31,7 +32,7 @@ _MOST_USERS = 50
 
 
 class Inverted(NamedTuple):
-    """The mask, or the number that it fills in, made at `made` and used at `site` is wrong in one of four ways."""
+    """The mask at `made`, used at `site`, is wrong in one of four ways; for a wrong number, both are one place."""
 
     site: Site
     made: Site
@@ -106,7 +107,7 @@ class InvertedMask(Rule):
         if change.how == operators.MASKED_FILL_ and len(change.by) == 2:
             mask, fill = change.by
             if self._is_high(fill) and self._is_softmaxed(change.target, change.site):
-                yield Inverted(change.site, values.resolved(fill).site or change.site, "positive")
+                yield Inverted(change.site, change.site, "positive")
         elif change.how == operators.SETITEM and change.by and (by_site := self._masks.get(change.site)) is not None:
             mask, fill = by_site, change.by[-1]
         else:
@@ -120,7 +121,7 @@ class InvertedMask(Rule):
             return
         if value.op == operators.MASKED_FILL and len(value.parents) == 3 and self._is_high(value.parents[2]):
             if self._is_softmaxed(value, value.site):
-                yield Inverted(value.site, values.resolved(value.parents[2]).site or value.site, "positive")
+                yield Inverted(value.site, value.site, "positive")
         for mask, is_kept, adds in self._uses(value):
             known = self._polarities.of(mask, calls)
             if known is None or self._is_reversed(mask, known):
@@ -183,7 +184,7 @@ class InvertedMask(Rule):
         seen, stack = set[values.Value](), [scores]
         while stack and len(seen) < _MOST_USERS:
             for user in self.model.domain.users(stack.pop()):
-                is_softmax = user.op in (operators.SOFTMAX, "log_softmax") or attention.is_layer(user)
+                is_softmax = user.op in _SOFTMAXES or attention.is_layer(user)
                 if is_softmax and user.site is not None and user.site.line > after.line:
                     return True
                 if user not in seen and user.op in endings.SHAPES | _FILLS:
@@ -211,5 +212,5 @@ class InvertedMask(Rule):
             "positive": "fill in minus infinity: `float('-inf')`",
             "adds": "use `.bool()`",
         }
-        related = [(found.made, "the mask is made here")] if found.how != "positive" else []
+        related = [(found.made, "the mask is made here")] if found.made != found.site else []
         self.report(found.site, messages[found.how], related=related, help=advice[found.how])

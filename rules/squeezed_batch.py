@@ -109,7 +109,7 @@ class SqueezedBatch(Rule):
         return is_forward and function is not None and not _GUARD.search(self.model.tree.code(function))
 
     def _is_broadcast(self, site: Site) -> bool:
-        """Whether code only computes with a value, or passes it to a loss: then a missing dimension changes nothing."""
+        """Whether code only computes with a value, or passes it to a function: then it may broadcast as before."""
         node = self.model.tree.node(site)
         parent = self.model.tree.parent(node)
         if isinstance(parent, ast.Assign) and isinstance(parent.targets[0], ast.Name):
@@ -122,8 +122,9 @@ class SqueezedBatch(Rule):
 
     def _is_in_arithmetic(self, node: ast.AST) -> bool:
         parent = self.model.tree.parent(node)
+        is_layer = isinstance(parent, ast.Call) and python_ast.dotted(parent.func).startswith("self.")
         is_loss = isinstance(parent, ast.Call) and "loss" in python_ast.called_name(parent).lower()
-        return is_loss or isinstance(parent, ast.BinOp)
+        return is_loss or isinstance(parent, ast.BinOp) or (isinstance(parent, ast.Call) and not is_layer)
 
     def report_Squeezed(self, found: Squeezed) -> None:
         self.report(

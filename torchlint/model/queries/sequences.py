@@ -15,6 +15,7 @@ RECURRENT = frozenset({"LSTM", "GRU", "RNN"})
 ENCODERS = frozenset({"TransformerEncoder", "TransformerEncoderLayer"})
 _POOLING = frozenset({operators.MEAN, operators.SUM, "max", "amax"})
 _PASSING = frozenset({"dropout", "relu", "contiguous", "tanh"})
+_REPEATING = frozenset({"expand", "repeat", "to", "long"})
 _FIRST_STEP = frozenset({"(:, 0)", ":, 0", "(:, 0, :)", ":, 0, :"})
 
 
@@ -133,7 +134,7 @@ class Sequences:
     def _counted(self, numbers_of: Value) -> int | None:
         """The dimension along which code counts positions: 0 for `arange(x.size(0)).unsqueeze(1)`."""
         column = resolved(numbers_of)
-        while isinstance(column, Tensor) and column.op in ("expand", "repeat", "to", "long") and column.parents:
+        while isinstance(column, Tensor) and column.op in _REPEATING and column.parents:
             column = resolved(column.parents[0])
         if not isinstance(column, Tensor) or column.op != operators.UNSQUEEZE or not column.parents:
             return None
