@@ -84,7 +84,7 @@ class SqueezedBatch(Rule):
 
     def ask(self) -> Iterator[Squeezed]:
         seen = set[object]()
-        for value, calls in masks.computed(self.model.program) if not self.model.is_test else ():
+        for value, calls in self.model.computed if not self.model.is_test else ():
             if value.op != operators.SQUEEZE or value.site is None or value.site in seen or not value.parents:
                 continue
             one = self._one(value, calls)
