@@ -15,6 +15,8 @@ from torchlint.model.queries import names
 from torchlint.pytorch import api, naming
 from torchlint.syntax import python_ast
 
+from . import _discarded_functions as discarded_functions
+
 if TYPE_CHECKING:
     from torchlint.index import FileIndex
     from torchlint.syntax.python_ast import Site
@@ -55,6 +57,8 @@ class DiscardedResult(Rule):
     Finds statements such as `x.detach()`, `x.clamp(0)`, `x.unsqueeze(0)`, `x.double()` and `x.to(device)`, if torchlint
     knows that `x` is a tensor. It knows that for results of tensor arithmetic, of PyTorch functions and of PyTorch
     layers. For `x.detach()`, the result of any arithmetic or network is enough.
+
+    Also finds functions of NumPy, OpenCV and torchvision that return a changed copy: `np.fliplr(image)`.
 
     Not reported: modules, which `to` and `cuda` do change, and objects of unknown classes.
 
@@ -98,16 +102,27 @@ class DiscardedResult(Rule):
 
     code = "TL115"
     category = Category.CORRECTNESS
-    triggers = ((b"torch",), tuple(f".{name}(".encode() for name in sorted(api.OUT_OF_PLACE | api.MOVING)))
+    triggers = (
+        (b"torch",),
+        (
+            *(f".{name}(".encode() for name in sorted(api.OUT_OF_PLACE | api.MOVING)),
+            *(b"np.", b"numpy", b"cv2.", b"functional"),
+        ),
+    )
 
     @classmethod
     def concerns(cls, index: FileIndex) -> bool:
         calls = (item.value for item in index.tree.of_type(ast.Expr) if isinstance(item.value, ast.Call))
-        return any(isinstance(call.func, ast.Attribute) and _may_be_of_tensor(call.func) for call in calls)
+        return any(
+            isinstance(call.func, ast.Attribute)
+            and (_may_be_of_tensor(call.func) or call.func.attr in discarded_functions.NAMES)
+            for call in calls
+        )
 
-    def ask(self) -> Iterator[Discarded]:
+    def ask(self) -> Iterator[Discarded | discarded_functions.DiscardedCopy]:
         if self.model.is_test:
             return
+        yield from discarded_functions.of_model(self.model)
         for result in self.model.program.observations.discarded:
             node = self._node(result)
             if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or not result.parents:
@@ -287,6 +302,13 @@ class DiscardedResult(Rule):
             f"{f'`{receiver}`' if receiver else 'the tensor'} does not change",
             help=f"assign the result: `{receiver or 'x'} = {receiver or 'x'}.{discarded.method}(...)`",
             fix=self._fix(discarded),
+        )
+
+    def report_DiscardedCopy(self, found: discarded_functions.DiscardedCopy) -> None:
+        self.report(
+            found.site,
+            f"`{found.function}` returns a changed copy, which is discarded: `{found.argument}` does not change",
+            help=f"assign the result: `{found.argument} = {found.function}(...)`",
         )
 
     def _fix(self, discarded: Discarded) -> edits.Change | None:
