@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from torchlint import Category, Confidence, Rule
+from torchlint.lazy_pattern import LazyPattern
 from torchlint.model.queries import names, written
 from torchlint.syntax import python_ast
 
@@ -15,6 +16,8 @@ _MADE_OF = frozenset("tensor as_tensor from_numpy FloatTensor DoubleTensor array
 _KEEPING = frozenset("float double to tolist cpu numpy clamp pow sqrt reciprocal type astype clip long".split())
 _NUMBERS = frozenset({"sum", "max", "min", "mean", "len", "float", "item"})
 _MOST = 20
+_OF_SAMPLES = LazyPattern(r"(?i)dataset|data_?set|(train|val|test)_(set|data)|samples|labels|targets$")
+"""Names of collections with one item per sample."""
 
 
 class WeightsOfClasses(NamedTuple):
@@ -65,25 +68,33 @@ class SamplerOfClasses(Rule):
 
     code = "TL617"
     category = Category.SUSPICIOUS
-    triggers = ((b"WeightedRandomSampler",), (b"bincount",), (b"DataLoader",))
+    triggers = ((b"WeightedRandomSampler",), (b"bincount",), (b"DataLoader", b"Dataset", b"torch"))
 
     def ask(self) -> Iterator[WeightsOfClasses]:
-        known = self.model.definitions
-        for loader in self.model.tree.of_type(ast.Call):
-            given = {item.arg: item.value for item in loader.keywords}
-            if known.named(loader.func) != "torch.utils.data.DataLoader" or "sampler" not in given:
-                continue
-            sampler = written.value_in_file(given["sampler"], known) or given["sampler"]
-            if not isinstance(sampler, ast.Call) or not known.named(sampler.func).endswith("WeightedRandomSampler"):
+        for sampler in self.model.tree.of_type(ast.Call):
+            if not self.model.definitions.named(sampler.func).endswith("WeightedRandomSampler"):
                 continue
             named = {item.arg: item.value for item in sampler.keywords}
             weights = sampler.args[0] if sampler.args else named.get("weights")
             count = sampler.args[1] if len(sampler.args) > 1 else named.get("num_samples")
             counts = self._counts(weights, _MOST) if weights is not None else None
             if counts is not None and count is not None and not self._is_length_of(count, weights):
-                dataset = loader.args[0] if loader.args else given.get("dataset")
-                is_sure = dataset is not None and self._is_length_of(count, dataset)
+                is_sure = any(self._is_length_of(count, item) for item in self._datasets(sampler))
                 yield WeightsOfClasses(python_ast.site_of(sampler), python_ast.site_of(counts), is_sure)
+
+    def _datasets(self, sampler: ast.Call) -> Iterator[ast.expr]:
+        """The datasets of the loaders that get a sampler, and those of which it draws, by their names."""
+        known = self.model.definitions
+        for loader in self.model.tree.of_type(ast.Call):
+            given = {item.arg: item.value for item in loader.keywords}
+            if known.named(loader.func) == "torch.utils.data.DataLoader" and "sampler" in given:
+                if (written.value_in_file(given["sampler"], known) or given["sampler"]) is sampler:
+                    yield from [*loader.args[:1], *([given["dataset"]] if "dataset" in given else [])]
+        for item in python_ast.arguments(sampler):
+            value = written.value_in_file(item, known) or item
+            length = value.args[0] if isinstance(value, ast.Call) and python_ast.dotted(value.func) == "len" else None
+            if length is not None and _OF_SAMPLES.search(python_ast.dotted(length)):
+                yield length
 
     def _counts(self, node: ast.expr, steps: int) -> ast.expr | None:
         """The `bincount` from which an expression is computed, element by element."""
