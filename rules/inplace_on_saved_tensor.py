@@ -113,7 +113,7 @@ class InplaceOnSavedTensor(Rule):
 
     def ask(self) -> Iterator[saved_tensors.SavedTensorChanged | ParametersChanged | OldNameRead]:
         for changed in saved_tensors.SavedTensors(self.model.program, self.model.tracking, self.model.torch).changed():
-            if not self._may_be_out_of_place(changed.mutate):
+            if not self._may_be_out_of_place(changed.mutate) and not self._is_drawn(changed.mutate):
                 yield changed
         for crossed in self.model.parameter_updates.across_backward():
             is_dragged = crossed.backward.order < crossed.step.order
@@ -140,6 +140,19 @@ class InplaceOnSavedTensor(Rule):
         if mutate.result not in observations.in_place_modules and mutate.result not in observations.in_place_results:
             return False
         return any(True for _ in self.model.stores_of("inplace"))
+
+    def _is_drawn(self, mutate: events.Mutate) -> bool:
+        """Whether the call draws its module from a list, `self.layers[i](x)`: another one may receive the tensor."""
+        tree = self.model.tree
+        call = tree.node(mutate.site)
+        if mutate.result not in self.model.program.observations.in_place_modules or not isinstance(call, ast.Call):
+            return False
+        if isinstance(call.func, ast.Subscript):
+            return bool(python_ast.names_read(call.func.slice))
+        loops = (item for item in tree.ancestors(call) if isinstance(item, (ast.For, ast.AsyncFor)))
+        return isinstance(call.func, ast.Name) and any(
+            call.func.id in python_ast.names_bound(item.target) for item in loops
+        )
 
     def _opening(self, mutate: events.Mutate) -> python_ast.Site | None:
         opening = self.model.program.observations.openings.get(mutate.result)
