@@ -12,6 +12,7 @@ from torchlint.index import FileIndex
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model.events import Loop
 from torchlint.model.program import Program
+from torchlint.model.queries import given
 from torchlint.model.queries.default_numbers import default_number
 from torchlint.model.values import Value
 from torchlint.pytorch import naming
@@ -152,7 +153,13 @@ class Horizons:
             if node is None or not (name := _named(node)):
                 break
             yield name.removeprefix("self.")
-            node = self.assigned(node.id, node) if isinstance(node, ast.Name) else None
+            node = self._source(node)
+
+    def _source(self, node: ast.expr) -> ast.expr | None:
+        """The expression that a variable, a parameter, an attribute or an entry gets, if there is only one."""
+        if not isinstance(node, ast.Name):
+            return given.stored_for(node, self._program)
+        return self.assigned(node.id, node) or given.argument_for(node, self._program)
 
     def length(self, call: ast.Call) -> tuple[str, ast.expr | None]:
         """The scheduler's argument for its length, with the name of its parameter."""
@@ -186,10 +193,14 @@ class Horizons:
 
     def _power_of_name(self, node: ast.expr, names: dict[str, str], depth: int) -> Counter[str] | None:
         name, last = _named(node).removeprefix("self."), _named(node).rpartition(".")[2]
+        passed = given.argument_for(node, self._program) if depth else None
+        found = self._power(passed, names, depth - 1) if passed is not None else None
+        if found:
+            return found
         known = names.get(name)
         if known is not None:
             return Counter([known] if known else [])
-        value = self.assigned(node.id, node) if isinstance(node, ast.Name) and depth else None
+        value = self._source(node) if depth else None
         found = self._power(value, names, depth - 1) if value is not None else None
         if found:
             return found

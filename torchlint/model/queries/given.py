@@ -1,0 +1,83 @@
+"""The expressions that a program gives to parameters, attributes and entries of its configuration, in any file."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from torchlint.index import FileIndex
+from torchlint.model.definitions import FunctionInfo
+from torchlint.model.program import Program
+from torchlint.model.queries import written
+from torchlint.syntax.python_ast import FUNCTIONS, last_name
+
+
+def argument_for(node: ast.expr, program: Program) -> ast.expr | None:
+    """The expression that the only call of a function, or of a class, passes for the parameter that a name reads."""
+    definitions = program.definitions_of(node)
+    around = definitions.function_around(node) if isinstance(node, ast.Name) else None
+    if not isinstance(node, ast.Name) or around is None or node.id not in around.parameters:
+        return None
+    if node.id in definitions.names_assigned([around.node]):
+        return None
+    calls = list(_calls_of(around, program))
+    place = around.parameters.index(node.id) - int(around.is_method)
+    return written.argument(calls[0], place, node.id) if len(calls) == 1 and place >= 0 else None
+
+
+def stored_for(node: ast.expr, program: Program) -> ast.expr | None:
+    """The only expression that the program assigns to an attribute or an entry: `args.total`, `config["total"]`."""
+    name, owner = _entry(node), _owner(node)
+    stores = [store for store in _stores(name, program) if _may_be_same(store, node, program)] if name else []
+    if len(stores) != 1 or _is_conditional(stores[0], program):
+        return None
+    if isinstance(node, ast.Attribute) and owner == "self":
+        return written.attribute_value(node, program.definitions_of(node))
+    return written.assigned(stores[0], program.definitions_of(stores[0]))
+
+
+def _calls_of(function: FunctionInfo, program: Program) -> Iterator[ast.Call]:
+    is_constructor = function.name == "__init__" and function.owner is not None
+    name = function.owner.name if is_constructor and function.owner is not None else function.name
+    for tree in program.files:
+        yield from FileIndex.of(tree).calls_named(name)
+
+
+def _entry(node: ast.AST) -> str:
+    """The name of an attribute or of an entry of a dictionary."""
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    key = node.slice if isinstance(node, ast.Subscript) else None
+    return key.value if isinstance(key, ast.Constant) and isinstance(key.value, str) else ""
+
+
+def _owner(node: ast.expr) -> str:
+    return last_name(node.value) if isinstance(node, (ast.Attribute, ast.Subscript)) else ""
+
+
+def _may_be_same(store: ast.expr, node: ast.expr, program: Program) -> bool:
+    """Whether an assignment may set what an expression reads: of an object of this name, or of a related class."""
+    if type(store) is not type(node) or "self" not in (_owner(store), _owner(node)):
+        return type(store) is type(node) and _owner(store) == _owner(node)
+    if _owner(store) != _owner(node):
+        return _owner(node) == "self"
+    methods = [program.definitions_of(item).method_around(item) for item in (store, node)]
+    one, other = (method.owner if method is not None else None for method in methods)
+    return one is None or other is None or one in other.ancestors() or other in one.ancestors()
+
+
+def _stores(name: str, program: Program) -> Iterator[ast.expr]:
+    """The places that set, change or delete an attribute or an entry of this name, of any object."""
+    for node in program.nodes(ast.Attribute, ast.Subscript):
+        if not isinstance(node.ctx, ast.Load) and _entry(node) == name:
+            yield node
+
+
+def _is_conditional(node: ast.expr, program: Program) -> bool:
+    """Whether a condition in its function decides whether an assignment happens."""
+    for item in program.definitions_of(node).tree.ancestors(node):
+        if isinstance(item, (ast.If, ast.Match, ast.Try)):
+            return True
+        if isinstance(item, FUNCTIONS):
+            break
+    return False
