@@ -50,6 +50,8 @@ _OF_MODULES = {
     "Conv2d": "conv2d",
     "Conv3d": "conv3d",
 }
+_LOGARITHMS = {"softmax": "log_softmax", "sigmoid": "logsigmoid"}
+"""The operator whose exponential is the result of another one."""
 
 
 class Endings:
@@ -184,7 +186,7 @@ class _Search:
             return self.of_value(given, seen)
         if not isinstance(value, Tensor):
             return None
-        if value.op in self._operators:
+        if value.op in self._operators or (value.op == operators.EXP and self._is_of_logarithm(value, seen)):
             return value.site
         if isinstance(value, ModuleOutput):
             return self._of_module(resolved(value.parents[0]), value, seen)
@@ -194,6 +196,12 @@ class _Search:
         if not isinstance(joined, Container) or joined.is_open or joined.has_use(FILLED):
             return None
         return _only([self.of_value(item, seen) for item in joined.elements()])
+
+    def _is_of_logarithm(self, exponential: Tensor, seen: frozenset[Value]) -> bool:
+        """Whether an exponential undoes the logarithm of one of the operators: `log_softmax(x).exp()`."""
+        of = frozenset(_LOGARITHMS[name] for name in self._operators if name in _LOGARITHMS)
+        search = _Search(self._program, of, self._through, self._call)
+        return bool(of) and bool(exponential.parents) and search.of_value(exponential.parents[0], seen) is not None
 
     def in_call(self, value: Value) -> Value:
         """A value, or the value that the call passes for it."""
