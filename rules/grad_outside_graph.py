@@ -226,4 +226,5 @@ class GradOutsideGraph(Rule):
 def _is_of_tensor(data: values.Tensor) -> bool:
     """Whether `data` is surely the attribute of a tensor. Another object may keep a tensor with a graph there."""
     owner = values.resolved(data.parents[0])
-    return isinstance(owner, values.Tensor) or module_values.is_forward(owner)
+    is_of_objects = any(isinstance(values.resolved(item), values.UnknownObject) for item in owner.parents)
+    return not is_of_objects and (isinstance(owner, values.Tensor) or module_values.is_forward(owner))
