@@ -9,17 +9,18 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchlint import Category, Rule
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import definitions
+from torchlint.model.queries import resumes
 from torchlint.pytorch import naming
 from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
 
-    from . import _forgotten_optimizers, _forgotten_records, _restarted_counts
+    from ._forgotten_entries import Forgotten, ForgottenRecord
+    from ._restarted_counts import Restarted, Unread
 
 _KINDS = {"scheduler": LazyPattern(r"(?i)sched|(^|_)lr_"), "scaler": LazyPattern(r"(?i)scaler")}
 """Names of objects with a state that belong to an optimizer."""
-_COUNTERS = LazyPattern(r"(?i)epoch|step|iter")
 _CLOSED = frozenset({"ReduceLROnPlateau", "GradScaler"})
 """Schedulers whose state matters little: the learning rate is in the state of the optimizer."""
 
@@ -91,18 +92,9 @@ class IncompleteResume(Rule):
     category = Category.SUSPICIOUS
     triggers = ((b"load_state_dict",), (b"state_dict",))
 
-    def ask(
-        self,
-    ) -> Iterator[
-        LeftOut
-        | _forgotten_optimizers.Forgotten
-        | _forgotten_records.ForgottenRecord
-        | _restarted_counts.Restarted
-        | _restarted_counts.Unread
-    ]:
+    def ask(self) -> Iterator[LeftOut | Forgotten | ForgottenRecord | Restarted | Unread]:
         if not self.model.is_test:
-            from ._forgotten_optimizers import ForgottenOptimizers
-            from ._forgotten_records import ForgottenRecords
+            from ._forgotten_entries import ForgottenOptimizers, ForgottenRecords
             from ._restarted_counts import RestartedCounts
 
             yield from RestartedCounts(self.model).all()
@@ -165,7 +157,7 @@ class IncompleteResume(Rule):
         """Whether a function reads the epoch or step of a checkpoint, to continue training from there."""
         reads = (node for node in python_ast.walk(function) if isinstance(node, ast.Subscript))
         keys = (node.slice for node in reads if isinstance(node.ctx, ast.Load))
-        return any(isinstance(key, ast.Constant) and _COUNTERS.search(str(key.value)) for key in keys)
+        return any(isinstance(key, ast.Constant) and resumes.COUNTERS.search(str(key.value)) for key in keys)
 
     def _begins_anew(self, scheduler: ast.expr) -> bool:
         """Whether a scheduler comes from a class of PyTorch, or one that inherits from it, and its state matters."""
@@ -202,7 +194,7 @@ class IncompleteResume(Rule):
         loop = self.model.tree.parent(self.model.tree.statement(call))
         return isinstance(loop, python_ast.LOOPS) and len(loop.body) == 1
 
-    def report_Restarted(self, found: _restarted_counts.Restarted) -> None:
+    def report_Restarted(self, found: Restarted) -> None:
         self.report(
             found.loop,
             f"a resumed training starts over here: no loop continues at `{found.name}`",
@@ -210,7 +202,7 @@ class IncompleteResume(Rule):
             help=f"start the loop at `{found.name}`",
         )
 
-    def report_Unread(self, found: _restarted_counts.Unread) -> None:
+    def report_Unread(self, found: Unread) -> None:
         self.report(
             found.loop,
             f"a resumed training starts over here: nothing reads the entry {found.key!r} of the checkpoint",
@@ -218,7 +210,7 @@ class IncompleteResume(Rule):
             help="start the loop behind the saved epoch",
         )
 
-    def report_Forgotten(self, found: _forgotten_optimizers.Forgotten) -> None:
+    def report_Forgotten(self, found: Forgotten) -> None:
         self.report(
             found.site,
             f"the model and its epoch are restored but `{found.name}` is not: its state is saved but never loaded",
@@ -226,7 +218,7 @@ class IncompleteResume(Rule):
             help=f"load the state of `{found.name}` too",
         )
 
-    def report_ForgottenRecord(self, found: _forgotten_records.ForgottenRecord) -> None:
+    def report_ForgottenRecord(self, found: ForgottenRecord) -> None:
         self.report(
             found.site,
             f"the training continues but `{found.name}` starts over: the next score counts as the best one",

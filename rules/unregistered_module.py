@@ -10,24 +10,21 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchlint import Category, Rule, edits, repairs
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import definitions, values
-from torchlint.model.queries import autograd_functions, torch_classes
-from torchlint.pytorch import api, naming, stateful_modules
+from torchlint.model.queries import autograd_functions, passed_on, torch_classes
+from torchlint.pytorch import api, stateful_modules
 from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
     from torchlint.index import FileIndex
     from torchlint.syntax.python_ast import Site
 
-_COUNTING = frozenset("len enumerate zip range reversed print iter list tuple sorted isinstance".split())
 _OWN_WAY = "parameters named_parameters modules named_modules state_dict _apply to cuda __setattr__".split()
 """Methods by which a class handles its parameters itself."""
 _BASE = LazyPattern(r"Base|Abstract|Mixin")
 _DISPLAYS = (ast.List, ast.Tuple, ast.Dict, ast.ListComp, ast.DictComp)
 _GROWING = frozenset({"append", "extend", "insert"})
-
-
-_REGISTERING = frozenset({"append", "insert", "Sequential", "add_module", "register_module", "setattr", "extend"})
-"""Calls that register a module argument, or replace it in place."""
+_BY_HAND = frozenset("add_module register_module register_parameter setattr __setattr__ update ParameterList".split())
+"""Calls that may register the parameters that a class stores elsewhere."""
 
 
 class PlainContainer(NamedTuple):
@@ -38,10 +35,6 @@ class PlainContainer(NamedTuple):
     holder: str
     """The class that would register them: `ModuleList`."""
     example: Site | None
-
-
-_BY_HAND = frozenset("add_module register_module register_parameter setattr __setattr__ update ParameterList".split())
-"""Calls that may register the parameters that a class stores elsewhere."""
 
 
 class UnregisteredModule(Rule):
@@ -171,9 +164,9 @@ class UnregisteredModule(Rule):
         for name, value in attributes.items():
             containers = [item for item in values.inputs_of(value) if isinstance(item, values.Container)]
             if containers and not self._is_handed_on(name, info):
-                hides = not _goes_through(info, name)
+                hides = not passed_on.is_gone_through(info, name)
                 plain = (item for item in containers if not (hides and self._is_hidden(item)))
-                yield from self._lost(plain, name, known, _optimized_keys(info, name))
+                yield from self._lost(plain, name, known, passed_on.optimized_keys(info, name))
 
     def _parts(self, modules: list[values.Value]) -> set[values.Value]:
         """Registered modules with all that they contain: their elements, and attributes that their classes store."""
@@ -226,7 +219,7 @@ class UnregisteredModule(Rule):
             classes = (item for file in self.model.program.files.values() for item in file.classes.values())
             heirs = [item for item in classes if info in item.ancestors()]
             bases = [item for item in info.ancestors() if isinstance(item, definitions.ClassInfo)]
-            self._handed_on[info] = {name for item in {*heirs, *bases} for name in _handed_on(item)}
+            self._handed_on[info] = {name for item in {*heirs, *bases} for name in passed_on.attributes(item)}
         elsewhere = info.assigned.get(name, set()) - _beginning(info)
         cuts = (method in info.methods and _only_cuts(info.methods[method], name) for method in elsewhere)
         return name in self._handed_on[info] or not all(cuts)
@@ -382,101 +375,6 @@ def _only_cuts(method: definitions.FunctionInfo, name: str) -> bool:
         and python_ast.dotted(node.value.value) == python_ast.dotted(target)
         for target, node in targets
     )
-
-
-def _goes_through(info: definitions.ClassInfo, name: str) -> bool:
-    """Whether a class iterates over an attribute's elements, and takes hidden modules out of the list."""
-    nodes = [item.node for item in info.ancestors() if isinstance(item, definitions.ClassInfo)]
-    loops = (node for own in nodes for node in python_ast.walk(own) if isinstance(node, (ast.For, ast.comprehension)))
-    return any(item.attr == name for loop in loops for item in _attributes_gone_through(loop.iter))
-
-
-def _attributes_gone_through(node: ast.expr) -> Iterator[ast.Attribute]:
-    """The attributes whose elements a loop iterates over: of `enumerate(self.x)`, `self.x or ()`."""
-    if isinstance(node, ast.Attribute):
-        yield node
-    elif isinstance(node, ast.BoolOp):
-        yield from (item for value in node.values for item in _attributes_gone_through(value))
-    elif isinstance(node, ast.Call) and python_ast.called_name(node) in _COUNTING:
-        yield from (item for value in node.args for item in _attributes_gone_through(value))
-
-
-def _handed_on(info: definitions.ClassInfo) -> Iterator[str]:
-    """The attributes that a class deletes, or passes to calls that may do more than read them.
-
-    Also those whose elements go into another list, `self.pairs.append(layers[-1])`.
-    """
-    for node in python_ast.walk(info.node):
-        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Del):
-            yield node.attr
-        elif isinstance(node, ast.Attribute) and node.attr == "parameters" and not _literal_keys(node.value):
-            yield from (item.attr for item in [_whole(node.value)] if isinstance(item, ast.Attribute))
-        elif isinstance(node, ast.Call) and python_ast.called_name(node) not in _COUNTING:
-            given = [item.value if isinstance(item, ast.Starred) else item for item in python_ast.arguments(node)]
-            wholes = map(_whole, given) if python_ast.called_name(node) in _REGISTERING else ()
-            yield from (item.attr for item in (*given, *wholes) if isinstance(item, ast.Attribute))
-            if isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Attribute):
-                if node.func.attr == "append" and any(isinstance(item, ast.Subscript) for item in given):
-                    yield node.func.value.attr
-        elif isinstance(node, ast.AugAssign) and isinstance(node.value, ast.Attribute):
-            yield node.value.attr
-        elif isinstance(node, (ast.For, ast.comprehension)):
-            yield from _given_one_by_one(node, info)
-
-
-def _optimized_keys(info: definitions.ClassInfo, name: str) -> set[object]:
-    """The literal keys of an attribute's elements whose parameters a class reads: `self.x["head"].parameters()`."""
-    reads = (node for node in python_ast.walk(info.node) if isinstance(node, ast.Attribute))
-    parts = (node.value for node in reads if node.attr == "parameters")
-    return {key for part in parts for key in _literal_keys(part) if python_ast.dotted(_whole(part)) == f"self.{name}"}
-
-
-def _literal_keys(node: ast.expr) -> list[object]:
-    """The literal key of an element: of `self.heads["a"]`, but not of `self.heads[i]`."""
-    key = node.slice if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Attribute) else None
-    return [key.value] if isinstance(key, ast.Constant) else []
-
-
-def _given_one_by_one(loop: ast.For | ast.comprehension, info: definitions.ClassInfo) -> Iterator[str]:
-    """The attribute whose elements all go elsewhere: `net.append(layer)`, `by_name[i] = head`, an optimizer."""
-    over = [item.attr for item in python_ast.walk(loop.iter) if isinstance(item, ast.Attribute)]
-    names = {item.id for item in python_ast.walk(loop.target) if isinstance(item, ast.Name)}
-    if not over or not names:
-        return
-    first = info.methods.get("__init__")
-    is_later = first is None or loop not in python_ast.walk(first.node)
-    for node in python_ast.walk(loop if isinstance(loop, ast.For) else info.node):
-        given = [*_given_away(node), *(_set_by_hand(node) if is_later else ())]
-        if any(isinstance(item, ast.Name) and item.id in names for item in map(_whole, given)):
-            yield from over
-            return
-
-
-def _whole(node: ast.expr) -> ast.expr:
-    """The owner of a part or an element: `self.blocks` in `self.blocks[0].layers`, `block` in `block.layers`."""
-    while isinstance(node, ast.Subscript) or (isinstance(node, ast.Attribute) and not _is_own(node)):
-        node = node.value
-    return node
-
-
-def _is_own(node: ast.Attribute) -> bool:
-    return python_ast.dotted(node.value) == "self"
-
-
-def _given_away(node: ast.AST) -> list[ast.expr]:
-    """The objects that a node registers, wraps, stores under a key, or whose parameters it reads."""
-    if isinstance(node, ast.Call):
-        name = python_ast.called_name(node)
-        return python_ast.arguments(node) if name in _REGISTERING or naming.is_class_name(name) else []
-    if isinstance(node, ast.Assign):
-        return [node.value] if any(isinstance(item, ast.Subscript) for item in node.targets) else []
-    return [node.value] if isinstance(node, ast.Attribute) and node.attr == "parameters" else []
-
-
-def _set_by_hand(node: ast.AST) -> list[ast.expr]:
-    """The weights that code computes itself, as evolution strategies do: `layer.weight.data = found[i]`."""
-    targets = node.targets if isinstance(node, ast.Assign) else []
-    return [item.value for item in targets if isinstance(item, ast.Attribute) and item.attr == "data"]
 
 
 def _inside(value: values.Value) -> list[values.Value]:

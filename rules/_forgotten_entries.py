@@ -1,4 +1,4 @@
-"""Resumes that continue the epochs of a training, but forget its best score, which the checkpoint contains."""
+"""Entries of checkpoints that a file saves and a resume forgets: the optimizer and the best score."""
 
 from __future__ import annotations
 
@@ -7,15 +7,27 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint.lazy_pattern import LazyPattern
+from torchlint.model.queries import resumes
+from torchlint.pytorch import naming
 from torchlint.syntax import python_ast
-
-from ._forgotten_optimizers import ForgottenOptimizers, checkpoint_of
 
 if TYPE_CHECKING:
     from torchlint import Model
     from torchlint.syntax.python_ast import Site
 
+_COMMENTED = LazyPattern(r"(?i)#.*optim\w*\.load_state_dict")
+"""A restored optimizer that the author has commented out."""
+_STATELESS = frozenset({"SGD"})
 _BEST = LazyPattern(r"(?i)best|record")
+
+
+class Forgotten(NamedTuple):
+    """The model is loaded at `site` and `counter` continues, but the saved optimizer `name` is not restored."""
+
+    site: Site
+    name: str
+    saved: Site
+    counter: Site
 
 
 class ForgottenRecord(NamedTuple):
@@ -27,13 +39,63 @@ class ForgottenRecord(NamedTuple):
     start: Site
 
 
+class ForgottenOptimizers:
+    """Finds the checkpoints of a file that continue the epochs without the optimizer."""
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self.tree = model.tree
+        self.states = model.provenance.states
+
+    def all(self) -> Iterator[Forgotten]:
+        saved = [item for item in self.states.saved if naming.looks_like_optimizer(python_ast.last_name(item))]
+        if not saved or not any(map(self._matters, saved)) or self._may_be_restored(saved):
+            return
+        for call, _ in self.states.loads:
+            counter = resumes.continued(call, self.model)
+            if counter is not None:
+                code = self.tree.code(saved[0])
+                yield Forgotten(python_ast.site_of(call), code, python_ast.site_of(saved[0]), counter)
+                return
+
+    def _matters(self, optimizer: ast.expr) -> bool:
+        """Whether an optimizer may have moments: all but SGD without momentum."""
+        made = self.model.provenance.created(optimizer)
+        if not isinstance(made, ast.Call) or python_ast.called_name(made) not in _STATELESS:
+            return True
+        return any(item.arg in ("momentum", None) for item in made.keywords)
+
+    def _may_be_restored(self, saved: list[ast.expr]) -> bool:
+        """Whether some code may load the state of an optimizer, or the author has removed that code."""
+        owners = [owner for _, owner in self.states.loads]
+        if any(not isinstance(item, (ast.Name, ast.Attribute)) for item in owners):
+            return True
+        if any(naming.looks_like_optimizer(python_ast.last_name(item)) for item in owners):
+            return True
+        if _COMMENTED.search(self.tree.source.text):
+            return True
+        keys = [self._key(item) for item in saved]
+        return any(key is None or self.model.reads_entry(key) for key in keys)
+
+    def _key(self, owner: ast.expr) -> str | None:
+        """The key under which a dictionary keeps the state of an object."""
+        _, state, parent, *_ = self.tree.ancestors(owner)
+        if isinstance(parent, ast.keyword):
+            return parent.arg
+        key: ast.expr | None = None
+        if isinstance(parent, ast.Dict):
+            key = next(key for key, value in zip(parent.keys, parent.values, strict=True) if value is state)
+        elif isinstance(parent, ast.Assign) and isinstance(parent.targets[0], ast.Subscript):
+            key = parent.targets[0].slice
+        return key.value if isinstance(key, ast.Constant) and isinstance(key.value, str) else None
+
+
 class ForgottenRecords:
     """Finds the best scores that a file saves and never reads."""
 
     def __init__(self, model: Model) -> None:
         self.model = model
         self.tree = model.tree
-        self.resumes = ForgottenOptimizers(model)
 
     def all(self) -> Iterator[ForgottenRecord]:
         for key, score in self._saved():
@@ -42,8 +104,7 @@ class ForgottenRecords:
             if start is None or self.model.reads_entry(key) or not self._is_updated(name):
                 continue
             for call, _ in self.model.provenance.states.loads:
-                loaded = checkpoint_of(call.args[0])
-                if loaded is not None and self.resumes.is_loaded(loaded) and self.resumes.continued(loaded) is not None:
+                if resumes.continued(call, self.model) is not None:
                     sites = (python_ast.site_of(item) for item in (score, start))
                     yield ForgottenRecord(python_ast.site_of(call), name, *sites)
                     return
