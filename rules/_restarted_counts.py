@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint.lazy_pattern import LazyPattern
+from torchlint.model.queries import resumes
 from torchlint.pytorch import naming
 from torchlint.syntax import python_ast
 
@@ -57,16 +58,12 @@ class RestartedCounts:
 
     def unread(self) -> Iterator[Unread]:
         """Loops behind the restored state of an optimizer, where no code reads the saved epoch."""
-        from ._forgotten_optimizers import ForgottenOptimizers, checkpoint_of
-
         name, saved = next(self._saved(), ("", None))
         if saved is None or self._model.reads_entry(name):
             return
-        resumes = ForgottenOptimizers(self._model)
         for call, owner in self._model.provenance.states.loads:
             is_optimizer = naming.looks_like_optimizer(python_ast.last_name(owner))
-            checkpoint = checkpoint_of(call.args[0]) if is_optimizer else None
-            if checkpoint is None or not resumes.is_loaded(checkpoint):
+            if not is_optimizer or resumes.entries(call, self._model.definitions) is None:
                 continue
             function = self._model.definitions.function_around(call)
             scope = function.node if function is not None else self._tree.module

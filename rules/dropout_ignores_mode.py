@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 from functools import cached_property
 from itertools import chain
@@ -12,23 +11,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchlint import Category, Confidence, Rule, edits
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import definitions
+from torchlint.model.queries import one_mode, variables
 from torchlint.pytorch import api, binding, table, triggers
 from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
     from torchlint.index import FileIndex
 
-    from ._own_dropout import OwnDropout
-
 _LAYERS = LazyPattern(r"torch\.nn(\.modules\.dropout)?\.Dropout[123]?d?$")
-_MODE = LazyPattern(
-    r"train|eval|infer|test|determin|mc(_|$)|monte|(^|[._])gen(_|$|erat)|(?<!down)(?<!up)sampl", re.IGNORECASE
-)
-"""Names of conditions and rates that depend on the mode."""
-_ON_PURPOSE = LazyPattern(
-    r"MC(?![a-z])|(?i:(^|_)mc(_|$)|monte_?carlo|bayes|uncertain|augment|prenet|(^|_)train(ing)?(_|$)|(^|_)loss(es)?(_|$))"
-)
-"""Names of classes and methods that also drop in evaluation (the prenet of Tacotron), or only in training."""
 _CALL = rb"(?<!self\.)\bdropout[123]?d?[\s)]*\("
 _ATTENTION = "torch.nn.functional.scaled_dot_product_attention"
 _ATTENTION_RATE = b"dropout_p"
@@ -36,6 +26,9 @@ _WRITTEN_CALL = LazyPattern(_CALL + rb"((?:[^()]|\([^()]*\))*)\)")
 _ANY_CALL = LazyPattern(_CALL)
 _ALIAS = LazyPattern(rb"\bdropout[123]?d?\s+as\b")
 _LOCAL_LAYER = LazyPattern(rb"(?m)\bDropout[123]?d?\s*\(.*\)\s*\(|^[ \t]*\w+\s*=\s*[\w.]*\bDropout[123]?d?\s*\(")
+_OWN_NAME = LazyPattern(r"^(?!Random).*(Dropout|DropPath|DropConnect|DropBlock|StochasticDepth)")
+_OWN_MODE = LazyPattern(r"(?i)train|eval|infer|test|mode|determin")
+_DRAWS = frozenset({"bernoulli", "bernoulli_", "rand", "rand_like"})
 _OWN_CLASS = LazyPattern(rb"(?m)^[ \t]*class \w*(Drop|StochasticDepth)")
 
 
@@ -46,6 +39,13 @@ class AlwaysDrops(NamedTuple):
     made: python_ast.Site | None
     is_sure: bool = True
     """Whether `forward` itself makes the layer, with a rate that never changes."""
+
+
+class OwnDropout(NamedTuple):
+    """`forward` of the module `owner` draws a mask at `draw` in both modes."""
+
+    draw: python_ast.Site
+    owner: str
 
 
 class DropoutIgnoresMode(Rule):
@@ -121,21 +121,35 @@ class DropoutIgnoresMode(Rule):
 
     def ask(self) -> Iterator[AlwaysDrops | OwnDropout]:
         if _OWN_CLASS.search(self.model.tree.source.code) and not self.model.is_test:
-            from ._own_dropout import OwnDropouts
-
-            for draw, forward, own in OwnDropouts(self.model).all():
-                if self._may_be_evaluated(forward) and not self._knows_mode(draw, forward):
-                    yield own
+            yield from self._own_layers()
         for call in self.model.tree.of_type(ast.Call):
             method = self.model.definitions.method_around(call)
             if method is None:
                 continue
             made = self._layer_called(call, method)
             if made is not None or self._drops(call, method):
-                is_meant = self._is_one_view(call, method) or self._knows_mode(call, method)
+                is_meant = self._is_one_view(call, method) or self._modes.runs_in_one(call, method)
                 if self._may_be_evaluated(method) and not is_meant:
                     is_sure = made is None or self._is_as_written(made, method)
                     yield AlwaysDrops(python_ast.site_of(call), made, is_sure)
+
+    def _own_layers(self) -> Iterator[OwnDropout]:
+        """Modules named as dropout whose `forward` draws random numbers and whose class never reads the mode."""
+        for info in self.model.definitions.classes.values():
+            forward = info.methods.get("forward")
+            if forward is None or not _OWN_NAME.search(info.name) or not self._may_be_evaluated(forward):
+                continue
+            calls = (node for node in python_ast.walk(forward.node) if isinstance(node, ast.Call))
+            draw = next((call for call in calls if python_ast.called_name(call) in _DRAWS), None)
+            nodes = python_ast.walk(info.node)
+            words = {str(getattr(node, field, "")) for node in nodes for field in ("attr", "id", "arg")}
+            reads_mode = any(map(_OWN_MODE.search, {*words, *info.methods, info.name}))
+            if draw is not None and not reads_mode and not self._modes.runs_in_one(draw, forward):
+                yield OwnDropout(python_ast.site_of(draw), info.name)
+
+    @cached_property
+    def _modes(self) -> one_mode.OneMode:
+        return one_mode.OneMode(self.model)
 
     def _is_as_written(self, made: python_ast.Site, method: definitions.FunctionInfo) -> bool:
         """Whether `forward` makes a layer with a rate that nothing can switch off."""
@@ -150,7 +164,7 @@ class DropoutIgnoresMode(Rule):
         if owner is None or not method.is_method or method.name == "__init__":
             return False
         return self.model.program.is_module_class(owner) and not any(
-            _ON_PURPOSE.search(name) for name in (owner.name, method.name)
+            one_mode.ON_PURPOSE.search(name) for name in (owner.name, method.name)
         )
 
     def _drops(self, call: ast.Call, method: definitions.FunctionInfo) -> bool:
@@ -169,9 +183,7 @@ class DropoutIgnoresMode(Rule):
     def _is_one_view(self, call: ast.Call, method: definitions.FunctionInfo) -> bool:
         """Whether a method drops elements of one value repeatedly, to get several views for a loss."""
         seen = call.args[0] if call.args else None
-        if not isinstance(seen, ast.Name) or any(
-            isinstance(node.ctx, ast.Store) for node in self._variables_of(method)[seen.id]
-        ):
+        if not isinstance(seen, ast.Name) or variables.bindings(seen.id, call, self.model.definitions):
             return False
         alike = [
             node
@@ -185,7 +197,7 @@ class DropoutIgnoresMode(Rule):
         if rate is None or isinstance(rate, ast.Constant):
             return isinstance(rate, ast.Constant) and not rate.value
         names = python_ast.names_read(rate)
-        if any(_MODE.search(name) for name in names):
+        if any(one_mode.NAMES.search(name) for name in names):
             return True
         owner, last = method.owner, {name.rpartition(".")[2] for name in names}
         if owner is not None and ({"train", "eval", *last} & owner.methods.keys() or self._is_off(rate, owner)):
@@ -242,27 +254,14 @@ class DropoutIgnoresMode(Rule):
             return python_ast.site_of(call.func) if self._is_layer(call.func) else None
         if not isinstance(call.func, ast.Name):
             return None
-        uses = self._variables_of(method)[call.func.id]
-        statements = [self.model.tree.parent(node) for node in uses if isinstance(node.ctx, ast.Store)]
+        name, definitions = call.func.id, self.model.definitions
+        statements = [self.model.tree.parent(node) for node in variables.bindings(name, call, definitions)]
         assigned = statements[0] if len(statements) == 1 else None
         if not isinstance(assigned, ast.Assign) or not self._is_layer(assigned.value):
             return None
-        reads = [(node, self.model.tree.parent(node)) for node in uses if isinstance(node.ctx, ast.Load)]
+        reads = [(node, self.model.tree.parent(node)) for node in variables.reads(name, call, definitions)]
         is_only_called = all(isinstance(around, ast.Call) and around.func is node for node, around in reads)
         return python_ast.site_of(assigned.value) if is_only_called else None
-
-    def _variables_of(self, method: definitions.FunctionInfo) -> dict[str, list[ast.Name]]:
-        """The places of each name in a method."""
-        if method not in self._variables:
-            found = self._variables[method] = {}
-            for node in python_ast.walk(method.node):
-                if isinstance(node, ast.Name):
-                    found.setdefault(node.id, []).append(node)
-        return self._variables[method]
-
-    @cached_property
-    def _variables(self) -> dict[definitions.FunctionInfo, dict[str, list[ast.Name]]]:
-        return {}
 
     def _is_layer(self, node: ast.expr) -> bool:
         """Whether an expression creates a PyTorch dropout layer with a rate above zero."""
@@ -270,118 +269,8 @@ class DropoutIgnoresMode(Rule):
             return False
         given = python_ast.arguments(node)
         return not (given and isinstance(given[0], ast.Constant) and given[0].value == 0) and not any(
-            _MODE.search(name) for item in given for name in python_ast.names_read(item)
+            one_mode.NAMES.search(name) for item in given for name in python_ast.names_read(item)
         )
-
-    def _knows_mode(self, call: ast.AST, method: definitions.FunctionInfo) -> bool:
-        """Whether a call runs in one mode only, or its method is called that way."""
-        if self._is_guarded(call, method):
-            return True
-        if method not in self._guarded_callers:
-            self._guarded_callers[method] = False  # meanwhile, for methods that call each other
-            self._guarded_callers[method] = self._is_called_guarded(method) or self._is_layer_of_training(method)
-        return self._guarded_callers[method]
-
-    @cached_property
-    def _guarded_callers(self) -> dict[definitions.FunctionInfo, bool]:
-        return {}
-
-    def _is_called_guarded(self, method: definitions.FunctionInfo) -> bool:
-        """Whether its class calls a method, and only in one mode, or at construction."""
-        own = {f"{name}.{method.name}" for name in method.parameters[:1]}
-        nodes = python_ast.walk(method.owner.node) if method.owner is not None else iter(())
-        calls = [node for node in nodes if isinstance(node, ast.Call) and python_ast.dotted(node.func) in own]
-        around = self.model.definitions.method_around
-        return bool(calls) and all(self._is_for_one_mode(call, around(call)) for call in calls)
-
-    def _is_for_one_mode(self, call: ast.Call, method: definitions.FunctionInfo | None) -> bool:
-        if method is None:
-            return False
-        return method.name == "__init__" or bool(_ON_PURPOSE.search(method.name)) or self._knows_mode(call, method)
-
-    def _is_layer_of_training(self, method: definitions.FunctionInfo) -> bool:
-        """Whether `forward` belongs to a module that its owners call in one mode only.
-
-        The owners are in this file, or in files that import it.
-        """
-        if method.owner is None or method.name != "forward":
-            return False
-        files = [self.model.definitions, *self.model.importers(method.owner.name, (b"training",))]
-        made = [
-            python_ast.dotted(target)
-            for file in files
-            for node in file.tree.of_type(ast.Assign)
-            if isinstance(node.value, ast.Call) and python_ast.called_name(node.value) == method.owner.name
-            for target in node.targets
-        ]
-        calls = [
-            (call, file)
-            for file in files
-            for call in file.tree.of_type(ast.Call)
-            if python_ast.dotted(call.func) in made
-        ]
-        return bool(calls) and all(self._is_for_one_mode(call, file.method_around(call)) for call, file in calls)
-
-    def _is_guarded(self, node: ast.AST, method: definitions.FunctionInfo) -> bool:
-        """Whether a condition on the mode surrounds a node, or leaves the method before it."""
-        tree, inner = self.model.tree, node
-        for item in tree.ancestors(node):
-            if (
-                isinstance(item, (ast.If, ast.IfExp, ast.While))
-                and inner is not item.test
-                and self._is_about_mode(item.test, method)
-            ):
-                return True
-            if isinstance(item, ast.Match) and self._is_about_mode(item.subject, method):
-                return True
-            if isinstance(item, ast.BoolOp) and any(self._is_about_mode(value, method) for value in item.values):
-                return True
-            if item is method.node:
-                break
-            inner = item
-        if method not in self._leaving:
-            nodes = (
-                item
-                for item in python_ast.walk(method.node)
-                if isinstance(item, (ast.If, ast.Assert)) and _leaves(item)
-            )
-            tests = (item for item in nodes if self._is_about_mode(item.test, method))
-            self._leaving[method] = min((item.lineno for item in tests), default=0)
-        return 0 < self._leaving[method] < python_ast.site_of(node).line
-
-    def _is_about_mode(self, test: ast.expr, method: definitions.FunctionInfo) -> bool:
-        """Whether a condition reads the mode: directly, through a local name, or through another method."""
-        read = python_ast.names_read(test) | self._read_by(test, method)
-        methods = method.owner.methods if method.owner is not None else {}
-        asked = [methods[last] for name in read if (last := name.rpartition(".")[2]) in methods and "." in name]
-        return any(map(_MODE.search, read)) or any(map(self._reads_mode, asked))
-
-    def _reads_mode(self, method: definitions.FunctionInfo) -> bool:
-        if method not in self._reading:
-            self._reading[method] = any(map(_MODE.search, python_ast.names_read(method.node)))
-        return self._reading[method]
-
-    @cached_property
-    def _reading(self) -> dict[definitions.FunctionInfo, bool]:
-        """For each method, whether it reads the mode."""
-        return {}
-
-    def _read_by(self, test: ast.expr, method: definitions.FunctionInfo) -> set[str]:
-        """The names read by the values of the local names in a condition."""
-        stores = [
-            node
-            for name in python_ast.walk(test)
-            if isinstance(name, ast.Name)
-            for node in self._variables_of(method).get(name.id, ())
-            if isinstance(node.ctx, ast.Store)
-        ]
-        assigned = [node for store in stores if isinstance(node := self.model.tree.parent(store), ast.Assign)]
-        return {name for node in assigned for name in python_ast.names_read(node.value)}
-
-    @cached_property
-    def _leaving(self) -> dict[definitions.FunctionInfo, int]:
-        """For each method, the line of the first condition on the mode that leaves it; 0: none."""
-        return {}
 
     # -- report ---------------------------------------------------------------------------------------
 
@@ -443,13 +332,6 @@ class DropoutIgnoresMode(Rule):
         return (
             edits.Change("pass the mode of the module", [edits.Replace(written, content)]) if "\n" not in code else None
         )
-
-
-def _leaves(item: ast.If | ast.Assert) -> bool:
-    """Whether a condition leaves the function, in one branch or where it is false."""
-    if isinstance(item, ast.Assert):
-        return True
-    return any(isinstance(last, python_ast.LEAVING) for last in (item.body[-1], *item.orelse[-1:]))
 
 
 def _attention_rate(call: ast.Call) -> ast.expr | None:

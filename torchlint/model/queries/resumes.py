@@ -18,27 +18,30 @@ COUNTERS = LazyPattern(r"(?i)epoch|step|iter")
 """Names of entries and variables that count epochs or steps."""
 
 
-def continued(load: ast.Call, model: Model) -> Site | None:
-    """The place where the epoch or step of a checkpoint starts a loop, for `x.load_state_dict(checkpoint["x"])`.
+def entries(load: ast.Call, definitions: Definitions) -> list[tuple[ast.Name, str]] | None:
+    """The reads of a loaded checkpoint with their keys, for `x.load_state_dict(checkpoint["x"])`.
 
-    None if code reads the checkpoint other than by literal keys.
+    None if the state does not come from a loaded checkpoint, or code reads it other than by literal keys.
     """
     state = load.args[0]
     checkpoint = state.value if isinstance(state, ast.Subscript) else None
     if not isinstance(checkpoint, ast.Name):
         return None
-    definitions = model.definitions
     bound = [names.bound_value(item, definitions.tree) for item in variables.bindings(checkpoint.id, load, definitions)]
     if not bound or not all(isinstance(item, ast.Call) and called_name(item) == "load" for item in bound):
         return None
-    entries = [(item, entry_read(item, definitions)) for item in variables.reads(checkpoint.id, load, definitions)]
-    if any(key is None for _, key in entries):
-        return None
-    counts = (item for item, key in entries if key is not None and COUNTERS.search(key))
+    reads = [(item, _entry_read(item, definitions)) for item in variables.reads(checkpoint.id, load, definitions)]
+    known = [(item, key) for item, key in reads if key is not None]
+    return known if len(known) == len(reads) else None
+
+
+def continued(load: ast.Call, model: Model) -> Site | None:
+    """The place where the epoch or step of a loaded checkpoint starts a loop."""
+    counts = (item for item, key in entries(load, model.definitions) or () if COUNTERS.search(key))
     return next((site_of(item) for item in counts if _is_start(item, model)), None)
 
 
-def entry_read(name: ast.Name, definitions: Definitions) -> str | None:
+def _entry_read(name: ast.Name, definitions: Definitions) -> str | None:
     """The literal key with which an expression reads or looks for an entry of a dictionary."""
     parent = definitions.tree.parent(name)
     key: ast.expr | None = parent.slice if isinstance(parent, ast.Subscript) else None
