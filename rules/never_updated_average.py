@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchlint import Category, Rule
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import definitions
+from torchlint.model.queries import variables
 from torchlint.model.relations import provenance
 from torchlint.pytorch import triggers
 from torchlint.syntax import python_ast
@@ -20,8 +21,6 @@ _AVERAGES = LazyPattern(r"(?i)(^|[^a-z])(ema|averaged|polyak|swa)([^a-z]|$)")
 _TARGETS = LazyPattern(r"(?i)(^|_)(target|tgt)(_|$)")
 _REWARDS = (b"gamma", b"discount", b"reward")
 """Words of code that learns values from rewards, whose target network must follow the trained one."""
-_BY_NAME = (b"getattr(", b"vars(", b"__dict__")
-"""Words of code that may reach an attribute by its name."""
 _SAME = frozenset("eval train to cuda cpu half float requires_grad_ state_dict zero_grad".split())
 """Methods that change no weights."""
 _SAFE = LazyPattern(r"^_?(save|update_bn|print|eval|evaluate|valid|validate|test|predict|sample)($|_)")
@@ -138,53 +137,14 @@ class _CopyUses:
 
     def only_read(self) -> ast.expr | None:
         """A use that runs or saves the object, if its code trains and no use may change it."""
-        scope = self._scope()
-        uses = [item for item in self._uses(scope) if item is not self.target] if scope is not None else []
+        function = self.model.definitions.function_around(self.target)
+        found = variables.uses(self.target, self.model)
+        uses = [item for item in found or () if item is not self.target]
         kinds = [self._kind(item) for item in uses]
-        if scope is None or None in kinds or "read" not in kinds or not _steps(scope):
+        scope = function.node if function is not None and isinstance(self.target, ast.Name) else self.model.tree.module
+        if found is None or None in kinds or "read" not in kinds or not _steps(scope):
             return None
         return uses[kinds.index("read")]
-
-    def _scope(self) -> ast.AST | None:
-        """The code that can use a variable or attribute: its function or class, if no other file has access."""
-        target = self.target
-        if isinstance(target, ast.Name):
-            function = self.model.definitions.function_around(target)
-            return function.node if function is not None else self._script(target)
-        method = self.model.definitions.method_around(target)
-        owner = method.owner if method is not None else None
-        if owner is None or not isinstance(target, ast.Attribute) or python_ast.dotted(target.value) != "self":
-            return None
-        if any(word in self.model.tree.source.code for word in _BY_NAME):
-            return None
-        word = f".{target.attr}".encode()
-        bases = [item for item in owner.ancestors() if item is not owner]
-        is_shared = any(True for _ in self.model.importers(owner.name, (word,))) or any(
-            isinstance(item, definitions.ClassInfo) for item in bases
-        )
-        return None if is_shared or any(self._derives(owner)) else self.model.tree.module
-
-    def _script(self, target: ast.Name) -> ast.AST | None:
-        """The module, if it assigns its variable once and no other file imports it."""
-        stores = [item for item in self._uses(self.model.tree.module) if not isinstance(item.ctx, ast.Load)]
-        is_shared = any(True for _ in self.model.importers(target.id, (target.id.encode(),)))
-        return None if is_shared or stores != [target] else self.model.tree.module
-
-    def _derives(self, owner: definitions.ClassInfo) -> Iterator[bool]:
-        return (owner in info.ancestors() for info in self.model.definitions.classes.values() if info is not owner)
-
-    def _uses(self, scope: ast.AST) -> list[ast.Name | ast.Attribute]:
-        target = self.target
-        if isinstance(target, ast.Name):
-            same = (item for item in python_ast.walk(scope) if isinstance(item, ast.Name) and item.id == target.id)
-            return [item for item in same if not self._is_parameter(item, scope)]
-        name = target.attr if isinstance(target, ast.Attribute) else ""
-        return [item for item in python_ast.walk(scope) if isinstance(item, ast.Attribute) and item.attr == name]
-
-    def _is_parameter(self, name: ast.Name, scope: ast.AST) -> bool:
-        """Whether a name is a parameter of a function within a scope."""
-        function = self.model.definitions.function_around(name)
-        return function is not None and function.node is not scope and name.id in function.parameters
 
     def _kind(self, use: ast.expr) -> str | None:
         """`read` for a use that runs or saves the object, an empty text for one without effect, None for others."""

@@ -8,11 +8,14 @@ from typing import NamedTuple
 
 from torchlint import Category, Rule
 from torchlint.model import definitions, events, program, values
+from torchlint.model.queries import variables
 from torchlint.pytorch import api, triggers
 from torchlint.syntax import commented_code, python_ast
 
 _QUIET = frozenset("zero_grad state_dict load_state_dict param_groups defaults state __class__".split())
 """Parts of an optimizer whose use steps nothing."""
+_BASES = ("object", "torch.nn.Module", "torch.nn.modules.module.Module")
+"""Bases that step no optimizer."""
 _BY_STRING = frozenset({"getattr", "vars", "locals", "globals", "eval", "exec"})
 """Functions that reach a variable or attribute without its name."""
 
@@ -134,29 +137,17 @@ class OptimizerNeverStepped(Rule):
         calls = commented_code.calls_in_comments(tree.source.text, last)
         if any(python_ast.dotted(call.func).endswith(f"{last}.step") for call in calls):
             return False
-        if isinstance(name, ast.Attribute):
-            return self._is_own(name) and all(
-                self._is_quiet(node) for node in tree.of_type(ast.Attribute) if node.attr == last
-            )
-        scope = self.model.definitions.scopes.binding(name.id, name)
-        around = self.model.definitions.function_around(name)
-        same = [
-            node
-            for node in tree.of_type(ast.Name)
-            if node.id == last and self.model.definitions.scopes.binding(node.id, node) == scope
-            if scope is None or self.model.definitions.function_around(node) is around
-        ]
-        return all(map(self._is_quiet, same))
+        if isinstance(name, ast.Attribute) and not self._is_closed(name):
+            return False
+        uses = variables.uses(name, self.model)
+        return uses is not None and all(map(self._is_quiet, uses))
 
-    def _is_own(self, name: ast.Attribute) -> bool:
-        """Whether only the methods of a known class can use an attribute."""
+    def _is_closed(self, name: ast.Attribute) -> bool:
+        """Whether the bases of the class around an attribute are known not to step it."""
         method = self.model.definitions.method_around(name)
         owner = method.owner if method is not None else None
-        if owner is None or not isinstance(name.value, ast.Name):
-            return False
-        bases = [item for item in owner.ancestors() if not isinstance(item, definitions.ClassInfo)]
-        is_closed = all(item in ("object", "torch.nn.Module", "torch.nn.modules.module.Module") for item in bases)
-        return is_closed and next(self.model.importers(owner.name, (f".{name.attr}".encode(),)), None) is None
+        bases = [item for item in owner.ancestors() if not isinstance(item, definitions.ClassInfo)] if owner else []
+        return owner is not None and all(item in _BASES for item in bases)
 
     def _is_quiet(self, node: ast.Name | ast.Attribute) -> bool:
         if isinstance(node.ctx, ast.Store):

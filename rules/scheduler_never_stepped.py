@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Confidence, Rule
 from torchlint.model import definitions, events
+from torchlint.model.queries import variables
 from torchlint.pytorch import api, triggers
 from torchlint.syntax import commented_code
 from torchlint.syntax.python_ast import (
@@ -25,7 +26,6 @@ from torchlint.syntax.python_ast import (
 
 if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
-    from torchlint.syntax.python_tree import PythonTree
 
 _SHOWN = frozenset("defaults param_groups state_dict".split())
 """Parts of an optimizer that code reads for display."""
@@ -124,12 +124,11 @@ class SchedulerNeverStepped(Rule):
             yield from (LeftToLightning(site_of(call)) for call in self.model.cadence.idle_schedules())
         if self._sets_rates_by_hand():
             return
-        variables = _Variables(self.model.tree, self._is_local)
         for statement in self.model.tree.of_type(ast.Assign, ast.AnnAssign):
             variable, calls = _variable(statement), _scheduler_calls(statement.value)
             if variable is None or not calls or not all(map(self._makes_scheduler, calls)):
                 continue
-            if not variables.are_left_alone(variable) or self._is_switched_off(variable.id):
+            if not self._is_left_alone(variable) or self._is_switched_off(variable.id):
                 continue
             if self._is_for_here(statement) and any(map(self._is_for_training, calls)):
                 for call in calls:
@@ -138,7 +137,7 @@ class SchedulerNeverStepped(Rule):
                         yield NeverStepped(site_of(call), variable.id, step, _watches(call), other)
         for statement in self.model.tree.of_type(ast.Assign):
             for variable, calls in self._handed_over(statement):
-                if variables.are_left_alone(variable) and not self._is_switched_off(variable.id):
+                if self._is_left_alone(variable) and not self._is_switched_off(variable.id):
                     if (step := self._step_beside(statement)) is not None:
                         yield NeverStepped(site_of(statement.value), variable.id, step, any(map(_watches, calls)))
 
@@ -280,6 +279,32 @@ class SchedulerNeverStepped(Rule):
                     return step
         return None
 
+    def _is_left_alone(self, variable: ast.Name) -> bool:
+        """Whether no other use of a variable steps its object or passes it on."""
+        tree, uses = self.model.tree, variables.uses(variable, self.model)
+        scope = next((item for item in tree.ancestors(variable) if isinstance(item, SCOPES)), None)
+        if uses is None or isinstance(scope, ast.ClassDef) or (scope is not None and any(map(_names_all, walk(scope)))):
+            return False
+        return all(self._leaves_alone(item) for item in uses if item is not variable)
+
+    def _leaves_alone(self, name: ast.Name | ast.Attribute) -> bool:
+        """Whether a use of a variable neither steps its object, nor passes it on, nor reassigns it."""
+        parent = self.model.tree.parent(name)
+        around = self.model.tree.parent(parent) if parent is not None else None
+        if isinstance(parent, ast.Tuple) and isinstance(name.ctx, ast.Store):
+            return _is_prepared(around, dotted(name))
+        if isinstance(parent, (ast.Assign, ast.AnnAssign)):
+            return isinstance(name.ctx, ast.Store) and _is_none_or_scheduler(parent.value)
+        if isinstance(parent, ast.Attribute):
+            return parent.attr in _READ
+        if isinstance(parent, ast.Call):
+            return called_name(parent) == "print" or _is_prepared(around, dotted(name))
+        if isinstance(parent, ast.Compare):
+            return all(isinstance(item, (ast.Is, ast.IsNot)) for item in parent.ops)
+        if isinstance(parent, ast.IfExp):
+            return parent.test is name
+        return isinstance(parent, (ast.FormattedValue, ast.Delete, ast.If, ast.Expr))
+
     def report_LeftToLightning(self, found: LeftToLightning) -> None:
         self.report(
             found.made,
@@ -304,55 +329,8 @@ class SchedulerNeverStepped(Rule):
         )
 
 
-class _Variables:
-    """Answers about uses of variables: those of functions, and those of the module."""
-
-    def __init__(self, tree: PythonTree, is_local: Callable[[ast.Name], bool]) -> None:
-        """`is_local` says whether a name is a function's own variable."""
-        self._tree = tree
-        self._is_local = is_local
-        self._by_name: dict[str, list[ast.Name]] = {}
-
-    def are_left_alone(self, variable: ast.Name) -> bool:
-        """Whether no other use of a variable steps its object or passes it on."""
-        scope = next((item for item in self._tree.ancestors(variable) if isinstance(item, SCOPES)), None)
-        if scope is None:
-            names = (name for name in self._named(variable.id) if name is not variable)
-            return all(self._leaves_alone(name) or self._is_local(name) for name in names)
-        if not isinstance(scope, FUNCTIONS) or any(_reaches_out(node, variable.id) for node in walk(scope)):
-            return False
-        names = (node for node in walk(scope) if isinstance(node, ast.Name) and node.id == variable.id)
-        return all(self._leaves_alone(name) for name in names if name is not variable)
-
-    def _named(self, name: str) -> list[ast.Name]:
-        if not self._by_name:
-            for node in self._tree.of_type(ast.Name):
-                self._by_name.setdefault(node.id, []).append(node)
-        return self._by_name.get(name, [])
-
-    def _leaves_alone(self, name: ast.Name) -> bool:
-        """Whether a use of a variable neither steps its object, nor passes it on, nor reassigns it."""
-        parent = self._tree.parent(name)
-        around = self._tree.parent(parent) if parent is not None else None
-        if isinstance(parent, ast.Tuple) and isinstance(name.ctx, ast.Store):
-            return _is_prepared(around, name.id)
-        if isinstance(parent, (ast.Assign, ast.AnnAssign)):
-            return isinstance(name.ctx, ast.Store) and _is_none_or_scheduler(parent.value)
-        if isinstance(parent, ast.Attribute):
-            return parent.attr in _READ
-        if isinstance(parent, ast.Call):
-            return called_name(parent) == "print" or _is_prepared(around, name.id)
-        if isinstance(parent, ast.Compare):
-            return all(isinstance(item, (ast.Is, ast.IsNot)) for item in parent.ops)
-        if isinstance(parent, ast.IfExp):
-            return parent.test is name
-        return isinstance(parent, (ast.FormattedValue, ast.Delete, ast.If, ast.Expr))
-
-
-def _reaches_out(node: ast.AST, name: str) -> bool:
-    """Whether a node declares a variable of an outer scope, or accesses it without naming it."""
-    if isinstance(node, (ast.Global, ast.Nonlocal)):
-        return name in node.names
+def _names_all(node: ast.AST) -> bool:
+    """Whether a node accesses the variables of a function without naming them."""
     return isinstance(node, ast.Call) and called_name(node) in _ALL_NAMES and not node.args
 
 
