@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchlint import Category, Confidence, Rule, edits
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import events, utilities, values
-from torchlint.model.queries import batch_sums, held_out, lengths, losses, names
+from torchlint.model.queries import batch_sums, held_out, lengths, losses, names, numbers
 from torchlint.pytorch import naming
 from torchlint.syntax import python_ast
 
@@ -166,18 +166,11 @@ class MeanScaleMismatch(Rule):
             is_wrong |= samples is False and is_of_dataset
             if is_wrong and samples is not None and self._is_sum(total, addition, loop, scope):
                 if not self._is_scaled(division) and not self._has_batches_of_one(loop):
-                    written = [python_ast.site_of(node) for node in (division, divisor, addition)]
-                    yield WrongCount(
-                        written[0],
-                        written[1],
-                        written[2],
-                        total,
-                        loader,
-                        samples,
-                        self._is_whole(loop),
-                        batch_sums.matches(self._named(addition.value, loop)) is not None,
-                        self._is_batched(loop) and not self._is_summed_loss(batch_sums.tensor_of(addition.value)),
-                    )
+                    sites = map(python_ast.site_of, (division, divisor, addition))
+                    counts = batch_sums.matches(self._named(addition.value, loop)) is not None
+                    is_summed = self._is_summed_loss(batch_sums.tensor_of(addition.value))
+                    is_batched = self._is_batched(loop) and not is_summed
+                    yield WrongCount(*sites, total, loader, samples, self._is_whole(loop), counts, is_batched)
 
     def _loader(self, loop: ast.For) -> str:
         """The iterable of a loop as the code spells it, also through a name: `batches = tqdm(loader)`."""
@@ -225,10 +218,7 @@ class MeanScaleMismatch(Rule):
 
     def _is_start(self, target: ast.expr, statement: ast.Assign) -> bool:
         """Whether an assignment sets a name to 0: `a = 0`, `a, b = 0, 0`, `a = torch.zeros(1)`."""
-        value: ast.expr = statement.value
-        around = self.model.tree.parent(target)
-        if isinstance(around, ast.Tuple) and isinstance(value, ast.Tuple) and len(value.elts) == len(around.elts):
-            value = value.elts[around.elts.index(target)]
+        value = names.bound_value(target, self.model.tree) or statement.value
         if isinstance(value, ast.Constant):
             return type(value.value) in (int, float) and not value.value
         return isinstance(value, ast.Call) and python_ast.called_name(value) in ("zeros", "tensor", "float")
@@ -405,14 +395,9 @@ def _terms(node: ast.expr) -> Iterator[ast.expr]:
 def _term(node: ast.expr) -> ast.expr:
     """A term without its weight: `loss` of `0.5 * loss`."""
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
-        sides = [side for side in (node.left, node.right) if not _is_weight(side)]
+        sides = [side for side in (node.left, node.right) if numbers.literal(side) is None]
         return sides[0] if len(sides) == 1 else node
     return node
-
-
-def _is_weight(node: ast.expr) -> bool:
-    value = node.operand if isinstance(node, ast.UnaryOp) else node
-    return isinstance(value, ast.Constant) and isinstance(value.value, (int, float))
 
 
 def _is_plain_mean(call: ast.Call) -> bool:
