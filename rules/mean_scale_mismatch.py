@@ -166,7 +166,8 @@ class MeanScaleMismatch(Rule):
             is_wrong |= samples is False and is_of_dataset
             if is_wrong and samples is not None and self._is_sum(total, addition, loop, scope):
                 if not self._is_scaled(division) and not self._has_batches_of_one(loop):
-                    sites = map(python_ast.site_of, (division, divisor, addition))
+                    site = python_ast.site_of
+                    sites = site(division), site(divisor), site(addition)
                     counts = batch_sums.matches(self._named(addition.value, loop)) is not None
                     is_summed = self._is_summed_loss(batch_sums.tensor_of(addition.value))
                     is_batched = self._is_batched(loop) and not is_summed

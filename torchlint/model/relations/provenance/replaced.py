@@ -19,27 +19,11 @@ from torchlint.model.parts import Parts
 from torchlint.model.program import Program, Trace
 from torchlint.model.queries import moved_modules
 from torchlint.model.queries.sure_graphs import SureGraphs
-from torchlint.pytorch import stateful_modules
-from torchlint.syntax.python_ast import LOOPS, SCOPES, Site, called_name, dotted, is_literal, walk
+from torchlint.model.relations.provenance.learners import GIVING_WEIGHTS, Learners, name_of, surely_uses
+from torchlint.syntax.python_ast import LOOPS, SCOPES, Site, called_name, dotted, is_literal
 
-_FIXED = LazyPattern(
-    r"(?i)random|fixed|frozen|target|teacher|ema|momentum|ref|pretrain|vgg|lpips|percept|loss|criterion|metric"
-)
-"""Names of networks that are not meant to learn, or of losses."""
-_LOSS = LazyPattern(r"(?i)loss|crit(?!ic)|arc_?face|cos_?face|center|margin|metric")
-"""Names of losses that may have parameters."""
 _HEAD = LazyPattern(r"(?i)(^|_)(\w*head|classifier|projector|projection|predictor)$")
 """Names of layers that only make sense if they are trained together with the network before them."""
-_LOSS_CLASS = LazyPattern(r"(Loss|Criterion)$")
-"""Names of their classes, whatever the object is called."""
-_GIVING_WEIGHTS = ("load_state_dict", "requires_grad_", "apply", "load", "freeze")
-"""Methods by which a module may get its weights, or keep them."""
-_SETTING_MODE = ("train", "eval")
-"""Methods by which a part of a module may be set apart."""
-_FIXING = frozenset("weight bias data no_grad requires_grad parameters buffers modules".split()) | {*_GIVING_WEIGHTS}
-"""Attributes with which a class gives its layers fixed weights."""
-_OWN = frozenset({"self.weight", "self.bias", "self.data"})
-"""Attributes of a loss that are not those of a layer."""
 _MOST_OPTIMIZERS = 20
 """Maximum number of optimizers, as each module is compared with each."""
 _MOST_CHOICES = 6
@@ -85,6 +69,7 @@ class Replacements:
         self.parts = parts
         self.frozen = frozen
         self.sure_graphs = sure_graphs
+        self.learners = Learners(program, frozen)
         self.tree = program.tree
 
     def missed(
@@ -158,7 +143,7 @@ class Replacements:
             whole = next((item for item in called if self.parts.is_part(owner, item, derived=True)), None)
             if whole is None and any(module in self._perhaps_called(each) for each in before(trace, step)):
                 whole = owner
-            if whole is None or not _has(owner, placed.key) or _wraps(module, owner, placed.key):
+            if whole is None or not surely_uses(owner, placed.key) or _wraps(module, owner, placed.key):
                 continue
             if owner is not whole and self._has_siblings(whole, trace):
                 continue  # a class's attribute is one value for all of its objects
@@ -320,36 +305,26 @@ class Replacements:
         """
         held = {item for item in self.ownership.held_by(optimizer)[0] if module_values.is_module_like(item)}
         is_only = len({item.site for item in self._optimizers}) < 2
-        for whole in called.union(*map(self._losses_in, called)):
-            is_named = bool(held) and _HEAD.search(_name(whole)) is not None
+        for whole in called.union(*map(self.learners.losses_in, called)):
+            is_named = bool(held) and _HEAD.search(name_of(whole)) is not None
             is_head = is_named and self._stepping(trace, whole) <= {optimizer}
-            is_own = self._has_own_parameters(whole)
+            is_own = self.learners.has_own_parameters(whole)
             if len(held) < 2 and not is_head and not is_own and not _is_of_chain(whole, held):
                 continue
             others = self._stepping(trace, whole)
             has_some = self.ownership.holds(optimizer, whole) is values.Answer.YES or _is_of_chain(whole, held)
-            is_split = has_some and self._is_made_to_learn(whole, uses=_GIVING_WEIGHTS)
-            inside = self._parts_in(whole) if is_split else {_name(whole): whole}
+            is_split = has_some and self.learners.is_made_to_learn(whole, uses=GIVING_WEIGHTS)
+            inside = self.learners.parts_in(whole) if is_split else {name_of(whole): whole}
             has_most = is_head or (is_only and is_split and len(held & set(inside.values())) > 1)
             for name, module in inside.items():
-                if not self._is_made_to_learn(module, name):
+                if not self.learners.is_made_to_learn(module, name):
                     continue
-                is_made = whole.order < optimizer.order or self._has_own_parameters(module)
+                is_made = whole.order < optimizer.order or self.learners.has_own_parameters(module)
                 if is_made and all(isinstance(item, values.Optimizer) for item in others):
                     if all(self.ownership.holds(other, module) is values.Answer.NO for other in others):
-                        yield Unheld(module, name, step, optimizer, has_most or self._has_own_parameters(module))
-
-    def _losses_in(self, whole: values.Value) -> list[values.Value]:
-        """The losses with parameters that a module is made with, and that its `forward` uses."""
-        info, made = values.class_of(whole), self.tree.node(whole.site)
-        init = info.method("__init__") if info is not None else None
-        if info is None or init is None or not isinstance(made, ast.Call) or made.keywords:
-            return []
-        given = dict(zip(init.parameters[1:], whole.parents, strict=False))
-        stored = {name: values.resolved(value) for name, value in self.program.attributes_of(info).items()}
-        names = {value.label: name for name, value in stored.items() if isinstance(value, values.Parameter)}
-        parts = (values.resolved(given[label]) for label in names.keys() & given.keys() if _has(whole, names[label]))
-        return [item for item in parts if self._has_own_parameters(item)]
+                        yield Unheld(
+                            module, name, step, optimizer, has_most or self.learners.has_own_parameters(module)
+                        )
 
     def _stepping(self, trace: Trace, whole: values.Value) -> set[values.Value]:
         """The optimizers created or stepped in a module's scope, and other updates such as those by hand.
@@ -368,56 +343,6 @@ class Replacements:
         stepped = (values.resolved(step.optimizer) for each in traces for step in each.of(events.Step))
         return {item for item in made if isinstance(item, values.Optimizer)} | set(stepped)
 
-    def _parts_in(self, whole: values.Value) -> dict[str, values.Value]:
-        """The layers that the `forward` of a program's module, or of a chain of layers, surely uses."""
-        info = values.class_of(whole)
-        if info is None:
-            return {f"{whole.label}[{place}]": values.resolved(item) for place, item in enumerate(whole.parents)}
-        stored = self.program.attributes_of(info)
-        return {name: values.resolved(value) for name, value in stored.items() if _has(whole, name)}
-
-    def _is_made_to_learn(
-        self, module: values.Value, name: str = "", uses: tuple[str, ...] = (*_GIVING_WEIGHTS, *_SETTING_MODE)
-    ) -> bool:
-        """Whether a module is new, neither loaded, evaluated nor frozen, and by its name meant to learn."""
-        if not isinstance(module, values.Module):
-            return False
-        name = name or _name(module)
-        is_known = module.name.startswith("torch.nn.") if module.info is None else self._is_of_layers(module)
-        return (
-            not module.has_use(*uses)
-            and is_known
-            and module_values.is_as_made(module)
-            and module_values.has_parameters(module)
-            and bool(name)
-            and (not _FIXED.search(name) or self._has_own_parameters(module))
-            and not self.frozen.may_be_partly(module)
-        )
-
-    def _is_of_layers(self, module: values.Module) -> bool:
-        """Whether a class of the program creates only PyTorch layers: none comes with weights."""
-        parts = self._stored_in(module)
-        layers = [item for item in parts if isinstance(item, values.Module)]
-        is_unclear = any(isinstance(item, values.Unknown) for item in parts)
-        return (bool(layers) and not is_unclear) or self._has_own_parameters(module)
-
-    def _stored_in(self, module: values.Value) -> list[values.Value]:
-        info = values.class_of(module)
-        stored = self.program.attributes_of(info) if info is not None else {}
-        return [item for value in stored.values() for item in values.inputs_of(value)]
-
-    def _has_own_parameters(self, module: values.Value) -> bool:
-        """Whether a loss of the program creates parameters or layers, and holds no module but new layers of PyTorch."""
-        parts = self._stored_in(module) if isinstance(module, values.Module) else []
-        own: list[values.Value] = [item for item in parts if isinstance(item, values.Leaf) and item.leaf]
-        info = values.class_of(module)
-        if info is not None and not own and not _sets_weights(info):
-            own = [item for item in parts if _is_layer(item) and _has_weights(item)]
-        others = [item for item in parts if module_values.is_module_like(item) and not _is_layer(item)]
-        is_alone = bool(own) and not others
-        is_loss = info is not None and _LOSS_CLASS.search(info.name) is not None
-        return is_alone and (is_loss or _LOSS.search(_name(module)) is not None)
-
 
 def before(trace: Trace, step: events.Step) -> Iterator[events.Backward]:
     """The backward passes of an iteration that ends in a step."""
@@ -430,44 +355,6 @@ def _is_of_chain(whole: values.Value, held: set[values.Value]) -> bool:
     """Whether an optimizer holds some layers of an `nn.Sequential`."""
     is_chain = isinstance(whole, values.Module) and whole.info is None and whole.name == "torch.nn.Sequential"
     return is_chain and whole not in held and not held.isdisjoint(map(values.resolved, whole.parents))
-
-
-def _name(module: values.Value) -> str:
-    """The name of a module; of one that is made in a call, that of its class."""
-    info = values.class_of(module)
-    return module.label or (info.name if info is not None else "")
-
-
-def _is_layer(module: values.Value) -> bool:
-    is_known = isinstance(module, values.Module) and module.info is None and module.name.startswith("torch.nn.")
-    return is_known and module_values.is_as_made(module)
-
-
-def _has_weights(layer: values.Value) -> bool:
-    """Whether a layer of PyTorch, or one in a list of layers, has weights by its kind."""
-    layer = values.resolved(layer)
-    if isinstance(layer, values.Module) and layer.name.rpartition(".")[2] in stateful_modules.WEIGHTED:
-        return True
-    return isinstance(layer, (values.Module, values.Container)) and any(map(_has_weights, lineage.made_of(layer)))
-
-
-def _sets_weights(info: ClassInfo) -> bool:
-    """Whether a class may give its layers fixed weights, or use them without gradients."""
-    read = (node for node in walk(info.node) if isinstance(node, ast.Attribute) and node.attr in _FIXING)
-    return any(dotted(node) not in _OWN for node in read)
-
-
-def _has(owner: values.Value, key: object) -> bool:
-    """Whether an object surely uses an attribute: its class stores it, or reads it in `forward`, or is unknown."""
-    info = values.class_of(owner)
-    if info is None or not isinstance(key, str):
-        return True
-    if "__init__" in info.writers(key):
-        return True
-    forward = info.method("forward")
-    if forward is None or not forward.parameters or "forward" in info.writers(key):
-        return False
-    return f"{forward.parameters[0]}.{key}" in {dotted(node) for node in walk(forward.node)}
 
 
 def _wraps(value: values.Value, owner: values.Value, key: object) -> bool:
