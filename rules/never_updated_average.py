@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchlint import Category, Rule
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import definitions
-from torchlint.model.queries import variables
+from torchlint.model.queries import uses
 from torchlint.model.relations import provenance
 from torchlint.pytorch import triggers
 from torchlint.syntax import python_ast
@@ -138,13 +138,13 @@ class _CopyUses:
     def only_read(self) -> ast.expr | None:
         """A use that runs or saves the object, if its code trains and no use may change it."""
         function = self.model.definitions.function_around(self.target)
-        found = variables.uses(self.target, self.model)
-        uses = [item for item in found or () if item is not self.target]
-        kinds = [self._kind(item) for item in uses]
+        found = uses.of_place(self.target, self.model)
+        others = [item for item in found or () if item is not self.target]
+        kinds = [self._kind(item) for item in others]
         scope = function.node if function is not None and isinstance(self.target, ast.Name) else self.model.tree.module
         if found is None or None in kinds or "read" not in kinds or not _steps(scope):
             return None
-        return uses[kinds.index("read")]
+        return others[kinds.index("read")]
 
     def _kind(self, use: ast.expr) -> str | None:
         """`read` for a use that runs or saves the object, an empty text for one without effect, None for others."""
@@ -152,9 +152,6 @@ class _CopyUses:
         if not isinstance(getattr(use, "ctx", None), ast.Load):
             return None
         if isinstance(parent, ast.Call):
-            copies = self.model.provenance.copies if self._is_first(use) else ()
-            if any(copy.node is parent and copy.target is use for copy in copies):
-                return ""
             return "read" if parent.func is use or _SAFE.search(python_ast.called_name(parent)) else None
         if not isinstance(parent, ast.Attribute):
             return None
@@ -164,7 +161,8 @@ class _CopyUses:
         if parent.attr in _SAME:
             return "read" if parent.attr == "state_dict" else ""
         if parent.attr == "load_state_dict":
-            return "" if self._is_first(use) else None
+            is_first = self.model.tree.function_around(use) is self.model.tree.function_around(self.made)
+            return "" if is_first and not self._is_repeated(use) else None
         if parent.attr in ("parameters", "named_parameters"):
             return "" if self._only_freezes(call) else None
         info = self.model.definitions.class_named(python_ast.dotted(self.made.func))
@@ -172,11 +170,6 @@ class _CopyUses:
             return "read"
         method = info.methods.get(parent.attr) if info is not None else None
         return "" if method is not None and not _averages(method) and not _calls_own(method) else None
-
-    def _is_first(self, use: ast.expr) -> bool:
-        """Whether a use is in the code that creates the object, outside loops."""
-        is_here = self.model.tree.function_around(use) is self.model.tree.function_around(self.made)
-        return is_here and not self._is_repeated(use)
 
     def _is_repeated(self, node: ast.AST) -> bool:
         return any(isinstance(item, python_ast.LOOPS) for item in self.model.tree.ancestors(node))

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from torchlint import Category, Rule
 from torchlint.model import definitions, events, program, values
-from torchlint.model.queries import variables
+from torchlint.model.queries import uses
 from torchlint.pytorch import api, triggers
 from torchlint.syntax import commented_code, python_ast
 
@@ -139,8 +139,8 @@ class OptimizerNeverStepped(Rule):
             return False
         if isinstance(name, ast.Attribute) and not self._is_closed(name):
             return False
-        uses = variables.uses(name, self.model)
-        return uses is not None and all(map(self._is_quiet, uses))
+        found = uses.of_place(name, self.model)
+        return found is not None and all(map(self._is_quiet, found))
 
     def _is_closed(self, name: ast.Attribute) -> bool:
         """Whether the bases of the class around an attribute are known not to step it."""

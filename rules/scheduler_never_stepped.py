@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Confidence, Rule
 from torchlint.model import definitions, events
-from torchlint.model.queries import variables
+from torchlint.model.queries import uses
 from torchlint.pytorch import api, triggers
 from torchlint.syntax import commented_code
 from torchlint.syntax.python_ast import (
@@ -281,11 +281,15 @@ class SchedulerNeverStepped(Rule):
 
     def _is_left_alone(self, variable: ast.Name) -> bool:
         """Whether no other use of a variable steps its object or passes it on."""
-        tree, uses = self.model.tree, variables.uses(variable, self.model)
+        tree, found = self.model.tree, uses.of_place(variable, self.model)
         scope = next((item for item in tree.ancestors(variable) if isinstance(item, SCOPES)), None)
-        if uses is None or isinstance(scope, ast.ClassDef) or (scope is not None and any(map(_names_all, walk(scope)))):
+        if (
+            found is None
+            or isinstance(scope, ast.ClassDef)
+            or (scope is not None and any(map(_names_all, walk(scope))))
+        ):
             return False
-        return all(self._leaves_alone(item) for item in uses if item is not variable)
+        return all(self._leaves_alone(item) for item in found if item is not variable)
 
     def _leaves_alone(self, name: ast.Name | ast.Attribute) -> bool:
         """Whether a use of a variable neither steps its object, nor passes it on, nor reassigns it."""

@@ -1,0 +1,51 @@
+"""Uses: all places that read or set a variable or an attribute, if no other code can reach it."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from torchlint.index import FileIndex
+from torchlint.model.definitions import ClassInfo
+from torchlint.model.queries import variables
+from torchlint.syntax.python_ast import dotted
+
+if TYPE_CHECKING:
+    from torchlint.model.model import Model
+
+_BY_NAME = (b"getattr(", b"vars(", b"__dict__")
+"""Words of code that may reach an attribute by its name."""
+
+
+def of_place(target: ast.expr, model: Model) -> list[ast.Name | ast.Attribute] | None:
+    """The places that read or set the same variable, or the same attribute of `self`; None if other code may do so."""
+    if isinstance(target, ast.Name):
+        return _uses_of_name(target, model)
+    method = model.definitions.method_around(target)
+    owner = method.owner if method is not None else None
+    if owner is None or not isinstance(target, ast.Attribute) or dotted(target.value) != "self":
+        return None
+    others = (info for info in model.definitions.classes.values() if info is not owner)
+    is_derived = any(owner in info.ancestors() for info in others)
+    is_by_name = any(word in model.tree.source.code for word in _BY_NAME)
+    if is_derived or is_by_name or any(isinstance(item, ClassInfo) for item in owner.ancestors() if item is not owner):
+        return None
+    if next(model.importers(owner.name, (f".{target.attr}".encode(),)), None) is not None:
+        return None
+    return [item for item in model.tree.of_type(ast.Attribute) if item.attr == target.attr]
+
+
+def _uses_of_name(name: ast.Name, model: Model) -> list[ast.Name | ast.Attribute] | None:
+    """The uses of a variable of a function, also in functions inside it, or of a module that no other file imports."""
+    definitions, index = model.definitions, FileIndex.of(model.tree)
+    around = definitions.function_around(name)
+    same = [*index.bindings_of(name.id), *index.reads_of(name.id)]
+    if variables.is_shared(name.id, definitions):
+        return None
+    if around is not None:
+        own = {item for item in same if definitions.function_around(item) is around}
+        inside = (item for item in same if around.node in model.tree.ancestors(item))
+        return [item for item in inside if item in own or not variables.is_parameter(name.id, item, definitions)]
+    if next(model.importers(name.id, (name.id.encode(),)), None) is not None:
+        return None
+    return [item for item in same if definitions.scopes.binding(item.id, item) is None]
