@@ -152,6 +152,9 @@ class _CopyUses:
         if not isinstance(getattr(use, "ctx", None), ast.Load):
             return None
         if isinstance(parent, ast.Call):
+            copies = self.model.provenance.copies if self._is_first(use) else ()
+            if any(copy.node is parent and copy.target is use for copy in copies):
+                return ""
             return "read" if parent.func is use or _SAFE.search(python_ast.called_name(parent)) else None
         if not isinstance(parent, ast.Attribute):
             return None
@@ -161,8 +164,7 @@ class _CopyUses:
         if parent.attr in _SAME:
             return "read" if parent.attr == "state_dict" else ""
         if parent.attr == "load_state_dict":
-            is_first = self.model.tree.function_around(use) is self.model.tree.function_around(self.made)
-            return "" if is_first and not self._is_repeated(use) else None
+            return "" if self._is_first(use) else None
         if parent.attr in ("parameters", "named_parameters"):
             return "" if self._only_freezes(call) else None
         info = self.model.definitions.class_named(python_ast.dotted(self.made.func))
@@ -170,6 +172,11 @@ class _CopyUses:
             return "read"
         method = info.methods.get(parent.attr) if info is not None else None
         return "" if method is not None and not _averages(method) and not _calls_own(method) else None
+
+    def _is_first(self, use: ast.expr) -> bool:
+        """Whether a use is in the code that creates the object, outside loops."""
+        is_here = self.model.tree.function_around(use) is self.model.tree.function_around(self.made)
+        return is_here and not self._is_repeated(use)
 
     def _is_repeated(self, node: ast.AST) -> bool:
         return any(isinstance(item, python_ast.LOOPS) for item in self.model.tree.ancestors(node))
