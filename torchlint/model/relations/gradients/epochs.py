@@ -11,7 +11,7 @@ from torchlint.model.program import Trace
 from torchlint.model.relations.gradients.arrivals import Gradients
 from torchlint.model.relations.gradients.windows import LoopNode, gives_from_zero, is_number, window_end
 from torchlint.model.values import Value, resolved
-from torchlint.syntax.python_ast import arguments, dotted, walk
+from torchlint.syntax.python_ast import arguments, dotted, names_bound, walk
 
 
 class OpenWindow(NamedTuple):
@@ -41,13 +41,16 @@ def open_windows(gradients: Gradients, trace: Trace, optimizer: Value) -> Iterat
     function, home = tree.function_around(loop), tree.function_around(epochs) if epochs is not None else None
     for branch, arm in step.path:
         test = tree.own_node(branch.site) if isinstance(branch, Branch) else None
-        counter = window_end(test.test) or _full(test) if isinstance(test, ast.If) and arm == 0 else None
-        if counter is None or not isinstance(test, ast.If) or (branch, arm) in pending[-1].path:
+        if not isinstance(test, ast.If) or arm != 0 or (branch, arm) in pending[-1].path:
+            continue
+        last, counter = _last_step(test, loop), window_end(test.test) or _full(test)
+        if counter is None and last is None:
             continue
         clears = [event for event in _between_epochs(trace, step) if gradients.ownership.may_clear(event, optimizer)]
-        if _restarts(counter, loop) and not clears and not _is_window(loop):
+        around = function if function is not home else None
+        if counter is not None and _restarts(counter, loop) and not clears and not _is_window(loop):
             yield OpenWindow(test, pending[-1], step, None)
-        elif _goes_on(counter, loop, epochs, function if function is not home else None):
+        elif (counter is not None and _goes_on(counter, loop, epochs, around)) or _is_kept(last, test, epochs, around):
             arrivals = gradients.arrivals(trace, optimizer)
             sure = (item for item in clears if isinstance(item, Clear) and item.explicit and not item.path)
             lossy = (item for item in sure if gradients.pending(arrivals.get(item, ())))
@@ -78,6 +81,28 @@ def _full(test: ast.If) -> str | None:
     counter = dotted(compare.left)
     ends = [node for node in test.body if isinstance(node, ast.Assign) and dotted(node.targets[0]) == counter]
     return counter or None if ends and is_number(ends[-1].value, 0) else None
+
+
+def _last_step(test: ast.If, loop: LoopNode) -> str | None:
+    """The number of the last step in `if number - last >= k: ...; last = number`, with a number of all epochs."""
+    compare = test.test
+    if not isinstance(compare, ast.Compare) or not isinstance(compare.ops[0], (ast.Gt, ast.GtE, ast.Eq)):
+        return None
+    since = compare.left
+    if not isinstance(since, ast.BinOp) or not isinstance(since.op, ast.Sub) or isinstance(loop, ast.While):
+        return None
+    number, last = dotted(since.left), dotted(since.right)
+    if not number or not last or number in names_bound(loop.target):
+        return None
+    ends = (node for node in test.body if isinstance(node, ast.Assign) and _sets(node, last))
+    return last if any(dotted(node.value) == number for node in ends) else None
+
+
+def _is_kept(last: str | None, test: ast.If, around: ast.AST | None, function: ast.AST | None) -> bool:
+    """Whether nothing but the end of a window sets the number of the last step, within the loop over epochs."""
+    nodes = [node for scope in (around, function) if scope is not None for node in walk(scope)]
+    sets = [node for node in nodes if isinstance(node, ast.Assign) and last is not None and _sets(node, last)]
+    return last is not None and all(node in test.body for node in sets)
 
 
 def _goes_on(counter: str, loop: LoopNode, around: ast.AST | None, function: ast.AST | None) -> bool:
