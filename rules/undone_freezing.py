@@ -11,6 +11,8 @@ from torchlint.syntax import python_ast
 
 _OF_PARAMETERS = frozenset({"parameters", "named_parameters"})
 _FLAG = "requires_grad"
+_HARMLESS = frozenset("print info debug warning list dict set tuple len str format append extend".split())
+"""Names of functions that do not run a model."""
 
 
 class Setting(NamedTuple):
@@ -36,7 +38,7 @@ class UndoneFreezing(Rule):
     Finds code that sets `requires_grad` of some parameters of a model to False, and then to True for all of them, in
     the same block. Typical is a second loop over `named_parameters()` that sorts them into groups for the optimizer.
 
-    Not reported if a statement in between uses the model, or if a later one freezes parameters again.
+    Not reported if a statement in between uses the model or calls a function, or if a later one freezes parameters again.
 
     ## Why is this bad?
     Nothing stays frozen. The pretrained layers are trained like all others, and the optimizer needs memory for them.
@@ -77,6 +79,7 @@ class UndoneFreezing(Rule):
 
     code = "TL346"
     category = Category.CORRECTNESS
+    preview = True
     triggers = ((_FLAG.encode(),), (b"True",), (b"False",))
 
     def ask(self) -> Iterator[Undone]:
@@ -102,7 +105,9 @@ class UndoneFreezing(Rule):
             if frozen:
                 return frozen[0]
             root = thawing.owner.split(".")[0]
-            if root in python_ast.names_in(statement) and (root != "self" or _calls_own(statement, thawing.owner)):
+            if _calls(statement) or (root in python_ast.names_in(statement) and root != "self"):
+                return None
+            if any(python_ast.dotted(node) == thawing.owner for node in python_ast.walk(statement)):
                 return None
         return None
 
@@ -159,8 +164,7 @@ def _leaves(loop: ast.For) -> bool:
     return any(isinstance(node, python_ast.LEAVING) for node in python_ast.walk(loop))
 
 
-def _calls_own(statement: ast.stmt, owner: str) -> bool:
-    """Whether a statement mentions an attribute of `self`, or calls a method that may use it."""
-    nodes = list(python_ast.walk(statement))
-    calls = (python_ast.dotted(item.func) for item in nodes if isinstance(item, ast.Call))
-    return any(name.startswith("self.") for name in calls) or any(python_ast.dotted(item) == owner for item in nodes)
+def _calls(statement: ast.stmt) -> bool:
+    """Whether a statement calls a function that may use the model, perhaps by another name."""
+    calls = (item for item in python_ast.walk(statement) if isinstance(item, ast.Call))
+    return any(python_ast.called_name(item) not in _HARMLESS for item in calls)
