@@ -38,7 +38,8 @@ class UndoneFreezing(Rule):
     Finds code that sets `requires_grad` of some parameters of a model to False, and then to True for all of them, in
     the same block. Typical is a second loop over `named_parameters()` that sorts them into groups for the optimizer.
 
-    Not reported if a statement in between uses the model or calls a function, or if a later one freezes parameters again.
+    Not reported if a statement in between uses the model or calls a function, or if a later one freezes parameters
+    again.
 
     ## Why is this bad?
     Nothing stays frozen. The pretrained layers are trained like all others, and the optimizer needs memory for them.
