@@ -87,9 +87,11 @@ class AveragedTwice(Rule):
                 yield Averaged(python_ast.site_of(node), python_ast.site_of(value), is_mean=True)
 
     def _is_batch_size(self, size: ast.expr) -> bool:
-        """Whether an expression is the size of dimension 0: `x.size(0)`, `x.shape[0]`."""
+        """Whether an expression is the size of dimension 0 of a variable: `x.size(0)`, `x.shape[0]`."""
         is_length = isinstance(size, ast.Call) and python_ast.called_name(size) == "len"
-        return isinstance(size, (ast.Call, ast.Subscript)) and not is_length and batch_sums.is_batch_size(size)
+        if not isinstance(size, (ast.Call, ast.Subscript)) or is_length or not batch_sums.is_batch_size(size):
+            return False
+        return all(item.id != "self" for item in python_ast.walk(size) if isinstance(item, ast.Name))
 
     def _is_of_batch(self, node: ast.AST) -> bool:
         """Whether the innermost loop, if there is one, iterates over a loader."""
