@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from torchlint import Model
-from torchlint.model import events, lineage, program, values
+from torchlint.model import events, lineage, program, utilities, values
 from torchlint.model.relations import terms
 from torchlint.syntax.python_ast import Site
 
@@ -19,6 +19,8 @@ class ForeignTerm(NamedTuple):
     site: Site
     cut: Site
     step: events.Step
+    is_drawn: bool = False
+    """Whether the cut is a sample of a distribution."""
 
 
 class ForeignTerms:
@@ -44,8 +46,8 @@ class ForeignTerms:
         own = [term for term in found if self._is_surely_ours(term, ours)]
         for term in found if own else ():
             cut = self._cut(term, ours) if term not in own and self._is_foreign(term, ours) else None
-            if cut is not None and term.site is not None:
-                yield ForeignTerm(term.site, cut, steps[0])
+            if cut is not None and cut.site is not None and term.site is not None:
+                yield ForeignTerm(term.site, cut.site, steps[0], isinstance(cut, values.NewTensor))
 
     def _steps(self, trace: program.Trace, backward: events.Backward) -> list[events.Step]:
         """The steps that use the gradients of a backward; none if some of that is unknown."""
@@ -68,23 +70,47 @@ class ForeignTerms:
         return is_known and not self._model.ownership.overlap(ours, modules)
 
     def _modules(self, term: terms.Term) -> tuple[set[values.Value], bool]:
-        return self._model.ownership.modules_in(self._model.tracking.pass_through(term.place.value))
+        graph = self._model.tracking.pass_through(term.place.value)
+        return self._model.ownership.modules_in({item for item in graph if not _only_passes_on(item)})
 
-    def _cut(self, term: terms.Term, ours: set[values.Value]) -> Site | None:
-        """The place that detaches an output of these networks, on the way to a term."""
+    def _cut(self, term: terms.Term, ours: set[values.Value]) -> values.Value | None:
+        """The result that is cut from an output of these networks, on the way to a term: detached, or a sample."""
         for value in self._model.terms.came_from(term):
-            if isinstance(value, values.Tensor) and value.op in _CUTS and value.site is not None:
-                graph = lineage.ancestry([value])
-                modules, _ = self._model.ownership.modules_in(graph)
-                if self._model.ownership.overlap(ours, modules) and not self._is_of_layer(value.site):
-                    return value.site
+            before = self._before(value)
+            if before and self._model.ownership.overlap(ours, self._model.ownership.modules_in(before)[0]):
+                return value
         return None
+
+    def _before(self, value: values.Value) -> set[values.Value]:
+        """The graph that a detached result, or a sample of a distribution, had before."""
+        if isinstance(value, values.NewTensor):
+            _, _, source = self._model.program.observations.calls.get(value, ("", None, None))
+            return lineage.ancestry([source]) if source is not None and _is_distribution(source) else set()
+        is_cut = isinstance(value, values.Tensor) and value.op in _CUTS
+        if not is_cut or value.site is None or self._is_of_layer(value.site):
+            return set()
+        return lineage.ancestry([value])
 
     def _is_of_layer(self, site: Site) -> bool:
         """Whether a place is in the `forward` of a module."""
         method = self._model.definitions.method_around(self._model.tree.node(site))
         owner = method.owner if method is not None else None
         return site.inner is not None or (owner is not None and self._model.program.is_module_class(owner))
+
+
+def _only_passes_on(value: values.Value) -> bool:
+    """Whether a library returned a value for arguments without networks: then it has no graph but theirs."""
+    if not isinstance(value, values.CallResult) or any(isinstance(item, values.Module) for item in value.parents):
+        return False
+    callee = value.callee
+    while isinstance(callee, values.BoundMethod):
+        callee = values.resolved(callee.parents[0])
+    return value.label == "zip" if callee is None else isinstance(callee, values.External) or _only_passes_on(callee)
+
+
+def _is_distribution(value: values.Value) -> bool:
+    made = value.body if isinstance(value, values.ModuleOutput) else value
+    return utilities.is_kind(made, utilities.Kind.DISTRIBUTION)
 
 
 def _is_known(module: values.Value) -> bool:

@@ -46,7 +46,7 @@ class DeadLossTerm(Rule):
     - a detached output, or the data of a parameter.
 
     Also finds terms that reach only networks which no step updates from this loss, such as the adversarial term of a
-    generator that is computed from `fake.detach()`.
+    generator that is computed from `fake.detach()`, or the critic's verdict on an action that `sample()` draws.
 
     torchlint follows sums, `torch.stack`, weights, and the `forward` of loss modules and of networks that return their
     loss.
@@ -184,11 +184,13 @@ class DeadLossTerm(Rule):
         )
 
     def report_ForeignTerm(self, term: ForeignTerm) -> None:
+        cut = "it is drawn by `sample` here, without a graph" if term.is_drawn else "it is detached here"
         self.report(
             term.site,
-            f"no parameter of `{term.step.name}` learns from the term `{self._code(term.site)}`, which is detached",
-            related=[(term.cut, "it is detached here"), (term.step.site, "this step uses the gradients of the loss")],
-            help="compute the term from a result that is not detached",
+            f"no parameter of `{term.step.name}` learns from the term `{self._code(term.site)}`, which is "
+            + ("computed from a sample" if term.is_drawn else "detached"),
+            related=[(term.cut, cut), (term.step.site, "this step uses the gradients of the loss")],
+            help="draw with `rsample`" if term.is_drawn else "compute the term from a result that is not detached",
         )
 
     def _reason(self, end: terms.End) -> str:

@@ -29,6 +29,7 @@ from torchlint.model.values import (
     Function,
     Instance,
     Module,
+    ModuleOutput,
     NewTensor,
     Optimizer,
     Parameter,
@@ -50,6 +51,8 @@ from torchlint.syntax.python_ast import site_of
 _OF_OPTIMIZERS = table.methods_with(Clears, Steps)
 _WITHOUT_METHODS = frozenset({"object", "ABC", "Protocol", "Generic"})
 """Bases without a `step` or a `zero_grad`."""
+_DRAWING = frozenset({"sample", "sample_n"})
+"""Methods of distributions that return a sample without a graph."""
 
 
 class Methods(Part):
@@ -113,7 +116,7 @@ class Methods(Part):
             return self._super_method(receiver, name, arguments, node)
         if isinstance(receiver, Phi) and (methods := self._methods_of_each(receiver, name, node)):
             return self.alternatives.call(methods, arguments, node)
-        if is_kind(receiver, Kind.DISTRIBUTION):
+        if is_kind(receiver, Kind.DISTRIBUTION) or (name in _DRAWING and _returns_distribution(receiver)):
             return self._of_distribution(receiver, name, arguments, node)
         for item in inputs_of(receiver):
             item.used_as(name)
@@ -237,8 +240,10 @@ class Methods(Part):
 
     def _of_distribution(self, receiver: Value, name: str, arguments: Arguments, node: ast.Call) -> Value:
         """The result of a distribution's method: computed from its parameters, or drawn without a graph."""
-        if name in ("sample", "sample_n"):
-            return self.state.stamp(NewTensor(node))
+        if name in _DRAWING:
+            drawn = self.state.stamp(NewTensor(node))
+            self.observations.calls[drawn] = name, arguments, receiver
+            return drawn
         if name in api.OF_DISTRIBUTIONS:
             made_of = receiver.parents[1:] if name == "entropy" and _is_shifted(receiver) else receiver.parents
             return self.tensors.make(name, (*made_of, *arguments.all()), node)
@@ -282,6 +287,11 @@ def _is_integer_type(value: Value) -> bool:
     """`torch.uint8`, `torch.LongTensor`: tensors of such types have no graph."""
     type_ = resolved(value)
     return isinstance(type_, External) and type_.name in INTEGER_TYPES
+
+
+def _returns_distribution(output: Value) -> bool:
+    """Whether a network of the program returns a distribution."""
+    return isinstance(output, ModuleOutput) and output.body is not None and is_kind(output.body, Kind.DISTRIBUTION)
 
 
 def _is_shifted(distribution: Value) -> bool:
