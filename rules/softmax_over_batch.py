@@ -45,6 +45,7 @@ class SoftmaxOverBatch(Rule):
     Finds, for batches of a loader:
 
     - a `softmax` or `log_softmax` along dimension 0 whose result is the input of `nll_loss`;
+    - a `softmax` or `log_softmax` along dimension 0 from whose rows `gather` takes the class of a label;
     - an `argmax` or `max` of the model's output along dimension 0 that is compared with the labels.
 
     Also finds an `argmax` over all elements that is compared with one index for each row:
@@ -87,8 +88,8 @@ class SoftmaxOverBatch(Rule):
 
     code = "TL720"
     category = Category.CORRECTNESS
-    triggers = ((b"torch",), (b"argmax", b"max", b"oftmax"), (b"==", b"eq", b"nll_loss", b"NLLLoss"))
-    calls = frozenset({"nll_loss", "NLLLoss"})
+    triggers = ((b"torch",), (b"argmax", b"max", b"oftmax"), (b"==", b"eq", b"nll_loss", b"NLLLoss", b"gather"))
+    calls = frozenset({"nll_loss", "NLLLoss", "gather"})
 
     def ask(self) -> Iterator[OverBatch | OverAll]:
         if not self.model.is_test:
@@ -104,9 +105,12 @@ class SoftmaxOverBatch(Rule):
         for trace in self.model.program.traces:
             for event in trace.of(events.Compute):
                 value = event.value
-                if losses.loss_function(value) != "nll_loss" or not self._is_in_loop(event):
+                if value.op == operators.GATHER and self._takes_classes(value):
+                    made = self._softmax(value.parents[0])
+                elif losses.loss_function(value) == "nll_loss" and self._is_in_loop(event):
+                    made = self._softmax(losses.operands(value)[0])
+                else:
                     continue
-                made = self._softmax(losses.operands(value)[0])
                 if made is not None and made.site is not None and made.site not in seen:
                     seen.add(made.site)
                     yield OverBatch(made.site, event.site, "")
@@ -126,6 +130,13 @@ class SoftmaxOverBatch(Rule):
         is_layer = attention.is_layer(value, "LogSoftmax") or attention.is_layer(value)
         is_softmax = is_layer or value.op in (_LOG, operators.SOFTMAX)
         return value if is_softmax and attention.dimension(value, self.model.program) == 0 else None
+
+    def _takes_classes(self, gathered: values.Tensor) -> bool:
+        """Whether `x.gather(1, y.unsqueeze(1))` takes one value of each row."""
+        return attention.dimension(gathered, self.model.program) == 1 and any(
+            isinstance(item, values.Tensor) and item.op == operators.UNSQUEEZE
+            for item in map(values.resolved, gathered.parents[1:])
+        )
 
     def _is_in_loop(self, event: events.Compute) -> bool:
         loops = (self.model.tree.node(loop.site) for loop in event.loops)
