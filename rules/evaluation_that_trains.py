@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule
 from torchlint.model import events, program, values
+from torchlint.model.queries import held_out
 from torchlint.model.relations import mode
 from torchlint.pytorch import triggers
 from torchlint.syntax import python_ast
@@ -113,6 +114,9 @@ class EvaluationThatTrains(Rule):
 
     def _used(self, trace: program.Trace, forward: mode.Pass, switch: events.ModeSwitch) -> Iterator[Learning]:
         """The backward pass through a forward pass whose gradients a step uses."""
+        data = events.repeating(forward.loops)[-1].over
+        if data is not None and held_out.is_named_training(values.resolved(data).label):
+            return
         for backward in trace.of(events.Backward):
             if backward.loops == forward.loops and forward.value in self.model.tracking.pass_through(backward.loss):
                 for step in trace.of(events.Step):

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from torchlint import Category, Rule
+from torchlint.model.queries import written
 from torchlint.pytorch import api, naming, triggers
 from torchlint.syntax import python_ast
 
@@ -70,7 +71,8 @@ class ScheduleOfOtherOptimizer(Rule):
                 for assign in self._schedules(statement):
                     code = ast.dump(assign.value)
                     first = made.setdefault(code, assign)
-                    if first is not assign and not python_ast.written_alike(first.targets[0], assign.targets[0]):
+                    is_other = first is not assign and not python_ast.written_alike(first.targets[0], assign.targets[0])
+                    if is_other and self._is_used(assign):
                         yield from self._repeated(scope, first, assign)
 
     def _schedules(self, statement: ast.stmt) -> Iterator[ast.Assign]:
@@ -79,6 +81,12 @@ class ScheduleOfOtherOptimizer(Rule):
             if api.makes_scheduler(self.model.definitions.named(statement.value.func)):
                 if python_ast.dotted(statement.value.args[0]) and python_ast.dotted(statement.targets[0]):
                     yield statement
+
+    def _is_used(self, assign: ast.Assign) -> bool:
+        """Whether code reads the schedule: `scheduler-never-stepped` reports the others."""
+        name = python_ast.last_name(assign.targets[0])
+        reads = (node for node in self.model.tree.of_type(ast.Name, ast.Attribute) if written.is_load(node))
+        return any(python_ast.last_name(node) == name for node in reads)
 
     def _repeated(self, scope: ast.AST, first: ast.Assign, second: ast.Assign) -> Iterator[Repeated]:
         """The answer, if a function has an optimizer that none of its schedules changes."""
