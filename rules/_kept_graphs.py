@@ -148,7 +148,7 @@ class KeptGraphs:
         return (all if isinstance(value, List) else any)(map(self._has_graph, value.elements()))
 
     def _kept(self, trace: Trace, keep: Keep) -> KeptGraph | None:
-        if keep.mode is GradMode.OFF or not self._has_graph(keep.value) or self._is_frozen(keep):
+        if keep.mode is GradMode.OFF or not self._has_graph(keep.value) or self._is_frozen(trace, keep):
             return None
         if keep.mode is GradMode.UNKNOWN and not self._goes_backward_beside(trace, keep):
             return None
@@ -172,8 +172,10 @@ class KeptGraphs:
                 return next((kept for kept in found if kept is not None), None)
         return None
 
-    def _is_frozen(self, keep: Keep) -> bool:
-        """Whether all modules behind a stored value may be frozen, so that it has no graph."""
+    def _is_frozen(self, trace: Trace, keep: Keep) -> bool:
+        """Whether all modules behind a stored value may be frozen, so that it has no graph; a loss has one."""
+        if any(resolved(backward.loss) is resolved(keep.value) for backward in trace.of(Backward)):
+            return False
         behind = list(self._modules_behind(keep))
         return bool(behind) and all(map(self.model.frozen.may_be, map(resolved, behind)))
 
