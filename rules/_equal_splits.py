@@ -28,8 +28,6 @@ class EqualSplit(NamedTuple):
     site: Site
     other: Site
     split: str
-    is_training: bool
-    """Whether the finding is about the training data."""
 
 
 def of_model(model: Model) -> Iterator[EqualSplit]:
@@ -40,10 +38,9 @@ def of_model(model: Model) -> Iterator[EqualSplit]:
         for other, first, same in made:
             if same == split and held_out.is_named_training(other) and _are_alike(call, first):
                 if _are_together(call, first, model):
-                    is_training = not held_out.is_named_training(split)
-                    places = (first, call) if is_training else (call, first)
+                    places = (call, first) if held_out.is_named_training(split) else (first, call)
                     sites = [python_ast.site_of(item) for item in places]
-                    yield EqualSplit(sites[0], sites[1], split, is_training)
+                    yield EqualSplit(sites[0], sites[1], split)
                     break
 
 

@@ -28,12 +28,11 @@ class AdvantageMeanOverBatch(Rule):
     """A dueling network subtracts the mean advantage of the whole batch.
 
     ## What it does
-    Finds `value + advantage - advantage.mean()` where the mean has no dimension.
+    Finds `value + advantage - advantage.mean()` where the mean has no `dim` argument.
 
     ## Why is this bad?
-    The mean should be over the actions of each state, so that value and advantage are identifiable. Without a
-    dimension, the mean is over all states of the batch. The Q-values of a state then depend on the other states of the
-    batch, and differ between training and acting.
+    The Q-values of a state depend on the other states of the batch, so they differ between training and acting. The
+    mean should be over the actions of each state. Without `dim`, it is over all states of the batch.
 
     ## Example
     ```python

@@ -30,11 +30,11 @@ class AveragedTwice(Rule):
 
     ## What it does
     Finds `criterion(output, y) / x.size(0)` where the criterion returns the mean over the batch, and
-    `(loss / n).sum() / n`. Not reported inside a loop over samples or steps, where the mean may be that of one sample.
+    `(loss / n).sum() / n`. Not reported inside a loop over samples or steps, where the mean may be over one sample.
 
     ## Why is this bad?
-    The loss and its gradients are smaller by a factor of the batch size. A change of the batch size changes the
-    learning rate by the square, and a term that is divided twice has hardly any weight beside the others.
+    The loss and its gradients are too small by a factor of the batch size. With SGD, the model learns that much slower.
+    A term of a larger loss has hardly any weight.
 
     ## Example
     ```python
@@ -118,7 +118,9 @@ class AveragedTwice(Rule):
         return found
 
     def report_Averaged(self, found: Averaged) -> None:
-        message = "the loss is a mean over the batch already" if found.is_mean else "the sum is of values divided by it"
+        message = (
+            "the loss is already a mean over the batch" if found.is_mean else "each value is already divided by it"
+        )
         self.report(
             found.site,
             f"this divides by the batch size twice: {message}",

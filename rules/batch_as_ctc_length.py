@@ -29,13 +29,13 @@ class BatchAsCtcLength(Rule):
     """The input lengths of a CTC loss are the batch size.
 
     ## What it does
-    Finds `input_lengths` made of the size of the dimension that holds the samples. `ctc_loss` takes log-probabilities
-    of shape (time, batch, classes): `torch.full((n,), log_probs.size(1))` is the number of samples.
+    Finds `input_lengths` that hold the number of samples instead of the number of time steps. `ctc_loss` expects
+    log-probabilities of shape (time, batch, classes), so `log_probs.size(1)` is the number of samples.
 
     ## Why is this bad?
-    The loss reads only as many time steps as the batch has samples, and ignores the rest of each sequence. With small
-    batches, the targets are longer than the input and the loss is infinite, or 0 with `zero_infinity=True`. The model
-    learns to put all characters at the start.
+    The loss uses only as many time steps as the batch has samples, and ignores the rest of each sequence. The model
+    learns to put all characters at the start. With small batches, the targets are longer than the input, and the loss
+    is infinite, or 0 with `zero_infinity=True`.
 
     ## Example
     ```python
@@ -124,7 +124,7 @@ class BatchAsCtcLength(Rule):
         self.report(
             found.length,
             f"`{found.name}` is the number of samples, but `ctc_loss` expects the number of time steps here",
-            related=[(found.loss, "the input of the loss is (time, batch, classes)")],
+            related=[(found.loss, "the input of this loss has the shape (time, batch, classes)")],
             help="use the size of the time dimension",
         )
 

@@ -26,14 +26,14 @@ class Learning(NamedTuple):
 
 
 class EvaluationThatTrains(Rule):
-    """The evaluation of each epoch goes backward, and a step uses its gradients.
+    """The evaluation of each epoch calls `backward`, and a step uses its gradients.
 
     ## What it does
     Finds loops that train a model in training mode and, after `model.eval()`, run a second loop that also computes
-    gradients. A step uses them: a step in that loop, or the first one of the next epoch.
+    gradients. A step in this second loop, or the first step of the next epoch, uses these gradients.
 
     ## Why is this bad?
-    The model learns from the data that should measure it. The validation loss falls, but says nothing about new data.
+    The model trains on the validation data. The validation loss falls, but says nothing about new data.
 
     ## Example
     ```python

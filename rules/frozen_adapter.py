@@ -36,8 +36,8 @@ class FrozenAdapter(Rule):
     Not reported if the program merges the adapter, adds another one, or sets `requires_grad`.
 
     ## Why is this bad?
-    PEFT loads adapters frozen. With a frozen base model, no parameter is trained: the backward pass raises, or, with
-    gradient checkpointing, the loss never changes.
+    PEFT loads adapters frozen. If the base model is frozen, too, no parameter is trained. The backward pass raises.
+    With gradient checkpointing there is no error, but the loss never changes.
 
     ## Example
     ```python
@@ -134,7 +134,7 @@ class FrozenAdapter(Rule):
     def report_Frozen(self, found: Frozen) -> None:
         self.report(
             found.site,
-            "this loads the adapter frozen, so the training changes no parameter",
+            "this loads the adapter frozen, so training changes none of its parameters",
             related=[(found.training, "the model is trained here")],
             help="pass `is_trainable=True`",
         )

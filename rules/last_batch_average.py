@@ -34,10 +34,10 @@ class LastBatchAverage(Rule):
     """The average of an epoch contains only the loss of its last batch.
 
     ## What it does
-    Finds a loss, or a number of correct predictions, that each batch overwrites with `=` and that is divided by the
-    number of batches or samples after the loop. The loop itself may count them. Also finds a mean over a list that gets
-    its only value after the loop. Reported only with `--preview`: code that appends the loss of the last batch in each
-    epoch.
+    Finds a loss (or a count of correct predictions) that `=` overwrites in each batch. After the loop, the code divides
+    it by the number of batches or samples: `len(loader)`, or a counter of the loop. Also finds a mean over a list that
+    gets its only value after the loop. Reported only with `--preview`: code that appends the loss of the last batch in
+    each epoch.
 
     ## Why is this bad?
     The number is not an average. It is the value of one batch, divided by the number of all batches or samples. It

@@ -72,9 +72,9 @@ class LogOfSoftmax(Rule):
     never 0.
 
     ## Why is this bad?
-    In float32, a probability becomes 0 or 1 long before its logarithm is out of range. The loss is then infinite, and
-    its gradient is NaN. One confident wrong prediction turns all weights into NaN. `log_softmax` and `logsigmoid`
-    compute the same values directly from the scores, without this loss of precision.
+    float32 rounds a small probability to 0, although its logarithm, such as -200, is an ordinary number. The loss is
+    then infinite, and its gradient is NaN. One confident wrong prediction turns all weights into NaN. `log_softmax` and
+    `logsigmoid` compute the same values directly from the scores, without this loss of precision.
 
     ## Example
     ```python

@@ -39,9 +39,9 @@ class LopsidedAccumulation(Rule):
     - `zero_grad` deletes the gradients, although the counter continues.
 
     ## Why is this bad?
-    The first step uses one micro-batch instead of `k`. If the code divides the loss by `k`, this step is `k` times too
-    small. Each later step comes one micro-batch too late. At the end of the epoch some micro-batches are left. Their
-    gradients are lost, or are mixed into the first step of the next epoch.
+    The first step uses one micro-batch instead of `k`. If the code divides the loss by `k`, the gradient of this step
+    is about `k` times too small. Each later step comes one micro-batch too late. At the end of the epoch some
+    micro-batches are left. Their gradients are lost, or are mixed into the first step of the next epoch.
 
     ## Example
     ```python

@@ -41,9 +41,9 @@ class LostInHalf(Rule):
     - `binary_cross_entropy`, which raises there
 
     ## Why is this bad?
-    The largest float16 number is 65504, so `masked_fill(mask, -1e9)` raises. float16 has no number between 0 and 6e-8.
-    Neither float16 nor bfloat16 has one between 0.9995 and 1. The number that should protect a logarithm is lost, and
-    the loss or its gradient is infinite.
+    The largest float16 number is 65504, so `masked_fill(mask, -1e9)` raises in float16. float16 has no number between 0
+    and 5.9e-8. Neither float16 nor bfloat16 has one between 0.99952 and 1. The number that should protect a logarithm
+    is lost, and the loss or its gradient is infinite.
 
     ## Example
     ```python

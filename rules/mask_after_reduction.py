@@ -150,8 +150,8 @@ class MaskAfterReduction(Rule):
         name = f"`{found.label}`" if found.label and len(found.label) < 40 else "the factor"
         self.report(
             found.product,
-            f"{name} comes too late: the loss is already a single number for all elements",
-            related=[(found.reduction, "this reduces it to a single number")],
+            f"the loss is reduced to one number before {name} is applied, so every element gets the same weight",
+            related=[(found.reduction, "this reduces the loss to one number")],
             help='reduce the loss after this product: use `reduction="none"`, or `sum` over a dimension',
             confidence=Confidence.HIGH if found.is_sure else Confidence.LOW,
         )

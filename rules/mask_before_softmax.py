@@ -45,10 +45,10 @@ class MaskBeforeSoftmax(Rule):
     """A score that is multiplied by 0 before a softmax still gets weight.
 
     ## What it does
-    Finds `softmax(scores * mask)` where the mask holds 0 and 1. The mask compares positions with lengths, or elements
-    with a number (`!=`). Reported only with `--preview`: masks from other comparisons. Also finds
-    `scores.masked_fill(mask, 1e-9)` and fills with other numbers near 0. Not reported if the code applies the mask
-    again to the weights.
+    Finds `softmax(scores * mask)` where the mask holds 0 and 1. The mask comes from a comparison of positions with
+    lengths, or of elements with a number (`!=`). Reported only with `--preview`: masks from other comparisons. Also
+    finds `scores.masked_fill(mask, 1e-9)` and fills with other numbers near 0. Not reported if the code applies the
+    mask again to the weights.
 
     ## Why is this bad?
     The softmax computes `exp(0)`, which is 1, for each position that the mask sets to 0. Padding gets weight, often
@@ -178,7 +178,7 @@ class MaskBeforeSoftmax(Rule):
     def report_FilledMask(self, found: FilledMask) -> None:
         self.report(
             found.softmax,
-            f"a score that the mask sets to {found.number:g} still gets weight: its exponential is about 1",
+            f"a score that the mask sets to {found.number:g} still gets weight, because its exponential is 1 and not 0",
             related=[(found.fill, "the mask is applied here")],
             help='fill with minus infinity: `scores.masked_fill(mask, float("-inf"))`',
             confidence=Confidence.HIGH if found.is_sure else Confidence.LOW,

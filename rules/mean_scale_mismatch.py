@@ -68,12 +68,13 @@ class MeanScaleMismatch(Rule):
 
     The losses are PyTorch losses with a known reduction. Sums of correct predictions and of accuracies count too. A sum
     or a count may be in a variable, an attribute, or an entry of a list or dictionary. By default, torchlint reports
-    loops over a loader whose batch size the file shows, and divisions by the length of other data. Reported only with
-    `--preview`: all other loops, and losses with `reduction="sum"`.
+    only loops over a loader whose batch size is visible in the file, and sums divided by the length of other data.
+    Reported only with `--preview`: all other loops, and losses with `reduction="sum"`.
 
     ## Why is this bad?
     The reported loss is wrong by a factor of the batch size. It changes with the batch size even if the model does not.
-    You cannot compare it with other code or with the other split, and early stopping stops at the wrong time.
+    You cannot compare it with other code or with the other split. A fixed threshold, such as `min_delta` of early
+    stopping, has the wrong scale.
 
     ## Example
     ```python

@@ -203,7 +203,7 @@ class MisalignedReduction(Rule):
     def report_Misaligned(self, found: Misaligned) -> None:
         self.report(
             found.site,
-            f"`{found.name}` drops dimension {found.dimension}, so its result is aligned with another dimension",
+            f"`{found.name}` drops dimension {found.dimension}, so its result broadcasts along another dimension",
             related=[(found.made, "the reduction is here")],
             help="give the reduction `keepdim=True`",
         )

@@ -130,7 +130,7 @@ class MisplacedSetting(Rule):
         what = found.role.value if found.role is not None else "less than one step"
         self.report(
             found.site,
-            f"`{found.parameter}` receives `{found.written}`, {what}",
+            f"`{found.parameter}` receives `{found.written}`, which is {what}",
             help=f"pass the right setting as the keyword `{found.parameter}`",
             confidence=Confidence.HIGH if found.is_sure else Confidence.LOW,
         )

@@ -23,14 +23,14 @@ class MissingBatchFirst(Rule):
     """A recurrent or attention layer treats the samples of a batch as time steps.
 
     ## What it does
-    Finds `LSTM`, `GRU`, `RNN`, `TransformerEncoder`, its layers and `MultiheadAttention` without `batch_first=True`,
-    whose input has samples in its first dimension and time steps in its second. The sizes are known where a
-    `DataLoader` iterates over a `TensorDataset` or a subset of one.
+    Finds `LSTM`, `GRU`, `RNN`, `TransformerEncoder`, `TransformerEncoderLayer` and `MultiheadAttention` without
+    `batch_first=True`. Their input has samples in the first dimension and time steps in the second. torchlint knows the
+    sizes where a `DataLoader` iterates over a `TensorDataset` or a subset of one.
 
     ## Why is this bad?
-    Without `batch_first=True`, the first dimension is time. The layer carries its state, or attends, from sample to
-    sample. It treats each time step as a separate sequence. There is no error. The model learns nothing about time, and
-    its predictions depend on the other samples of the batch.
+    Without `batch_first=True`, the first dimension is time. A recurrent layer carries its state from one sample to the
+    next, and an attention layer attends across samples. It treats each time step as a separate sequence. There is no
+    error. The model learns nothing about time, and its predictions depend on the other samples of the batch.
 
     ## Example
     ```python

@@ -26,6 +26,8 @@ class Uncovered(NamedTuple):
     site: Site
     use: Site
     layer: str
+    mask: str
+    """The argument of the layer that takes the mask."""
 
 
 class MissingCausalMask(Rule):
@@ -103,11 +105,11 @@ class MissingCausalMask(Rule):
                     continue
                 seen.add(event.site)
                 for index in (index for index, item in enumerate(call.args) if self._is_shifted(item)):
-                    layer = _call_in(module.info, index)
+                    layer, mask = _call_in(module.info, index) or (None, "")
                     if layer is not None:
                         is_own = module.info.definitions is self.model.definitions
                         name = python_ast.dotted(layer.func)
-                        yield Uncovered(python_ast.site_of(layer if is_own else call), event.site, name)
+                        yield Uncovered(python_ast.site_of(layer if is_own else call), event.site, name, mask)
 
     def _module(self, value: values.Value) -> values.Module | None:
         """The module of the program that computes a value."""
@@ -128,17 +130,17 @@ class MissingCausalMask(Rule):
             found.site,
             f"`{found.layer}` gets no causal mask, so it sees the tokens that it should predict",
             related=[(found.use, "the targets are the next tokens of this input")],
-            help="pass `nn.Transformer.generate_square_subsequent_mask(length)`",
+            help=f"pass `nn.Transformer.generate_square_subsequent_mask(length)` as `{found.mask}`",
         )
 
 
-def _call_in(info: ClassInfo, index: int) -> ast.Call | None:
-    """The call to a transformer layer on an argument of the `forward` of a class, if all such calls lack a mask."""
+def _call_in(info: ClassInfo, index: int) -> tuple[ast.Call, str] | None:
+    """The call to a transformer layer on an argument of `forward`, and the mask that all such calls lack."""
     forward = info.method("forward")
     calls = (
         [node for node in python_ast.walk(forward.node) if isinstance(node, ast.Call)] if forward is not None else []
     )
-    found = list[ast.Call]()
+    found = list[tuple[ast.Call, str]]()
     for call in calls:
         made = written.value_of(call.func, info.definitions) if isinstance(call.func, ast.Attribute) else None
         kind = names.imported(made.func, info.definitions) if isinstance(made, ast.Call) else ""
@@ -152,7 +154,7 @@ def _call_in(info: ClassInfo, index: int) -> ast.Call | None:
         place = 1 if layer == "Transformer" else 0
         if forward is not None and len(call.args) > place and index + 1 < len(forward.parameters):
             if _depends(call.args[place], forward.parameters[index + 1], forward.node):
-                found.append(call)
+                found.append((call, "mask" if layer == "TransformerEncoder" else "tgt_mask"))
     return found[-1] if found else None
 
 

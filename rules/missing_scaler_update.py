@@ -69,9 +69,9 @@ class MissingScalerUpdate(Rule):
         name = scaler.label if scaler is not None and scaler.label else "the scaler"
         self.report(
             found.event.site,
-            f"some paths to the end of the iteration do not update `{name}`: the next `{call}` raises",
+            f"some iterations do not update `{name}`: the next `{call}` raises",
             related=[(found.update.site, "only some iterations reach this `update`")]
             if found.update is not None
             else [],
-            help=f"call `{name}.update()` once in each iteration that steps or unscales",
+            help=f"call `{name}.update()` once in each iteration that calls `step` or `unscale_`",
         )

@@ -54,9 +54,9 @@ class MissingSetEpoch(Rule):
 
     ## What it does
     Finds a shuffling `DistributedSampler` whose loader is used in more than one epoch. The file never calls
-    `set_epoch`, and it passes neither the sampler nor the loader to code that could call it. Also finds a loader that a
-    function returns to another file. This form is reported only if a generator in either file restarts the loader
-    endlessly, and no file in the repository sets the epoch.
+    `set_epoch`, and never passes the sampler or the loader to a function that could call it. Also finds a sampler whose
+    loader a function returns to another file. Such a sampler is reported only if a generator in either file restarts
+    the loader endlessly, and no file in the repository sets the epoch.
 
     ## Why is this bad?
     The sampler computes its order from the seed and the epoch. Without `set_epoch`, the epoch stays 0. Each epoch then

@@ -79,8 +79,8 @@ class MissingZeroGrad(Rule):
     finding if no step does this and something in the program clears the gradients.
 
     ## Known limits
-    A program may collect the parameters of a model in a list, add more parameters to the model, and then clear the old
-    list. torchlint assumes that the list is complete.
+    A program may collect the parameters of a model in a list, add more parameters to the model, and then clear only the
+    gradients of the list. torchlint assumes that the list is complete.
 
     ## References
     - [torch.optim.Optimizer.zero_grad](https://docs.pytorch.org/docs/stable/generated/torch.optim.Optimizer.zero_grad.html)
@@ -105,9 +105,9 @@ class MissingZeroGrad(Rule):
         name, used, following = stale.part.label, stale.step.name, stale.following.name
         self.report(
             stale.backward.site,
-            f"gradients of `{name}` are not cleared with the others: this `backward` adds to those already used",
-            related=[(stale.step.site, f"`{used}` has already used the old gradients of `{name}` here")],
-            help=f"before the `backward`, call `{following}.zero_grad()`, which clears all its parameters",
+            f"this `backward` adds to old gradients of `{name}`: the code clears other gradients, but not these",
+            related=[(stale.step.site, f"`{used}` used the old gradients of `{name}` here, in an earlier step")],
+            help=f"call `{following}.zero_grad()` before the `backward`: it clears all its gradients",
         )
 
     def report_StaleGradients(self, stale: gradients.StaleGradients) -> None:
@@ -118,7 +118,7 @@ class MissingZeroGrad(Rule):
         self.report(
             stale.backward.site,
             f"gradients of `{name}` are {when}: this `backward` adds to those {whose}",
-            related=[(stale.step.site, f"`{name}` has already used the old gradients here")],
+            related=[(stale.step.site, f"`{name}` used the old gradients here, in an earlier step")],
             help=_help(name, statement, manual),
             fix=repairs.missing_clear(self.model, self.nodes, stale, statement=statement, target=cleared),
         )

@@ -179,9 +179,9 @@ class MisusedCollective(Rule):
     def report_CutGradient(self, found: CutGradient) -> None:
         self.report(
             found.site,
-            f"`all_gather` copies `{found.name}` without its graph: what computed it gets no gradient from the loss",
-            related=[(found.replaced, "the copies replace it here")],
-            help=f"put the own `{found.name}` back into the list, or use `torch.distributed.nn.all_gather`",
+            f"`all_gather` copies `{found.name}` without its graph: the network that computed it gets no gradient",
+            related=[(found.replaced, f"the copies replace `{found.name}` here")],
+            help=f"set `tensors[rank] = {found.name}`, or use `torch.distributed.nn.all_gather`",
         )
 
     def report_Dropped(self, found: Dropped) -> None:

@@ -13,9 +13,9 @@ class MixedGradients(Rule):
     """A step also uses gradients from a pass that trains another network.
 
     ## What it does
-    Finds a step that follows two backward passes since its last `zero_grad`, one of which was meant for another
-    network. This pass goes through both networks, and right before it the code clears only the gradients of the other
-    network.
+    Finds a step that uses the gradients of two backward passes since its last `zero_grad`. One of the passes trains
+    another network, but goes through both networks. Right before this pass, the code clears only the gradients of the
+    other network.
 
     ## Why is this bad?
     The gradients of both losses add up. In an actor-critic method the critic then learns to rate every action
@@ -69,11 +69,11 @@ class MixedGradients(Rule):
         name, other = mixed.step.name, mixed.other.name
         self.report(
             mixed.step.site,
-            f"`{name}` also uses gradients of the `backward` for `{other}`",
+            f"the step of `{name}` also uses the gradients that the `backward` for `{other}` computed",
             related=[
                 (mixed.own.site, "its own gradients are computed here"),
-                (mixed.foreign.site, f"those for `{other}` are added here"),
+                (mixed.foreign.site, f"the `backward` for `{other}` adds to them here"),
                 (mixed.clear.site, f"only the gradients of `{other}` are cleared before its `backward`"),
             ],
-            help=f"step `{name}` before the `backward` for `{other}`, or clear its gradients in between",
+            help=f"call `{name}.step()` before the `backward` for `{other}`, or clear its gradients",
         )

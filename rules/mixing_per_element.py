@@ -34,9 +34,9 @@ class MixingPerElement(Rule):
     gradient with 1, where `alpha` has a random number for each element: `torch.rand(real.size())`.
 
     ## Why is this bad?
-    The WGAN-GP penalty applies to points on straight lines between real and fake samples, with one random number for
-    each sample. Mixed element by element, the points lie anywhere in the box between two samples: a noisy image for
-    pixels. The critic is then constrained where the generator never goes, and not on the lines.
+    The WGAN-GP penalty needs samples on the straight line between a real and a fake sample, so it draws one random
+    number for each sample. With a number for each pixel, the mixed sample is a noisy image far from this line. The
+    penalty then constrains the critic where the generator never goes, and not on the line.
 
     ## Example
     ```python
@@ -104,7 +104,8 @@ class MixingPerElement(Rule):
     def report_PerElement(self, found: PerElement) -> None:
         self.report(
             found.site,
-            f"`{found.weight}` has a random number for each element: the point is not between two samples",
+            f"`{found.weight}` has a random number for each element, "
+            "so the mixed sample is not on the line between two samples",
             related=[(found.drawn, "one number for each element")],
             help="draw one number for each sample: `torch.rand(n, 1, 1, 1)`",
         )

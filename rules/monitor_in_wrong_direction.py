@@ -34,19 +34,19 @@ class WrongBest(NamedTuple):
 
 
 class MonitorInWrongDirection(Rule):
-    """A trainer takes the worst value of the monitored score for the best.
+    """A trainer treats the worst value of the monitored score as the best.
 
     ## What it does
     Finds Lightning's `ModelCheckpoint`, `EarlyStopping` and monitored `ReduceLROnPlateau` whose `mode` contradicts the
     name of the score: `monitor="val_acc"` with the default `mode="min"`, or `monitor="val_loss"` with `mode="max"`.
-    Also finds `TrainingArguments` of transformers that load the best model at the end by a score such as `wer`, and do
-    not set `greater_is_better=False`.
+    Also finds `TrainingArguments` of transformers that select the best model by a score such as `wer`, but do not set
+    `greater_is_better=False`.
 
     Not reported if the name does not say which direction is better.
 
     ## Why is this bad?
-    The trainer keeps the worst checkpoint and calls it the best. Early stopping ends a training that still improves. A
-    plateau schedule lowers the learning rate at each improvement. There is no error.
+    The trainer keeps the worst checkpoint as the best one. Early stopping ends a training that still improves. A
+    plateau schedule lowers the learning rate while the score improves. There is no error.
 
     ## Example
     ```python
@@ -99,7 +99,7 @@ class MonitorInWrongDirection(Rule):
             plateaus = [node for node in nodes if isinstance(node, ast.Call) and _is_plateau(node)]
             is_default = len(call.args) < 2
             if len(monitors) == 1 and plateaus == [call] and is_default:
-                effect = "lowers the learning rate after each improvement"
+                effect = "lowers the learning rate while the score improves"
                 yield from self._compared(call, monitors.pop(), self._mode(call), effect)
 
     def _of_arguments(self, call: ast.Call) -> Iterator[WrongBest]:
@@ -138,7 +138,8 @@ class MonitorInWrongDirection(Rule):
         preferred = (higher if found.better is lower else lower).value
         self.report(
             found.site,
-            f"{found.better.value} `{found.monitor}` is better, but this prefers {preferred}: it {found.effect}",
+            f"{found.better.value} `{found.monitor}` is better, but this setting prefers {preferred} values: "
+            f"it {found.effect}",
             help=found.help,
         )
 

@@ -114,7 +114,7 @@ class NameTestSelectsAll(Rule):
     def report_AlwaysAlike(self, found: AlwaysAlike) -> None:
         self.report(
             found.site,
-            f"this test is true for each `{found.name}`, because the text {found.text} is true",
+            f"this test is true for each `{found.name}`, because the string {found.text} counts as true",
             help=f"write `{found.text} in {found.name}`",
         )
 

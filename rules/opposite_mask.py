@@ -33,11 +33,11 @@ class OppositeMask(Rule):
     """A masked mean sums the positions that its denominator does not count.
 
     ## What it does
-    Finds quotients whose numerator sets the positions of a mask to zero and whose denominator is the sum of this mask,
-    and the reverse: `x.masked_fill(mask, 0).sum() / mask.sum()`, `(x * ~mask).sum() / mask.sum()`.
+    Finds quotients whose numerator and denominator use opposite masks, such as
+    `x.masked_fill(mask, 0).sum() / mask.sum()` and `(x * ~mask).sum() / mask.sum()`.
 
-    Not reported if no name says that the value is a mask, or if the name says that it is one of positive or negative
-    samples: detectors divide the loss of the negative boxes by the number of the positive ones.
+    Not reported if no name says that the value is a mask, or if the name contains `pos` or `neg`: detectors divide the
+    loss of the negative boxes by the number of the positive ones.
 
     ## Why is this bad?
     One of the two is inverted. If it is the numerator, the loss comes from the padding, or from the given context
@@ -150,7 +150,7 @@ class OppositeMask(Rule):
     def report_Opposite(self, found: Opposite) -> None:
         self.report(
             found.quotient,
-            "the sum leaves out the positions that its denominator counts: one of the two masks is inverted",
+            "the numerator leaves out the positions that the denominator counts: one of the two masks is inverted",
             related=[(found.hidden, "this hides positions"), (found.counted, "this counts the same positions")],
             help="invert one of them: `~mask`",
         )

@@ -148,9 +148,9 @@ class OptimizerMissesParameters(Rule):
             related.insert(0, (new.optimizer.site, "the optimizer received its parameters here"))
         self.report(
             new.module.site,
-            f"`{new.name}` is created after `{new.step.name}`, which does not hold its parameters: they never learn",
+            f"`{new.step.name}` is created before `{new.name}`, so the parameters of `{new.name}` never learn",
             related=related,
-            help="create the optimizer after it",
+            help=f"create the optimizer after `{new.name}`",
         )
 
     def report_Reassigned(self, loaded: provenance.Reassigned) -> None:

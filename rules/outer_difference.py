@@ -34,9 +34,8 @@ class OuterDifference(Rule):
     `values` has the shape (batch, 1) and `returns` the shape (batch).
 
     ## Why is this bad?
-    PyTorch broadcasts the difference to a matrix with the difference of each pair of samples. As advantages, each row
-    holds the returns of all other samples, so an action is rewarded for what others did. The mean of the product still
-    is a number, so nothing fails.
+    PyTorch broadcasts the difference to a matrix: it subtracts each value from every return. As advantages, each action
+    then gets the returns of all samples of the batch. The mean is still a number, so there is no error.
 
     ## Example
     ```python
@@ -97,7 +96,7 @@ class OuterDifference(Rule):
     def report_Outer(self, found: Outer) -> None:
         self.report(
             found.site,
-            f"`{found.column}` has a second dimension of size 1, so this is the difference of each pair of samples",
+            f"`{found.column}` has a second dimension of size 1, so this subtracts each sample from every other",
             related=[(found.squeezed, f"this loss squeezes `{found.column}` to the shape of `{found.vector}`")],
             help=f"use `{found.column}.squeeze(-1)` here, too",
         )

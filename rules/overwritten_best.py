@@ -27,15 +27,15 @@ class Overwritten(NamedTuple):
 
 
 class OverwrittenBest(Rule):
-    """The file of the best weights is overwritten by the last weights.
+    """The last weights overwrite the file of the best weights.
 
     ## What it does
     Finds two calls of `torch.save` in one function that save the weights of one model to one path. The first call is
-    in a loop, under a comparison with the best score. The second one has no condition, in the same loop or behind it.
+    in a loop, under a comparison with the best score. The second call has no condition, and is in the same loop or
+    after it.
 
     ## Why is this bad?
-    The file ends up with the last weights, not the best ones. The program tests or publishes an overfitted model, and
-    its best score belongs to weights that no longer exist.
+    The file holds the last weights, which may be overfitted. The weights with the best score are lost.
 
     ## Example
     ```python
@@ -145,7 +145,7 @@ class OverwrittenBest(Rule):
             found.site,
             f"{last} overwrite the best ones in `{found.path}`",
             related=[(found.best, "the best weights are saved here")],
-            help="save them to another file",
+            help="save the last weights to another file",
         )
 
 

@@ -32,12 +32,12 @@ class PaddingInMean(Rule):
     """The mean of a model's hidden states counts padding.
 
     ## What it does
-    Finds `model(**inputs).last_hidden_state.mean(dim=1)`, where a tokenizer with `padding=True` makes `inputs` of
+    Finds `model(**inputs).last_hidden_state.mean(dim=1)` where a tokenizer with `padding=True` computes `inputs` from
     several texts, and the function does not use the attention mask.
 
     ## Why is this bad?
-    The model has hidden states for padding, too. The mean of a short text mostly averages these. Its embedding depends
-    on the longest text of its batch, so the same text gets different embeddings.
+    The model computes hidden states for padding, too. In a short text, most of the mean comes from padding. The same
+    text gets different embeddings, because the amount of padding depends on the longest text of the batch.
 
     ## Example
     ```python

@@ -25,17 +25,17 @@ class NeverReset(NamedTuple):
 
 
 class PatienceNeverReset(Rule):
-    """Early stopping counts all epochs without progress, not those in a row.
+    """Early stopping counts all epochs without progress, not only consecutive ones.
 
     ## What it does
-    Finds counters that grow when a score does not improve and that end the training at a limit, where the code does not
-    set them back to 0 when the score improves.
+    Finds counters of epochs in which a score does not improve. At a limit, the counter ends the training. The code does
+    not set the counter to 0 when the score improves.
 
     Not reported where any other code assigns the counter, or passes its object to an unknown function.
 
     ## Why is this bad?
-    Almost every training has some epochs without progress. The counter adds up all of them, so the training ends early
-    although the score still improves.
+    Training ends although the score still improves: almost every training has some epochs without progress, and the
+    counter adds up all of them.
 
     ## Example
     ```python
@@ -136,7 +136,7 @@ class PatienceNeverReset(Rule):
     def report_NeverReset(self, found: NeverReset) -> None:
         self.report(
             found.site,
-            f"nothing sets `{found.name}` back when the score improves: it counts all epochs without progress",
+            f"nothing sets `{found.name}` to 0 when the score improves: it counts all epochs without progress",
             related=[(found.better, "the score improves here")],
             help=f"set `{found.name}` to 0 where the score improves",
         )

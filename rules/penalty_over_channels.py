@@ -90,7 +90,7 @@ class PenaltyOverChannels(Rule):
     def report_OverChannels(self, found: OverChannels) -> None:
         self.report(
             found.site,
-            "the norm is over the channels of each pixel instead of the gradient of a sample",
+            "the norm is over the channels of each pixel, not over the whole gradient of each sample",
             related=[(found.mixed, "the images have four dimensions")],
             help="flatten the gradients first: `gradients.flatten(1).norm(2, dim=1)`",
         )

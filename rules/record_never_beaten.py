@@ -123,12 +123,12 @@ class RecordNeverBeaten(Rule):
         return list(variables.bindings(name, condition, self.model.definitions))
 
     def report_NeverBeaten(self, found: NeverBeaten) -> None:
-        is_zero = found.start_code in _ZERO
+        start = "infinity" if found.start_code in _ZERO or "-" in found.start_code else "minus infinity"
         self.report(
             found.site,
             f"no score can beat `{found.name}`, which starts at `{found.start_code}`: this condition is never true",
             related=[(found.start, "the best score starts here")],
-            help=f"reverse the comparison, or start at {'infinity' if is_zero else 'the opposite infinity'}",
+            help=f"reverse the comparison, or start at {start}",
         )
 
 

@@ -26,15 +26,15 @@ class OfScalar(NamedTuple):
 
 
 class ReductionOfScalar(Rule):
-    """A mean along a dimension is taken of a sum over everything.
+    """The mean along a dimension receives a sum over all elements.
 
     ## What it does
-    Finds `torch.mean(torch.sum(x), dim=0)`: the inner reduction has no dimension, so its result is one number, and the
-    outer reduction has nothing to do.
+    Finds `torch.mean(torch.sum(x), dim=0)`: the inner reduction has no `dim` argument, so its result is one number,
+    and the outer reduction has no effect.
 
     ## Why is this bad?
-    The dimension of the inner reduction is missing. The loss is a sum over all samples instead of a mean, so it grows
-    with the batch size. The KL term of a VAE, for example, outweighs the reconstruction, and the posterior collapses.
+    The loss is a sum over all samples instead of a mean, so it grows with the batch size. For example, the KL term of a
+    VAE outweighs the reconstruction, and the posterior collapses.
 
     ## Example
     ```python
@@ -100,7 +100,7 @@ class ReductionOfScalar(Rule):
     def report_OfScalar(self, found: OfScalar) -> None:
         self.report(
             found.site,
-            f"this `{found.name}` is of a single number, because `{found.reduced}` has reduced all dimensions",
-            related=[(found.inner, f"this `{found.reduced}` has no dimension")],
-            help=f"pass the dimension to the inner `{found.reduced}`",
+            f"this `{found.name}` receives a single number, because `{found.reduced}` has reduced all dimensions",
+            related=[(found.inner, f"this `{found.reduced}` has no `dim` argument")],
+            help=f"pass `dim` to the inner `{found.reduced}`",
         )

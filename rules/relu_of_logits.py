@@ -22,13 +22,13 @@ class ReluOfLogits(Rule):
     """A ReLU cuts off the negative logits of a classifier.
 
     ## What it does
-    Finds cross-entropy, and binary cross-entropy of logits, whose input is the result of a ReLU: a classifier that ends
-    in `nn.ReLU()`, or a `forward` that returns `F.relu(self.fc(x))`.
+    Finds cross-entropy, or binary cross-entropy with logits, whose input is the output of a ReLU: a classifier that
+    ends with `nn.ReLU()`, or a `forward` that returns `F.relu(self.fc(x))`.
 
     ## Why is this bad?
-    Negative logits become 0. A sigmoid of such logits is never below 0.5, so the model cannot predict the negative
-    class. In a softmax, no class can get a low probability unless another logit is large. A class whose logits are
-    negative for all samples has no gradient and is never learned.
+    A class whose logits are negative for all samples has no gradient, so the model never learns it. Negative logits
+    become 0, so a sigmoid is never below 0.5, and the model cannot predict the negative class. In a softmax, a class
+    gets a low probability only if another logit is large.
 
     ## Example
     ```python

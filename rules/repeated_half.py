@@ -32,7 +32,7 @@ class RepeatedHalf(Rule):
 
     ## Why is this bad?
     The line repeats the first expression, and the second value is lost. In this example, an LSTM continues with its
-    hidden state as cell state. Shapes agree, so nothing fails.
+    hidden state as cell state. The shapes match, so there is no error.
 
     ## Example
     ```python

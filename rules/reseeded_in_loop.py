@@ -45,8 +45,8 @@ class ReseededInLoop(Rule):
     - The call is in `fork_rng`.
 
     ## Why is this bad?
-    All batches get the same noise, masks and time steps. The model fits this one draw, and dropout drops the same units
-    in each step.
+    All batches get the same noise and masks, and in a diffusion model the same time steps. The model fits this one
+    draw, and dropout drops the same units in each step.
 
     ## Example
     ```python

@@ -141,7 +141,7 @@ class RestartedLoader(Rule):
         self.report(
             found.site,
             f"`{found.name}` restarts here: each step {does}",
-            help="iterate over the loader, or create the iterator before the loop, and a new one when it runs out",
+            help="iterate over the loader, or renew one iterator on `StopIteration`",
             confidence=Confidence.LOW,
         )
 

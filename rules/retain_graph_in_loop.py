@@ -95,7 +95,7 @@ class RetainGraphInLoop(Rule):
             return
         self.report(
             unused.backward.site,
-            "`retain_graph=True`, but no later `backward` uses the graph: its activations stay for one more iteration",
+            "`retain_graph=True` keeps the activations for one more iteration, but no later `backward` uses them",
             related=related,
             help="drop `retain_graph=True`",
             fix=repairs.without_argument(self.nodes, unused.backward.site, "retain_graph"),

@@ -44,7 +44,7 @@ class RootOfZero(Rule):
     - The operand is a sum of squares, an absolute value or a variance, and the code adds a small number to the root or
       clamps the root.
     - The operand holds the distances between all rows of one tensor, so its diagonal is 0.
-    - The operand is the output of a ReLU, which is 0 for each unit that is off.
+    - The operand is the output of a ReLU, which is 0 for negative inputs.
     - The operand is `1 - cosine ** 2`, where the cosine is a product of normalized vectors.
     - Reported only with `--preview`: a hinge that subtracts the root of a sum of squares from a margin,
       `relu(margin - distance)`, and all forms in a loss whose inputs may have no gradient.
@@ -128,7 +128,7 @@ class RootOfZero(Rule):
         if _is_sine(root, self.model.domain, self.model):
             yield UnsafeRoot(site, None, reason="rounding makes the cosine 1 or more", is_sure=is_sure)
         elif self.model.domain.is_rectified(masks.argument(root.parents[0], calls)):
-            yield UnsafeRoot(site, None, reason="a ReLU is 0 for each unit that is off", is_sure=is_sure)
+            yield UnsafeRoot(site, None, reason="a ReLU outputs 0 for negative inputs", is_sure=is_sure)
         elif numbers is not None and numbers.zero is not values.Answer.NO:
             late = _late_bound(root, self.model.domain) if numbers.kind is domain.Kind.NON_NEGATIVE else None
             hinge = _hinge(root, self.model.domain) if numbers.kind is domain.Kind.NON_NEGATIVE else None
@@ -136,15 +136,15 @@ class RootOfZero(Rule):
                 reason = "the small number is added after the root" if late else "the operand is 0 on the diagonal"
                 yield UnsafeRoot(site, late, reason=reason, is_sure=is_sure)
             elif hinge is not None:
-                yield UnsafeRoot(site, None, hinge, "the hinge is active there", is_sure=False)
+                yield UnsafeRoot(site, None, hinge, "the hinge `relu(margin - root)` is active there", is_sure=False)
 
     def report_UnsafeRoot(self, unsafe: UnsafeRoot) -> None:
-        places = [(unsafe.late, "too late for the gradient"), (unsafe.hinge, "the hinge is here")]
+        places = [(unsafe.late, "too late for the gradient"), (unsafe.hinge, "this hinge uses the root")]
         self.report(
             unsafe.site,
-            f"the gradient of this square root is NaN where its operand is 0: {unsafe.reason}",
+            f"gradients become infinite or NaN where the operand of this square root is 0: {unsafe.reason}",
             related=[(place, text) for place, text in places if place is not None],
-            help="add the small number, such as `1e-12`, before the root",
+            help="add a small number, such as `1e-12`, inside the root",
             confidence=Confidence.HIGH if unsafe.is_sure else Confidence.LOW,
         )
 

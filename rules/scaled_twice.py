@@ -189,8 +189,8 @@ class ScaledTwice(Rule):
     def report_Numbers(self, found: Numbers) -> None:
         self.report(
             found.site,
-            "these deviations are of images between 0 and 1: divided by 255, they make the input 255 times too large",
-            help="pass the numbers as they are",
+            "this `std` is for images between 0 and 1: dividing it by 255 makes the input 255 times too large",
+            help="remove the division",
         )
 
     def report_Scaled(self, found: Scaled) -> None:

@@ -125,7 +125,7 @@ class ScalerBeforeSplit(Rule):
         self.report(
             found.site,
             f"the scale of `{found.name}` comes from all data, also from the test data",
-            related=[(found.split, "they are split off here")],
+            related=[(found.split, "the test data are split off here")],
             help="split first, fit to the training data, and `transform` the test data",
         )
 

@@ -163,7 +163,7 @@ class ScheduleInEvaluation(Rule):
     def report_Advanced(self, found: Advanced) -> None:
         self.report(
             found.site,
-            f"passes without training step `{found.name}`, too: the learning rate decays too fast",
+            f"`{found.name}` also steps during evaluation, so the learning rate decays too fast",
             related=[(found.optimizer, "the optimizer steps only here"), (found.condition, "under this condition")],
             help=f"call `{found.name}.step()` under the same condition",
         )

@@ -62,8 +62,8 @@ class ScheduleInWrongUnit(Rule):
     ```
 
     ## What verify shows
-    Confirmed if the schedule brought the learning rate to a thousandth or less before `torchlint verify` stopped the
-    program, or if a short `CosineAnnealingLR` went on for three times its length. Nothing refutes it.
+    Confirmed if the schedule brought the learning rate to a thousandth of its first value before `torchlint verify`
+    stopped the program, or if a short `CosineAnnealingLR` went on for three times its length. Nothing refutes it.
 
     ## References
     - [torch.optim: how to adjust learning rate](https://docs.pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate)

@@ -29,7 +29,8 @@ class ScheduleOfOtherOptimizer(Rule):
     another optimizer without a schedule. One of the schedules is probably meant for it.
 
     ## Why is this bad?
-    The learning rate of the first optimizer decays twice as fast as intended. That of the other one never changes.
+    The learning rate of one optimizer decays twice as fast as intended. The learning rate of the other optimizer never
+    changes.
 
     ## Example
     ```python
@@ -113,6 +114,8 @@ class ScheduleOfOtherOptimizer(Rule):
         self.report(
             found.site,
             f"this is the second schedule of `{found.optimizer}`, and `{found.other}` has none",
-            related=[(found.first, "an equal schedule of it is created here")],
-            help=f"create it for `{found.other}`",
+            related=[
+                (found.first, f"the first schedule of `{found.optimizer}` is created here, with the same settings")
+            ],
+            help=f"create this schedule for `{found.other}`",
         )

@@ -45,9 +45,10 @@ class SecondBackward(Rule):
     `backward` in a loop on a loss that was computed before the loop. Not reported if the first `backward` has
     `retain_graph=True`.
 
-    Only reported if an optimizer in the file holds the parameters of the module, because with a frozen module there may
-    be no error. This condition does not apply if an iteration calls `backward` twice on the same loss and ends with a
-    step.
+    Reported if one of these is true. Otherwise the module may be frozen, and then there is no error.
+
+    - An optimizer in the file holds the parameters of the module.
+    - An iteration calls `backward` twice on the same loss and ends with a step.
 
     ## Why is this bad?
     `backward` frees the tensors that the graph has saved. The second `backward` raises "Trying to backward through the

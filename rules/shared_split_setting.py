@@ -35,7 +35,7 @@ class SharedSplitSetting(Rule):
 
     Not reported when:
 
-    - The code may take samples between the two assignments.
+    - The code may read samples between the two assignments.
     - A part has a separate dataset.
 
     ## Why is this bad?

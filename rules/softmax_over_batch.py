@@ -193,7 +193,7 @@ class SoftmaxOverBatch(Rule):
         self.report(
             found.site,
             "`argmax` without a dimension picks one element of the whole tensor, not one in each row",
-            related=[(found.use, "this compares it with the number of each row")],
+            related=[(found.use, "this compares it with the label of each row")],
             help="use `dim=1`",
         )
 

@@ -70,8 +70,8 @@ class SplitLeftOut(Rule):
         unused = f", and nothing uses `{found.unused}`" if found.unused else ""
         self.report(
             found.loader,
-            f"this loader gets {whole}, which contains {part} that another loader uses{unused}",
+            f"this loader gets {whole}, including {part} of another loader{unused}",
             related=[(found.split, "the split is here"), (found.other, f"{part} is loaded here")],
-            help=f"load `{found.unused}`" if found.unused else "load the other part of the split",
+            help=f"pass `{found.unused}` to this loader" if found.unused else "pass the other part of the split",
             confidence=Confidence.MEDIUM if found.unused else Confidence.LOW,
         )

@@ -141,5 +141,5 @@ class SplitPerInstance(Rule):
             found.site,
             f"each dataset shuffles again before `{found.parameter}` selects its part: the parts overlap",
             related=[(found.cut, "a part is taken here")],
-            help="shuffle with a fixed seed, `random.Random(0).shuffle(files)`, or split once outside",
+            help="shuffle with a fixed seed, or split once before you create the datasets",
         )

@@ -36,13 +36,13 @@ class SqueezedBatch(Rule):
     """`squeeze()` drops the batch dimension of a batch with one sample.
 
     ## What it does
-    Finds `squeeze()` without a dimension in the `forward` of a module, where a later dimension of the tensor surely has
+    Finds `squeeze()` without a dimension in the `forward` of a module, where a later dimension of the tensor always has
     size 1: `self.pool(x).squeeze()` after `nn.AdaptiveAvgPool2d(1)`, or `self.head(x).squeeze()` after
-    `nn.Linear(8, 1)`. Not reported if the function handles this case, or shapes the tensor again.
+    `nn.Linear(8, 1)`. Not reported if the function handles this case or reshapes the tensor.
 
     ## Why is this bad?
-    The last batch of a loader often has a single sample. `squeeze()` then removes dimension 0, too. The next layer or
-    loss fails after hours of training, or takes features for samples.
+    The last batch of an epoch may have only one sample. `squeeze()` then removes dimension 0, too. The next layer or
+    loss raises after hours of training, or treats features as samples.
 
     ## Example
     ```python

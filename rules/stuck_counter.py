@@ -37,7 +37,7 @@ class StuckCounter(Rule):
 
     ## Why is this bad?
     The condition has the same result in every iteration. With gradient accumulation, the optimizer steps in every
-    iteration or never. An evaluation or a checkpoint comes with each batch, or never.
+    iteration or never. The program evaluates or saves in each iteration, or never.
 
     ## Example
     ```python
@@ -153,8 +153,8 @@ class StuckCounter(Rule):
     def report_Stuck(self, found: Stuck) -> None:
         self.report(
             found.site,
-            f"`{found.counter}` is never increased: this number is the same in every iteration",
-            related=[(found.start, "it keeps this value")],
+            f"`{found.counter}` is never increased: this remainder is the same in every iteration",
+            related=[(found.start, "the counter keeps this value")],
             help=f"increase `{found.counter}` in each iteration",
         )
 

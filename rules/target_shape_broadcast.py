@@ -55,16 +55,19 @@ class TargetShapeBroadcast(Rule):
     torchlint knows the dimensions of both, from `Linear(..., 1)`, `gather`, `keepdim=True`, `mean(dim=1)`, `max(1)` or
     `view(-1)`.
 
-    For batches with known sizes, torchlint also finds operands with different numbers of dimensions, such as (N, 1, D)
-    and (N, D). It also finds `(prediction == y).sum()` between a column and a tensor of one dimension. Batches of a
-    `DataLoader` have known sizes where its dataset is a `TensorDataset` or a subset of one, or where its `__getitem__`
-    returns a number or a tensor of known size. The loss of a Q-network is also found: `q.gather(1, a.unsqueeze(1))`
-    against `r + gamma * q.max(1)[0]`. Reported only with `--preview`: all other findings.
+    Also finds:
+
+    - operands with different numbers of dimensions, such as (N, 1, D) and (N, D), if the sizes of the batch are known
+    - `(prediction == y).sum()` between a column and a tensor of one dimension, if the sizes of the batch are known
+    - the loss of a Q-network: `q.gather(1, a.unsqueeze(1))` against `r + gamma * q.max(1)[0]`
+
+    Batches of a `DataLoader` have known sizes where its dataset is a `TensorDataset` or a subset of one, or where its
+    `__getitem__` returns a number or a tensor of known size. Reported only with `--preview`: all other findings.
 
     ## Why is this bad?
     PyTorch broadcasts the operands to (N, N). The loss is the mean over all pairs, and it is lowest where every
-    prediction equals the mean of the targets. The model learns that constant. The loss functions warn, but a
-    hand-written loss does not.
+    prediction equals the mean of the targets (for L1, the median). The model learns that constant. The loss functions
+    warn, but a hand-written loss does not.
 
     ## Example
     ```python

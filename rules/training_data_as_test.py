@@ -170,10 +170,9 @@ class TrainingDataAsTest(Rule):
         return words.isdisjoint({"Subset", "random_split", "SubsetRandomSampler", "targets", "data", "indices"})
 
     def report_EqualSplit(self, found: equal_splits.EqualSplit) -> None:
-        use = "training" if found.is_training else "validation or testing"
         self.report(
             found.site,
-            f"the data for {use} are the split {found.split!r}, too",
+            f"training and evaluation both use the split {found.split!r}",
             related=[(found.other, "this is the same split")],
             help="name the other split",
         )

@@ -201,7 +201,7 @@ class UncalledMethod(Rule):
         self.report(
             named.site,
             f"`{code}` is not called: {_CONSEQUENCES.get(named.name, 'nothing happens')}",
-            help="add the brackets",
+            help="add the parentheses",
             fix=self._fix(named.site, "call the method", Safety.UNSAFE) if named.takes_nothing else None,
         )
 
@@ -210,7 +210,7 @@ class UncalledMethod(Rule):
         self.report(
             unentered.site,
             f"`{unentered.name}` is a class, and `with` needs an instance of it: the line raises an error",
-            help="add the brackets",
+            help="add the parentheses",
             fix=self._fix(unentered.site, "call it", Safety.SAFE) if is_enough else None,
         )
 
@@ -218,7 +218,7 @@ class UncalledMethod(Rule):
         self.report(
             saved.site,
             f"`{self.model.tree.code(saved.site)}` is not called: the checkpoint holds the method instead of the state",
-            help="add the brackets",
+            help="add the parentheses",
             fix=self._fix(saved.site, "call the method", Safety.UNSAFE),
         )
 

@@ -91,7 +91,7 @@ class UncopiedStateDict(Rule):
     it shares the module's memory. It refutes the finding if the state has memory of its own.
 
     ## Known limits
-    torchlint does not follow weights that a variable holds before the condition that selects the best ones.
+    torchlint does not follow weights that the code assigns to a variable before `if score > best` and stores inside it.
 
     ## References
     - [Saving and loading models](https://docs.pytorch.org/tutorials/beginner/saving_loading_models.html)

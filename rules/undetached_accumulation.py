@@ -31,8 +31,8 @@ class UndetachedAccumulation(Rule):
     ## Why is this bad?
     Memory grows until the run dies. Two cases differ:
 
-    - No `backward` goes through the graph, or one with `retain_graph=True`. Then the activations of every iteration
-      stay in memory.
+    - No `backward` goes through the graph, or the `backward` has `retain_graph=True`. Then the activations of every
+      iteration stay in memory.
     - `backward` was called on the loss. PyTorch has then freed the saved tensors, but the nodes of the graph stay. A
       sum grows into one long chain of nodes.
 
@@ -116,9 +116,9 @@ class UndetachedAccumulation(Rule):
         place = f"`{name}` of `{kept.keep.site.file}`" if is_called else f"`{name}`"
         verb = self._verb(kept)
         if kept.is_beside_loss and not kept.holds_activations:
-            cost = "every iteration's graph stays in memory, with the tensors saved outside the loss"
+            cost = "every iteration's graph stays in memory, with tensors that `backward` has not freed"
         elif not kept.holds_activations:
-            cost = "every iteration's graph stays in memory, though `backward` has freed its saved tensors"
+            cost = "every iteration's graph stays in memory; `backward` has freed only the saved tensors"
         elif kept.backward is None:
             every = "every iteration's activations" if kept.limit is None else f"activations of {kept.limit} iterations"
             cost = f"{every} stay in memory"

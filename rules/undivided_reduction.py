@@ -21,7 +21,7 @@ class Undivided(NamedTuple):
 
 
 class UndividedReduction(Rule):
-    """Gradients are summed over all processes but not divided by their number.
+    """Gradients are summed over all processes but not divided by the number of processes.
 
     ## What it does
     Finds functions that sum the gradients of parameters with `all_reduce` and divide nothing.
@@ -88,6 +88,6 @@ class UndividedReduction(Rule):
     def report_Undivided(self, found: Undivided) -> None:
         self.report(
             found.site,
-            "gradients are summed over the processes, but not divided by their number",
-            help="divide them by `dist.get_world_size()`, or reduce with `ReduceOp.AVG`",
+            "gradients are summed over the processes, but not divided by the number of processes",
+            help="divide the gradients by `dist.get_world_size()`, or reduce with `ReduceOp.AVG`",
         )

@@ -35,14 +35,14 @@ class UndoneFreezing(Rule):
     """Parameters are frozen, and unfrozen again before anything uses them.
 
     ## What it does
-    Finds code that sets `requires_grad` of some parameters of a model to False, and then to True for all of them, in
-    the same block. Typical is a second loop over `named_parameters()` that sorts them into groups for the optimizer.
+    Finds code that sets `requires_grad` to False for some parameters of a model, and then to True for all of them, in
+    the same block. An example is a second loop over `named_parameters()` that builds groups for the optimizer.
 
-    Not reported if a statement in between uses the model or calls a function, or if a later one freezes parameters
-    again.
+    Not reported if a statement in between uses the model or calls a function, or if a later statement freezes
+    parameters again.
 
     ## Why is this bad?
-    Nothing stays frozen. The pretrained layers are trained like all others, and the optimizer needs memory for them.
+    Nothing stays frozen. The optimizer changes the pretrained layers, too, and needs memory for them.
 
     ## Example
     ```python
@@ -133,9 +133,9 @@ class UndoneFreezing(Rule):
     def report_Undone(self, found: Undone) -> None:
         self.report(
             found.thawing.site,
-            f"this unfreezes all parameters of `{found.thawing.owner}`, and so undoes the freezing before it",
+            f"this unfreezes all parameters of `{found.thawing.owner}`, including the frozen ones",
             related=[(found.freezing.site, "parameters are frozen here")],
-            help="unfreeze them before you freeze some, or leave the flag as it is",
+            help="unfreeze before you freeze, or leave `requires_grad` as it is",
         )
 
 

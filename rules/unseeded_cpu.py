@@ -37,8 +37,8 @@ class UnseededCpu(Rule):
     `torch.manual_seed` or another function that sets all seeds.
 
     ## Why is this bad?
-    Layers draw their first weights on the CPU, and the order of `shuffle=True` comes from the CPU generator too. Each
-    run starts from other weights and has other batches, although the program looks reproducible.
+    Each run starts from other weights and has other batches, although the program looks reproducible. Layers draw their
+    initial weights from the CPU generator, and so does a loader with `shuffle=True`.
 
     ## Example
     ```python
@@ -106,7 +106,7 @@ class UnseededCpu(Rule):
     def report_OnlyGpu(self, found: OnlyGpu) -> None:
         self.report(
             found.site,
-            f"`{found.called}` seeds the GPUs only: weights and batches differ from run to run",
+            f"`{found.called}` seeds only the GPUs: weights and batches differ from run to run",
             related=[(found.other, "this seeds another generator")],
             help="call `torch.manual_seed`, which seeds the CPU and all GPUs",
         )

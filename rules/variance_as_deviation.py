@@ -127,7 +127,7 @@ class VarianceAsDeviation(Rule):
     def report_VarianceScale(self, found: VarianceScale) -> None:
         self.report(
             found.site,
-            f"`exp({found.name})` is the variance, but noise is scaled by the standard deviation",
+            f"`exp({found.name})` is the variance, but this code uses it as the standard deviation",
             related=[(found.divergence, f"the divergence treats `{found.name}` as the logarithm of the variance")],
             help=f"use `exp(0.5 * {found.name})`",
         )

@@ -104,8 +104,7 @@ class ViewSwapsDimensions(Rule):
         asked = self._asked(node, found.after)
         self.report(
             found.site,
-            f"`{name}` does not move elements: {asked} is no longer dimension {found.before} of the tensor, "
-            "but a mix of several dimensions",
+            f"`{name}` does not swap dimensions: {asked} of the result mixes several dimensions of the tensor",
             help="use `permute` or `transpose` first, or list the dimensions in the order of the tensor",
         )
 
@@ -114,7 +113,7 @@ class ViewSwapsDimensions(Rule):
         given = [item for item in node.args if isinstance(item, (ast.Tuple, ast.List))]
         is_method = isinstance(node.func, ast.Attribute) and not given
         sizes = given[0].elts if given else node.args if is_method else []
-        return f"`{self.model.tree.code(sizes[index])}`" if index < len(sizes) else "one of its sizes"
+        return f"dimension `{self.model.tree.code(sizes[index])}`" if index < len(sizes) else "a dimension"
 
 
 def _compares_with_one(node: ast.AST, names: set[str]) -> bool:

@@ -35,9 +35,9 @@ class WeightedProbability(Rule):
     `1 - pt`.
 
     ## Why is this bad?
-    The exponential of minus the cross-entropy is the probability of the right class only without weights. With a weight
-    w it is that probability to the power of w. For rare classes, w is large and `pt` is near 0, so the focal factor no
-    longer tells hard samples from easy ones.
+    The focal factor no longer separates hard samples from easy ones. `exp(-loss)` is the probability p of the right
+    class only if the loss has no weights. With a weight w, it is p to the power of w. Rare classes have a large w, so
+    their `pt` is near 0.
 
     ## Example
     ```python

@@ -56,14 +56,14 @@ class WorkerSeeding(Rule):
 
     - a `worker_init_fn` that the code calls instead of passing it
     - a `worker_init_fn` that seeds every worker or every epoch with the same number, if the loader has workers and
-      its dataset may draw from this generator
+      its dataset may draw from the generator that the function seeds
     - a random generator that a dataset or its transform stores, so that each worker copies it
 
     ## Why is this bad?
-    PyTorch seeds `random`, `numpy` and `torch` in each worker, with a different seed in each epoch. A seed that ignores
-    the worker or the epoch removes this difference. Workers then produce the same augmentations as each other, or the
-    same ones in every epoch. The model sees fewer different samples. If the code calls the function itself, it seeds
-    the main process, and the loader receives None.
+    PyTorch seeds `random`, `torch` and (since 1.9) `numpy` in each worker, with a different seed in each epoch. A seed
+    that ignores the worker or the epoch removes this difference. Workers then produce the same augmentations as each
+    other, or the same ones in every epoch. The model sees fewer different samples. If the code calls the function
+    itself, it seeds the main process, and the loader receives None.
 
     ## Example
     ```python
@@ -282,7 +282,7 @@ class WorkerSeeding(Rule):
     def report_CalledInit(self, called: CalledInit) -> None:
         self.report(
             called.call,
-            "`worker_init_fn` is None: this calls the function once, in the main process",
+            "this calls the function instead of passing it, so `worker_init_fn` is None",
             help="pass the function itself, or omit it: PyTorch seeds each worker",
         )
 
@@ -305,7 +305,7 @@ class WorkerSeeding(Rule):
             copied.made,
             f"each worker copies `{copied.name}`: all workers and epochs draw the same numbers",
             related=[(copied.loader, "the loader and its workers are created here")],
-            help="draw from `torch` or `numpy.random`, which PyTorch seeds, or create a generator in each worker",
+            help="use `torch` or `numpy.random`: PyTorch seeds them in each worker",
             severity=Severity.WARNING,
             confidence=Confidence.MEDIUM,
         )

@@ -28,17 +28,21 @@ class WrongGaussianDivergence(Rule):
     """A KL term of a VAE has a wrong sign or factor.
 
     ## What it does
-    Finds sums such as `1 + log_var - mu**2 - log_var.exp()` in which a sign or a factor is wrong. In the divergence
-    from a standard normal, the logarithm and the variance have opposite signs, the variance and the squared mean have
-    the same sign, and the sum is extreme where the variance is 1. `1 + 2 * log_std - mu**2 - log_std.exp()` breaks the
-    last condition: the code forgot to square the deviation.
+    Finds sums such as `1 + log_var - mu**2 - log_var.exp()` with a wrong sign or factor. For the divergence from a
+    standard normal distribution, three conditions are true:
+
+    - The logarithm and the variance have opposite signs.
+    - The variance and the squared mean have the same sign.
+    - The sum has its minimum or maximum where the variance is 1.
+
+    `1 + 2 * log_std - mu**2 - log_std.exp()` breaks the last condition, because it does not square the deviation.
 
     Not reported for sums with other terms, such as those of another prior.
 
     ## Why is this bad?
-    The term pulls the posterior to another variance than that of the prior. With a wrong sign, it has no minimum at
-    all: the variance collapses to 0 or grows without bound. Samples from the prior then look bad, although
-    reconstructions look right.
+    Samples from the prior look bad, although reconstructions look right. With a wrong factor, the term pulls the
+    variance of the posterior to another number than 1. With a wrong sign, it has no minimum: the variance collapses to
+    0 or grows without bound.
 
     ## Example
     ```python
