@@ -21,7 +21,7 @@ class Undivided(NamedTuple):
 
 
 class UndividedReduction(Rule):
-    """Gradients are summed over all processes but not divided by the number of processes.
+    """Gradients are summed over all processes but not divided by their number.
 
     ## What it does
     Finds functions that sum the gradients of parameters with `all_reduce` and divide nothing.

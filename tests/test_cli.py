@@ -186,7 +186,9 @@ def test_quiet_leaves_the_findings(folder: Path) -> None:
 
 def test_explain(folder: Path) -> None:
     page = torchlint("explain", "XX001").stdout
-    assert page.startswith("bad-call (XX001)\ncorrectness, error; on by default\n\nA call of `bad`.\n")
+    assert page.startswith(
+        "bad-call (XX001)\ncategory: correctness; severity: error; on by default\n\nA call of `bad`.\n"
+    )
     assert "\nWhat it does\n" in page
     assert torchlint("explain", "bad-call").stdout == page
     assert torchlint("explain", "--markdown", "bad-call").stdout.startswith("# bad-call (XX001)\n")

@@ -134,7 +134,7 @@ def sentence() -> str:
     repositories = sum(one.repositories for one in last)
     return (
         f"On {repositories} public repositories that we had not used for tuning, {true} of {found} findings\n"
-        f"({true / found:.0%}) were correct: one false alarm per {files / false:.0f} files that use PyTorch."
+        f"({true / found:.0%}) were correct. That is one false alarm in {files / false:.0f} files that use PyTorch."
     )
 
 

@@ -41,10 +41,10 @@ $ torchlint PATH/TO/YOUR/CODE
 """
 UNRELEASED = f"""\
 <!-- unreleased -->
-> **Not released yet.** torchlint is not on PyPI, and the repository has no tags. For now, install with
-> `pip install git+{addresses.REPOSITORY}` or `pip install PATH/TO/CLONE`. After that, you can add
-> extras (`pip install "torchlint[verify]"`) and install packages that depend on torchlint. Where an example uses a tag,
-> use a commit instead.
+> **Not released yet.** torchlint is not on PyPI, and the repository has no tags. For now, replace the
+> commands of the examples: `pip install git+{addresses.REPOSITORY}` instead of `pip install torchlint`,
+> and `pip install "torchlint[verify] @ git+{addresses.REPOSITORY}"` instead of
+> `pip install "torchlint[verify]"`. Where an example uses a tag such as `v0.2.0`, use a commit or `main` instead.
 <!-- /unreleased -->
 
 """

@@ -158,7 +158,9 @@ def test_what_cannot_be_ignored(editor: Editor) -> None:
 
 def test_hover(editor: Editor) -> None:
     uri = editor.open("train.py", "bad()  # torchlint: ignore[missing-zero-grad]\nx = 'missing-zero-grad'\n")
-    assert editor.hover(uri, 0, 2).startswith("# bad-call (XX001)\n\ncorrectness, error; on by default\n")
+    assert editor.hover(uri, 0, 2).startswith(
+        "# bad-call (XX001)\n\ncategory: correctness; severity: error; on by default\n"
+    )
     assert "## Why is this bad?" in editor.hover(uri, 0, 30)
     assert editor.hover(uri, 0, 10) == ""
     assert editor.hover(uri, 1, 8) == ""

@@ -76,7 +76,7 @@ def standing(meta: Meta) -> str:
         state = "in preview: on with `--preview`, or when selected by name"
     else:
         state = "on by default" if meta.category.on_by_default else "off by default"
-    return f"{meta.category.value}, {' or '.join(_severities(meta))}; {state}"
+    return f"category: {meta.category.value}; severity: {' or '.join(_severities(meta))}; {state}"
 
 
 def _severities(meta: Meta) -> Iterator[str]:

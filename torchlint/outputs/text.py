@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from torchlint.colours import Paint, painter
 from torchlint.files.source import SourceFile
 from torchlint.finding import Finding, Safety
-from torchlint.outputs import Style, summary
+from torchlint.outputs import Style, counted, summary
 from torchlint.outputs.escaping import printable
 from torchlint.outputs.folding import folded, lines_of
 from torchlint.outputs.places import shown_elsewhere, shown_place
@@ -80,9 +80,9 @@ def _fixable(found: Iterable[Finding]) -> Iterator[str]:
     """The options that repair findings, how many, and how those are marked."""
     kinds = Counter(finding.fix.safety for finding in found if finding.fix is not None)
     safe, unsafe = kinds[Safety.SAFE], kinds[Safety.UNSAFE]
-    offers = [f"--fix repairs {safe:,} marked [fix]"] * bool(safe)
+    offers = [f"--fix repairs {counted(safe, 'finding')} marked [fix]"] * bool(safe)
     also = "also repairs" if safe else "repairs"
-    offers += [f"--fix --unsafe-fixes {also} {unsafe:,} marked [unsafe fix]"] * bool(unsafe)
+    offers += [f"--fix --unsafe-fixes {also} {counted(unsafe, 'finding')} marked [unsafe fix]"] * bool(unsafe)
     if offers:
         yield f"{'; '.join(offers)}."
 

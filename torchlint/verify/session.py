@@ -325,7 +325,7 @@ def _no_step(evidence: Sequence[Evidence]) -> str:
         return "No training step was seen: no optimizer made a step."
     place = of.place(error.site)
     where = f" at {place}" if place else ""
-    return f"No training step was seen: `{error.error}` was raised {count:,} times{where}, and the program went on."
+    return f"No training step was seen: `{error.error}` was raised {count:,} times{where}, and the program continued."
 
 
 def _has_failed(ended: Ended | None) -> bool:

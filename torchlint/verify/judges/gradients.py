@@ -72,17 +72,17 @@ def _stale(optimizers: list[Optimizer], steps: int, stale: int) -> Verdict:
     if evaluations:
         numbers["evaluations"] = evaluations
     ratios = [ratio for item in optimizers for ratio in item.ratios]
-    sentence = "steps use old gradients again"
+    size = ""
     if ratios:
         numbers["norm_ratio"] = median(ratios)
         if median(ratios) >= _MORE:
-            sentence = f"the gradients that steps use are about {_rounded(median(ratios))} times too large"
+            size = f"; these gradients were about {_rounded(median(ratios))} times too large"
     if _all(optimizers, "stale"):
-        reason = f"{stale:,} of {_uses(optimizers)} used gradients that an earlier step had used already"
+        reason = f"{stale:,} of {_uses(optimizers)} used gradients that an earlier step had already used"
     else:
         reason = f"{stale:,} of {_uses(optimizers)} used leftover gradients of a backward for another optimizer's step"
     first = min((item.first_stale for item in optimizers if item.first_stale >= 0), default=None)
-    return confirmed(f"{sentence}: {reason}", numbers, first)
+    return confirmed(f"{reason}{size}", numbers, first)
 
 
 def _rounded(value: float) -> str:

@@ -128,7 +128,7 @@ def _not_held(kept: Kept, held: Pile, others: Pile, numbers: dict[str, float]) -
     if kept.visits < _ENOUGH:
         return inconclusive(f"the line ran only {times(kept.visits, 'time')}", numbers)
     if is_clean:
-        reason = f"in {times(kept.clean, 'run')} of the line, the {kept.container} held no graph{elsewhere}"
+        reason = f"in {times(kept.clean, 'run')} of the line, the stored {kept.container} held no graph{elsewhere}"
         return refuted(reason, numbers)
     if not kept.tensors and not kept.clean and not kept.graphs:
         return inconclusive("the value that the line keeps could not be followed by its name", numbers, READ)

@@ -38,5 +38,5 @@ def ignored(evidence: Evidence) -> Iterator[tuple[str, int, Verdict]]:
     found = max(evidence.raised, key=lambda item: item.count, default=None)
     if found is not None and not evidence.steps and not evidence.error and found.count >= _IGNORED:
         count = times(found.count, "time")
-        reason = f"no step was made: this raised an error {count}, and the program went on: {found.error[:200]}"
+        reason = f"this line raised an error {count}, and the program continued without a step: {found.error[:200]}"
         yield "program-error", found.site, confirmed(reason, {"errors": found.count}, 0)

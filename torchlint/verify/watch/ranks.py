@@ -274,7 +274,7 @@ class _Ranks:
     def _call(self, rank: int, call: Collective) -> str:
         root = f" with rank {call.root}" if call.root >= 0 else ""
         place = self.evidence[rank].place(call.site)
-        return f"rank {rank} runs {_kind(call.kind)}{root} ({place}, its call {self._count(rank, call):,} of this line)"
+        return f"rank {rank} runs {_kind(call.kind)}{root} (call {self._count(rank, call):,} at {place})"
 
     def _count(self, rank: int, call: Collective) -> int:
         """How often a rank has made a call of this line, up to this one."""

@@ -245,10 +245,12 @@ class NonfiniteValue(Loads):
             return
         weights = [leaf for leaf in bad if not is_finite(leaf)]
         made, self._flags = self.maker, []
-        count = f"the gradients of {len(bad):,} of {len(leaves):,} parameters are not finite, although the loss is"
+        count = (
+            f"the gradients of {len(bad):,} of {len(leaves):,} parameters are NaN or infinite, but the loss is finite"
+        )
         if made is not None and not weights:
             operator, where = made
-            count += f": `{operator}` produced the first such gradient{self._inside(where)}"
+            count += f": they start in `{operator}`{self._inside(where)}"
             self._seen = Sighting(where.site or self._site, count, {"parameters": len(bad)}, self.probe.steps)
         else:
             self._seen = Sighting(self._site, count, {"parameters": len(bad)}, self.probe.steps)
