@@ -49,7 +49,6 @@ EXCEPTIONS = {
     "needs the repository or the package index to be public": [
         f"git clone {addresses.REPOSITORY}",
         "pip install ./torchlint",
-        "pip install PATH/TO/CLONE",
         f"pip install git+{addresses.REPOSITORY}",
         "pip install torchlint",
         'pip install "torchlint[lsp]"',
