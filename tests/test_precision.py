@@ -134,7 +134,8 @@ def sentence() -> str:
     repositories = sum(one.repositories for one in last)
     return (
         f"On {repositories} public repositories that we had not used for tuning, {true} of {found} findings\n"
-        f"({true / found:.0%}) were correct. That is one false alarm in {files / false:.0f} files that use PyTorch."
+        f"({true / found:.0%}) were correct. "
+        f"torchlint gave one false alarm per {files / false:.0f} of the {files:,} files that use PyTorch."
     )
 
 
