@@ -34,7 +34,7 @@ class AveragedTwice(Rule):
 
     ## Why is this bad?
     The loss and its gradients are too small by a factor of the batch size. With SGD, the model learns that much slower.
-    A term of a larger loss has hardly any weight.
+    In a sum of losses, a term that is divided twice has hardly any weight.
 
     ## Example
     ```python

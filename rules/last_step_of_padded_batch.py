@@ -76,5 +76,5 @@ class LastStepOfPaddedBatch(Rule):
             found.taken,
             "the sequences are padded at their end: for all but the longest, the last step is padding",
             related=[(found.padded, "they are padded here")],
-            help="select the step at `length - 1` of each sequence, or pack the sequences and use the hidden state",
+            help="select the step at `length - 1` of each sequence, or pack the sequences",
         )

@@ -152,6 +152,6 @@ class MaskAfterReduction(Rule):
             found.product,
             f"the loss is reduced to one number before {name} is applied, so every element gets the same weight",
             related=[(found.reduction, "this reduces the loss to one number")],
-            help='reduce the loss after this product: use `reduction="none"`, or `sum` over a dimension',
+            help='use `reduction="none"` in the loss, and reduce after this product',
             confidence=Confidence.HIGH if found.is_sure else Confidence.LOW,
         )

@@ -178,7 +178,8 @@ class MaskBeforeSoftmax(Rule):
     def report_FilledMask(self, found: FilledMask) -> None:
         self.report(
             found.softmax,
-            f"a score that the mask sets to {found.number:g} still gets weight, because its exponential is 1 and not 0",
+            f"a score that the mask sets to {found.number:g} still gets weight, "
+            f"because exp({found.number:g}) is about 1",
             related=[(found.fill, "the mask is applied here")],
             help='fill with minus infinity: `scores.masked_fill(mask, float("-inf"))`',
             confidence=Confidence.HIGH if found.is_sure else Confidence.LOW,

@@ -36,8 +36,8 @@ class OppositeMask(Rule):
     Finds quotients whose numerator and denominator use opposite masks, such as
     `x.masked_fill(mask, 0).sum() / mask.sum()` and `(x * ~mask).sum() / mask.sum()`.
 
-    Not reported if no name says that the value is a mask, or if the name contains `pos` or `neg`: detectors divide the
-    loss of the negative boxes by the number of the positive ones.
+    Not reported if no name says that the value is a mask, or if it is the mask of positive or negative samples, such as
+    `pos_mask`: detectors divide the loss of the negative boxes by the number of the positive boxes.
 
     ## Why is this bad?
     One of the two is inverted. If it is the numerator, the loss comes from the padding, or from the given context

@@ -195,7 +195,7 @@ class OptimizerMissesParameters(Rule):
             unfrozen.site,
             f"`{unfrozen.place}` is unfrozen too late: the optimizer does not hold its parameters, so they never learn",
             related=[(unfrozen.frozen, "it is frozen here"), (unfrozen.made, "the optimizer is created here")],
-            help="add its parameters with `add_param_group`, or pass all parameters to the optimizer",
+            help="call `add_param_group`, or pass all parameters to the optimizer",
         )
 
     def report_LateUnfreezing(self, late: LateUnfreezing) -> None:

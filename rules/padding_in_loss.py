@@ -117,5 +117,5 @@ class PaddingInLoss(Rule):
             found.loss,
             "padding counts in this loss like any other label: the model learns to predict padding",
             related=[(found.padded, "this pads the sequences")],
-            help="set the labels of padding to -100, or pass the padding index to the loss as `ignore_index`",
+            help="set the labels of padding to -100, or pass `ignore_index` to the loss",
         )

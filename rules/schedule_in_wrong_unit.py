@@ -62,7 +62,7 @@ class ScheduleInWrongUnit(Rule):
     ```
 
     ## What verify shows
-    Confirmed if the schedule brought the learning rate to a thousandth of its first value before `torchlint verify`
+    Confirmed if the schedule lowered the learning rate to a thousandth of its first value before `torchlint verify`
     stopped the program, or if a short `CosineAnnealingLR` went on for three times its length. Nothing refutes it.
 
     ## References

@@ -225,7 +225,7 @@ class SyncInTrainingLoop(Rule):
             python_ast.site_of(answer.second.node),
             f"{self._name(answer.second)} makes the CPU wait for the GPU a second time in each iteration",
             related=[(python_ast.site_of(answer.first.node), f"the CPU waits first for {self._name(answer.first)}")],
-            help="keep them on the GPU and read them together (`torch.stack([...]).tolist()`), or every few steps",
+            help="read them together (`torch.stack([...]).tolist()`), or every few steps",
         )
 
     def report_ReadPerParameter(self, answer: ReadPerParameter) -> None:
@@ -233,7 +233,7 @@ class SyncInTrainingLoop(Rule):
             python_ast.site_of(answer.read.node),
             f"{self._name(answer.read)} is read for each parameter: each read makes the CPU wait for the GPU",
             related=[(answer.inner, "for each parameter"), (answer.loop, "on every iteration of this loop")],
-            help="use `torch.nn.utils.get_total_norm` or `torch._foreach_norm`, or stack the results and read once",
+            help="use `torch.nn.utils.get_total_norm`, or stack the results and read them once",
         )
 
     def _name(self, read: HostRead) -> str:

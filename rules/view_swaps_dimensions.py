@@ -105,7 +105,7 @@ class ViewSwapsDimensions(Rule):
         self.report(
             found.site,
             f"`{name}` does not swap dimensions: {asked} of the result mixes several dimensions of the tensor",
-            help="use `permute` or `transpose` first, or list the dimensions in the order of the tensor",
+            help="use `permute` or `transpose` first, or keep the order of the dimensions",
         )
 
     def _asked(self, node: ast.Call, index: int) -> str:
