@@ -9,6 +9,9 @@ from collections.abc import Callable, Iterator
 from types import CodeType, FrameType
 from typing import Any, Protocol
 
+import torch
+from torch.optim.optimizer import Optimizer
+
 from torchlint_probe.sites import Sites
 
 _TOOLS = (4, 3)
@@ -120,15 +123,20 @@ class Lines:
         self._sites = sites
         self._watches: dict[int, list[Watch]] = defaultdict(list)
         self._all: list[Watch] = []
-        self._codes: dict[int, _Watched] = {}
+        self.codes: dict[int, _Watched] = {}
         """By the identity of a code object: to hash one takes longer than all else here."""
         self._source: _Source = _Monitoring(self) if sys.version_info >= (3, 12) else _Tracing(self)
+        self.switch = self._source.switch
+        """Follow this thread from here on, or leave it alone; returns whether it was followed.
+
+        The code of libraries, and the probe itself, run many times faster without a trace function.
+        """
 
     def watch(self, watches: list[Watch]) -> None:
         """Watch these and no others, in code that runs from now on, and in the frames that are running."""
         self._source.stop()
         self._watches = defaultdict(list)
-        self._codes = {}
+        self.codes = {}
         self._all = list(watches)
         for watch in watches:
             self._watches[watch.file].append(watch)
@@ -145,28 +153,21 @@ class Lines:
         """Whether code without flagged lines is slower too, as long as it is not switched off."""
         return self._source.slows
 
-    def switch(self, on: bool) -> bool:
-        """Follow this thread from here on, or leave it alone; returns whether it was followed.
-
-        The code of libraries, and the probe itself, run many times faster without a trace function.
-        """
-        return self._source.switch(on)
-
     def end(self) -> None:
         """The process ends."""
         self._source.stop()
 
     def of(self, code: CodeType) -> _Watched:
         """The active watches of lines that belong to `code` itself."""
-        known = self._codes.get(id(code))
+        known = self.codes.get(id(code))
         if known is None:
             watches = [watch for watch in self._watches.get(self._sites.file(code), ()) if watch.active]
-            known = self._codes[id(code)] = _Watched(code, watches)
+            known = self.codes[id(code)] = _Watched(code, watches)
         return known
 
     def known(self, code: CodeType) -> _Watched | None:
         """The same, if the code has run already."""
-        return self._codes.get(id(code))
+        return self.codes.get(id(code))
 
     def line(self, frame: FrameType, number: int) -> _Watched:
         """Report a line to its watches; returns the watches of its code that need more lines."""
@@ -277,12 +278,17 @@ class _Tracing:
         self.why_not = ""
         self.slows = False
         self._trace = self._called  # always the same object
+        self._entries: set[int] = set()
+        """By identity, functions of torch that call none of the program's code before a hook that calls `switch`."""
+        self._left: set[int] = set()
+        """The threads that have entered one of these and are no longer traced."""
 
     def start(self, exact: bool) -> None:
         if sys.gettrace() is not None:
             self.why_not = "a debugger or coverage tool has taken sys.settrace"
             return
         self.slows = True
+        self._entries = {id(code) for code in _entries()}
         threading.settrace(self._trace)
         sys.settrace(self._trace)
         for frame in _running():
@@ -303,12 +309,25 @@ class _Tracing:
             if not on:
                 sys.settrace(None)
             return True
+        was_left = False
+        if trace is None and self._left and (thread := threading.get_ident()) in self._left:
+            self._left.discard(thread)
+            was_left = self.slows
         if on and trace is None and self.slows:
             sys.settrace(self._trace)
-        return False
+        return was_left
 
     def _called(self, frame: FrameType, event: str, argument: Any) -> Any:
-        return self._traced if self._lines.of(frame.f_code) else None
+        key = id(frame.f_code)
+        watched = self._lines.codes.get(key)  # once per call of the program: no function may be called here
+        if watched is None:
+            watched = self._lines.of(frame.f_code)
+        if watched.by_line:
+            return self._traced
+        if key in self._entries:
+            self._left.add(threading.get_ident())
+            sys.settrace(None)
+        return None
 
     def _traced(self, frame: FrameType, event: str, argument: Any) -> Any:
         if event == "line":
@@ -327,3 +346,9 @@ def _running() -> Iterator[FrameType]:
     while frame is not None:
         yield frame
         frame = frame.f_back
+
+
+def _entries() -> Iterator[CodeType]:
+    """The code of `backward` and of the function that PyTorch puts around each `step` of an optimizer."""
+    yield torch.Tensor.backward.__code__
+    yield from (item for item in Optimizer.profile_hook_step.__code__.co_consts if isinstance(item, CodeType))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -28,8 +28,10 @@ class Checks:
         self._probe = probe
         self.models = Models()
         self.all = [_class(name)(probe) for name in names]
-        self._hearing: dict[str, list[Check]] = {}
-        """By event that has occurred, the checks that handle it."""
+        self._hearing: dict[str, list[tuple[Check, Callable[..., Any]]]] = {}
+        """By event that has occurred, the checks that handle it, with their methods."""
+        self._kinds: dict[type[Check], list[Check]] = {}
+        """By class that a hook has asked for, the checks of it."""
         self._gradients: Gradients | None = None
         self._graph: list[Any] | None = None
         self._held: dict[int, weakref.ref[torch.Tensor]] = {}
@@ -62,17 +64,20 @@ class Checks:
 
     def _end(self, check: Check) -> None:
         self.all.remove(check)
-        self._hearing = {}
+        self._hearing, self._kinds = {}, {}
 
     def tell(self, event: str, *details: Any) -> None:
         """Report an event to each check."""
         hearing = self._hearing.get(event)
         if hearing is None:
             nothing = getattr(Check, event)
-            hearing = [check for check in self.all if getattr(type(check), event) is not nothing]
-            self._hearing[event] = hearing
-        for check in hearing:
-            self._tell(check, event, details)
+            handling = [check for check in self.all if getattr(type(check), event) is not nothing]
+            hearing = self._hearing[event] = [(check, getattr(check, event)) for check in handling]
+        for check, method in hearing:
+            try:
+                method(*details)
+            except Exception as error:
+                self._fail(check, event, error)
 
     def called(self, module: torch.nn.Module, args: Any, output: Any) -> None:
         """An outermost call of a module has ended."""
@@ -116,19 +121,23 @@ class Checks:
             self._gradients = Gradients(optimizer)
         return self._gradients
 
-    @contained
-    def _tell(self, check: Check, event: str, details: Any) -> None:
-        try:
-            getattr(check, event)(*details)
-        except Exception:
+    def _fail(self, check: Check, event: str, error: Exception) -> None:
+        """A check has raised an error: end it, and record the error, as `contained` does."""
+        if check in self.all:
             self._end(check)
-            raise
+        noted = self._probe
+        noted.trouble = noted.trouble or f"{type(error).__name__} in {event} of {check.name}: {error}"[:300]
 
     def tell_one(self, kind: type[Check], event: str, *details: Any) -> None:
         """Call the check of a class, if it runs."""
-        for check in list(self.all):
-            if isinstance(check, kind):
-                self._tell(check, event, details)
+        checks = self._kinds.get(kind)
+        if checks is None:
+            checks = self._kinds[kind] = [check for check in self.all if isinstance(check, kind)]
+        for check in checks:
+            try:
+                getattr(check, event)(*details)
+            except Exception as error:
+                self._fail(check, event, error)
 
     def operators(self) -> dict[Any, list[Operated]] | None:
         """By function, the checks that observe its calls; None if no check observes calls or lines."""
