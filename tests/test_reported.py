@@ -50,6 +50,8 @@ For that, we repeat the first run with new bugs, which are not in the table:
 - 30 November 2026, with more rules: torchlint found 13 of another 40. It found 8 of 20 and 5 of 20.
 - Later that day: torchlint found 9 of another 40. It found 5 of 20 and 4 of 20. It also reported one corrected copy.
 - In the evening: torchlint found 13 of another 40. It found 9 of 20, two of them at another line, and 4 of 20.
+- 1 December 2026: torchlint found 12 of another 40. It found 6 of 20, two of them at another line, and 6 of 20, one
+  of them at another line. With previews it found 8 and 6.
 
 A cell lists the codes that a tool reports for the bug but not for the corrected copy. ruff and TorchFix ran with all
 their rules. ty ran without PyTorch installed.

@@ -202,7 +202,8 @@ class RetainedGraphs:
                 continue
             if isinstance(item, Unknown) and item in self.tracking.backpropagated:
                 return True
-            if self._is_result(item) and self.tracking.tracked(item) is Answer.YES:
+            is_network = isinstance(item, ModuleOutput) and self.tracking.tracked(item) is not Answer.NO
+            if is_network or (self._is_result(item) and self.tracking.tracked(item) is Answer.YES):
                 return True
             if self._may_have_graph(item, graph):
                 return True
