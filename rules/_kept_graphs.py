@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cached_property
 from typing import NamedTuple
 
 from torchlint import Model
@@ -117,7 +118,9 @@ class KeptGraphs:
                 kept = self._kept(trace, event) if event.how is not Keeping.CLEAR and place not in reported else None
                 if kept is not None and kept.limit is not None and not kept.holds_activations:
                     continue
-                if kept is not None and not self._is_needed_elsewhere(trace, event):
+                if kept is None or self._is_frozen(event):
+                    continue
+                if not self._is_needed_elsewhere(trace, event):
                     reported.add(place)
                     yield kept
 
@@ -148,7 +151,7 @@ class KeptGraphs:
         return (all if isinstance(value, List) else any)(map(self._has_graph, value.elements()))
 
     def _kept(self, trace: Trace, keep: Keep) -> KeptGraph | None:
-        if keep.mode is GradMode.OFF or not self._has_graph(keep.value) or self._is_frozen(trace, keep):
+        if keep.mode is GradMode.OFF or not self._has_graph(keep.value):
             return None
         if keep.mode is GradMode.UNKNOWN and not self._goes_backward_beside(trace, keep):
             return None
@@ -172,12 +175,17 @@ class KeptGraphs:
                 return next((kept for kept in found if kept is not None), None)
         return None
 
-    def _is_frozen(self, trace: Trace, keep: Keep) -> bool:
+    def _is_frozen(self, keep: Keep) -> bool:
         """Whether all modules behind a stored value may be frozen, so that it has no graph; a loss has one."""
-        if any(resolved(backward.loss) is resolved(keep.value) for backward in trace.of(Backward)):
+        if resolved(keep.value) in self._losses:
             return False
         behind = list(self._modules_behind(keep))
         return bool(behind) and all(map(self.model.frozen.may_be, map(resolved, behind)))
+
+    @cached_property
+    def _losses(self) -> set[Value]:
+        """The values from which a backward pass starts."""
+        return {resolved(backward.loss) for trace in self.program.traces for backward in trace.of(Backward)}
 
     def _goes_backward_beside(self, trace: Trace, keep: Keep) -> bool:
         """Whether a backward in the same iteration shows that gradients are on, though a variable decides."""

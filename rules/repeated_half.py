@@ -11,7 +11,9 @@ from torchlint.model.queries import names
 from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
+    from torchlint.index import FileIndex
     from torchlint.syntax.python_ast import Site
+    from torchlint.syntax.python_tree import PythonTree
 
 
 class Repeated(NamedTuple):
@@ -57,15 +59,14 @@ class RepeatedHalf(Rule):
 
     code = "TL515"
     category = Category.CORRECTNESS
-    triggers = ((b"torch",),)
+    triggers = ((b"torch",), (b"def ",))
+
+    @classmethod
+    def concerns(cls, index: FileIndex) -> bool:
+        return any(True for _ in _pairs(index.tree))
 
     def ask(self) -> Iterator[Repeated]:
-        for statement in [] if self.model.is_test else self.model.tree.of_type(ast.Assign):
-            target, value = statement.targets[0], statement.value
-            if len(statement.targets) != 1 or not isinstance(target, ast.Tuple) or not isinstance(value, ast.Tuple):
-                continue
-            if len(target.elts) != 2 or len(value.elts) != 2 or not _is_repeated(*value.elts):
-                continue
+        for statement, target, value in [] if self.model.is_test else _pairs(self.model.tree):
             used, lost = map(python_ast.dotted, target.elts)
             read = python_ast.names_read(value)
             if used in read and lost and lost not in read and (made := self._made(statement, used, lost)) is not None:
@@ -90,6 +91,15 @@ class RepeatedHalf(Rule):
             related=[(found.made, "both get a value here")],
             help=f"compute it from `{found.lost}`",
         )
+
+
+def _pairs(tree: PythonTree) -> Iterator[tuple[ast.Assign, ast.Tuple, ast.Tuple]]:
+    """The assignments of one computation, written twice, to two variables."""
+    for statement in tree.of_type(ast.Assign):
+        target, value = statement.targets[0], statement.value
+        if len(statement.targets) == 1 and isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
+            if len(target.elts) == 2 == len(value.elts) and _is_repeated(*value.elts):
+                yield statement, target, value
 
 
 def _is_repeated(first: ast.expr, second: ast.expr) -> bool:

@@ -212,7 +212,6 @@ HELPERS = (
         ("act = nn.ReLU(inplace=True)\nself.act = act", "z = self.act(y)"),
         ("self.act = make_activation()", "z = self.act(y)"),
         ("self.acts = nn.ModuleList([nn.ReLU(inplace=True)])", "z = self.acts[0](y)"),
-        ("self.acts = nn.ModuleList([nn.ReLU(inplace=True)])", "for act in self.acts:\n    z = act(y)"),
         ("self.act = nn.Sigmoid()", "z = self.act(self.c(x))\nz *= 2"),
         ("self.act = F.relu", "z = self.act(y)\nz += 1"),
         ("pass", "z = nn.ReLU(inplace=True)(y)"),

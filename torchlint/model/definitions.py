@@ -277,6 +277,15 @@ class Definitions:
         return self._around.get(node)
 
     @cached_property
+    def bindings(self) -> dict[tuple[FunctionInfo | None, str], list[ast.Name]]:
+        """The places that bind or delete each variable, by the function around them (None for the module)."""
+        found: dict[tuple[FunctionInfo | None, str], list[ast.Name]] = {}
+        for node in self.tree.of_type(ast.Name):
+            if not isinstance(node.ctx, ast.Load):
+                found.setdefault((self.function_around(node), node.id), []).append(node)
+        return found
+
+    @cached_property
     def _around(self) -> dict[ast.AST, FunctionInfo | None]:
         """The innermost function around each node that is in one."""
         found: dict[ast.AST, FunctionInfo | None] = {}

@@ -77,6 +77,7 @@ class Ownership:
         self._cleared: dict[tuple[Event, Value], bool] = {}
         self._handed: dict[tuple[MayClear, Value], bool] = {}
         self._touching: dict[Loop | Trace, list[Item]] = {}
+        self._stepped: dict[Trace, list[Value]] = {}
         self._held: dict[Value, tuple[set[Value], bool]] = {}
         self._modules: dict[Value, tuple[set[Value], bool]] = {}
         self.stepped = {step.optimizer for step in self._steps() if not step.manual}
@@ -99,7 +100,9 @@ class Ownership:
 
     def optimizers(self, trace: Trace) -> list[Value]:
         """The optimizers that step in a trace, in order: the first `MAX_OPTIMIZERS`."""
-        return list(dict.fromkeys(resolved(step.optimizer) for step in trace.of(Step)))[:MAX_OPTIMIZERS]
+        if trace not in self._stepped:
+            self._stepped[trace] = list(dict.fromkeys(resolved(step.optimizer) for step in trace.of(Step)))
+        return self._stepped[trace][:MAX_OPTIMIZERS]
 
     def reaches(self, backward: Backward, optimizer: Value) -> bool:
         """Whether a backward pass may reach parameters of an optimizer.

@@ -10,9 +10,7 @@ from torchlint.model.definitions import Definitions
 
 def bindings(name: str, near: ast.AST, definitions: Definitions) -> list[ast.Name]:
     """The places that bind a variable in the function around a node, or in the module. Parameters do not count."""
-    around = definitions.function_around(near)
-    same = FileIndex.of(definitions.tree).bindings_of(name)
-    return [item for item in same if definitions.function_around(item) is around]
+    return definitions.bindings.get((definitions.function_around(near), name), [])
 
 
 def reads(name: str, near: ast.AST, definitions: Definitions) -> list[ast.Name]:
