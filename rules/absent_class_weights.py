@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from torchlint import Category, Confidence, Rule
 from torchlint.model import values
+from torchlint.pytorch import operators
 from torchlint.syntax.python_ast import Site
 
 _WEIGHTED = {"CrossEntropyLoss": 0, "NLLLoss": 0, "cross_entropy": 2, "nll_loss": 2}
@@ -100,6 +101,8 @@ class AbsentClassWeights(Rule):
             elif isinstance(item, values.Tensor) and item.op in _COUNTING:
                 if known is not None and not known[1].starred and not self._has_length(item):
                     yield item
+            elif isinstance(item, values.Tensor) and item.op == operators.SETITEM:
+                stack.extend(item.parents[:1])  # an assignment to some elements does not change the size
             elif isinstance(item, values.Tensor) and not isinstance(item, values.ModuleOutput):
                 stack.extend(item.parents)
 
