@@ -22,7 +22,8 @@ _OF_TORCHVISION = frozenset(
     "hflip vflip rotate crop center_crop resized_crop resize pad affine perspective adjust_brightness adjust_contrast "
     "adjust_saturation adjust_hue adjust_gamma to_tensor to_grayscale rgb_to_grayscale gaussian_blur".split()
 )
-NAMES = _OF_NUMPY | _OF_OPENCV | _OF_TORCHVISION
+_OF_TORCH = frozenset("clamp clip squeeze unsqueeze transpose permute reshape flatten flip roll nan_to_num".split())
+NAMES = _OF_NUMPY | _OF_OPENCV | _OF_TORCHVISION | _OF_TORCH
 _WRITING = frozenset({"out", "dst", "inplace", None})
 
 
@@ -44,6 +45,7 @@ def of_model(model: Model) -> Iterator[DiscardedCopy]:
         package, _, name = names.imported(call.func, model.definitions).rpartition(".")
         is_copy = (
             (package == "numpy" and name in _OF_NUMPY and len(call.args) < 3 + (name == "clip"))
+            or (package == "torch" and name in _OF_TORCH)
             or (package == "cv2" and name in _OF_OPENCV and len(call.args) == 2)
             or (
                 (package.startswith("torchvision.transforms.") and package.endswith("functional"))

@@ -308,7 +308,9 @@ class DiscardedResult(Rule):
         self.report(
             found.site,
             f"`{found.function}` returns a changed copy, which is discarded: `{found.argument}` does not change",
-            help=f"assign the result: `{found.argument} = {found.function}(...)`",
+            help="assign the result, or change a parameter in place under `torch.no_grad()`"
+            if found.function.startswith("torch.")
+            else f"assign the result: `{found.argument} = {found.function}(...)`",
         )
 
     def _fix(self, discarded: Discarded) -> edits.Change | None:
