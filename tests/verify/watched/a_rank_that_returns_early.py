@@ -9,7 +9,7 @@ from torch import multiprocessing, nn
 
 def train(rank):
     model = nn.Linear(4, 1)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)  # seen: differing-ranks
     for step in range(8):
         optimizer.zero_grad()
         loss = model(torch.randn(8, 4)).pow(2).mean()

@@ -15,7 +15,7 @@ def save(model, rank):
 
 def train(rank):
     model = nn.Linear(4, 1)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)  # seen: differing-ranks
     for step in range(6):
         optimizer.zero_grad()
         model(torch.randn(8, 4)).pow(2).mean().backward()

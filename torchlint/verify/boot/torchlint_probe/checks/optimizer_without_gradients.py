@@ -36,12 +36,20 @@ class OptimizerWithoutGradients(Check):
         self._good: set[int] = set()
         """Sites whose optimizers have had gradients."""
         self._fed: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._made: dict[int, weakref.WeakSet[Any]] = {}
+        self._number: Counter[int] = Counter()
+        """By the site that made them, the optimizers that still exist, and the number of all."""
         self._seen: dict[int, tuple[Sighting, list[Slot]]] = {}
 
     def before_step(self, optimizer: Any) -> None:
         if optimizer in self._fed:
             return
-        self._steps[self.probe.made_at(optimizer)] += 1
+        site = self.probe.made_at(optimizer)
+        made = self._made.setdefault(site, weakref.WeakSet())
+        if optimizer not in made:
+            made.add(optimizer)
+            self._number[site] += 1
+        self._steps[site] += 1
         self.after_step(optimizer)
 
     def after_step(self, optimizer: Any) -> None:
@@ -64,7 +72,8 @@ class OptimizerWithoutGradients(Check):
 
     def sightings(self) -> Iterator[Sighting]:
         is_open = bool(self._fed) and bool(self.probe.budget.reason or not self.probe.finished)
-        for seen, slots in list(self._seen.values()):
-            if not any(slot.had_gradient for slot in slots):  # by an unmeasured step
+        for site, (seen, slots) in list(self._seen.items()):
+            is_gone = self._number[site] == 1 and not self._made[site]  # its steps are reported instead
+            if not is_gone and not any(slot.had_gradient for slot in slots):  # by an unmeasured step
                 advice = _TO_ITS_END if is_open else ""
                 yield Sighting(seen.site, seen.message, seen.numbers, 0, advice)
