@@ -73,10 +73,6 @@ class SortedClasses(Rule):
             optimizer.step()
     ```
 
-    ## What verify shows
-    `torchlint verify` observes the labels of each loss. It confirms the finding if at least nine in ten batches of a
-    line have labels of one class, and the class changes from time to time.
-
     ## References
     - [torchvision.datasets.ImageFolder](https://docs.pytorch.org/vision/stable/generated/torchvision.datasets.ImageFolder.html)
     """

@@ -79,10 +79,6 @@ class UndetachedAdvantage(Rule):
             optimizer.step()
     ```
 
-    ## What verify shows
-    `torchlint verify` follows the graph of each loss. It confirms the finding if the policy loss contains the output of
-    the critic with its graph, and the same loss also trains the critic.
-
     ## References
     - [torch.distributions: score function](https://docs.pytorch.org/docs/stable/distributions.html#score-function)
     """

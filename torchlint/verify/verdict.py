@@ -65,8 +65,6 @@ CHECKS: Mapping[str, str] = {
             "log-of-softmax",
             "reentrant-checkpoint",
             "reseeded-in-loop",
-            "sorted-classes",
-            "undetached-advantage",
             "target-with-gradient",
             "uncopied-state-dict",
         )
