@@ -15,7 +15,7 @@ def spread(values):
 
 
 def roughness(values):
-    return float(values.detach().numpy().std())  # seen: dead-loss-term (numpy)
+    return float(values.detach().numpy().std())  # seen: dead-loss-term (detach)
 
 
 def scores(values, labels):

@@ -16,7 +16,7 @@ def train(net, optimizer, steps=12, clears=True):
             optimizer.zero_grad()
         x = torch.randn(16, 8)
         F.mse_loss(net(x), x.sum(1, keepdim=True)).backward()  # seen: missing-zero-grad
-        optimizer.step()
+        optimizer.step()  # seen: step-without-backward
 
 
 def body():
@@ -53,7 +53,7 @@ def transformers_33844():
 def accelerate_2665():
     """The optimizer holds parameters that wrapping has replaced: no step changes the model."""
     net = body()
-    optimizer = torch.optim.SGD(net.parameters(), lr=1e-3)  # seen: optimizer-without-gradients
+    optimizer = torch.optim.SGD(net.parameters(), lr=1e-3)
     for part in (net[0], net[2]):
         part.weight, part.bias = (nn.Parameter(leaf.detach().clone()) for leaf in (part.weight, part.bias))
     train(net, optimizer)
