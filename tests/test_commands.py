@@ -50,6 +50,7 @@ EXCEPTIONS = {
         f"git clone {addresses.REPOSITORY}",
         "pip install ./torchlint",
         f"pip install git+{addresses.REPOSITORY}",
+        f'pip install "torchlint[verify] @ git+{addresses.REPOSITORY}"',
         "pip install torchlint",
         'pip install "torchlint[lsp]"',
         'pip install "torchlint[verify]"',
