@@ -36,7 +36,7 @@ def of_model(model: Model) -> Iterator[FromOne]:
 
 
 def _of_loop(loop: ast.For, added: dict[str, ast.AugAssign], model: Model) -> Iterator[FromOne]:
-    scope = model.tree.function_around(loop) or model.tree.module
+    scope = model.tree.scope_around(loop)
     nodes = list(names.own_nodes(scope))
     for division in nodes:
         if not isinstance(division, (ast.BinOp, ast.AugAssign)) or not isinstance(division.op, ast.Div):
@@ -59,7 +59,7 @@ def _start(
     name: str, addition: ast.AugAssign, loop: ast.For, division: ast.expr | ast.stmt, model: Model
 ) -> ast.expr | None:
     """The only value of a variable before a loop, set in the loop's block, if only the addition changes it there."""
-    before, scope = list(model.tree.before(loop)), model.tree.function_around(loop) or model.tree.module
+    before, scope = list(model.tree.before(loop)), model.tree.scope_around(loop)
     end = division.lineno
     found: list[ast.expr | None] = []
     for node in python_ast.walk(scope):

@@ -101,6 +101,6 @@ def _are_together(call: ast.Call, first: ast.Call, model: Model) -> bool:
     own, other = model.tree.statement(call), model.tree.statement(first)
     if other is not own and other not in model.tree.block(call):
         return False
-    scope = model.tree.function_around(call) or model.tree.module
+    scope = model.tree.scope_around(call)
     nodes = (item for item in python_ast.walk(scope) if isinstance(item, (ast.Name, ast.Attribute)))
     return not any(_PARTS.search(python_ast.last_name(item)) for item in nodes)

@@ -111,7 +111,7 @@ class BatchAsCtcLength(Rule):
         """Whether code may bind the scores again between the size and the loss, or elsewhere."""
         if self.model.tree.function_around(size) is not self.model.tree.function_around(call):
             return True
-        scope = self.model.tree.function_around(call) or self.model.tree.module
+        scope = self.model.tree.scope_around(call)
         return any(
             python_ast.dotted(node) == scores
             and not isinstance(node.ctx, ast.Load)

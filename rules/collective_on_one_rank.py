@@ -145,7 +145,7 @@ class CollectiveOnOneRank(Rule):
 
     def _has_partner(self, called: str, branch: ast.If) -> bool:
         """Whether another branch on the rank in the same function makes the same call."""
-        function = self.model.tree.function_around(branch) or self.model.tree.module
+        function = self.model.tree.scope_around(branch)
         others = (node for node in names.own_nodes(function) if isinstance(node, ast.If) and node is not branch)
         return any(
             python_ast.dotted(call.func) == called

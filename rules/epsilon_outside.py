@@ -125,7 +125,7 @@ class EpsilonOutside(Rule):
     def _is_read_so(self, statement: ast.stmt) -> bool:
         """Whether code later divides by the variable that a statement sets, or takes its logarithm or root."""
         name = _target(statement)
-        scope = self.model.tree.function_around(statement) or self.model.tree.module
+        scope = self.model.tree.scope_around(statement)
         for node in python_ast.walk(scope) if name else ():
             if isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Load):
                 if python_ast.dotted(node) == name and node.lineno > statement.lineno and self._needs(node):

@@ -90,12 +90,12 @@ class FrozenAdapter(Rule):
         function = self.model.definitions.function_around(target)
         if self._is_changed(target):
             return None
-        places = [(self._scope(target), target.id)]
+        places = [(self.model.tree.scope_around(target), target.id)]
         if function is not None and _returns(function, target.id):
             for call in FileIndex.of(self.model.tree).calls_named(function.name):
                 statement = self.model.tree.statement(call)
                 if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
-                    places.append((self._scope(call), statement.targets[0].id))
+                    places.append((self.model.tree.scope_around(call), statement.targets[0].id))
         for scope, name in places:
             for made in python_ast.walk(scope):
                 if isinstance(made, ast.Call) and python_ast.called_name(made) in _TRAINERS:
@@ -104,13 +104,10 @@ class FrozenAdapter(Rule):
                         return self._train(made, scope)
         return None
 
-    def _scope(self, node: ast.AST) -> ast.AST:
-        return self.model.tree.function_around(node) or self.model.tree.module
-
     def _is_changed(self, target: ast.Name) -> bool:
         """Whether the variable receives another model later, on the same path: merged, or with a new adapter."""
         around = set(self.model.tree.ancestors(target))
-        same = (item for item in python_ast.walk(self._scope(target)) if isinstance(item, ast.Name))
+        same = (item for item in python_ast.walk(self.model.tree.scope_around(target)) if isinstance(item, ast.Name))
         later = [item for item in same if item.id == target.id and item.lineno > target.lineno]
         stores = [item for item in later if isinstance(item.ctx, ast.Store)]
         return any(not self._is_in_other_arm(item, around) for item in stores)

@@ -123,7 +123,7 @@ class LastBatchAverage(Rule):
 
     def _single(self, loop: ast.For, inside: list[ast.AST], behind: list[ast.AST]) -> LastBatch | None:
         """A list that is averaged although it contains one value, because the `append` is after the loop."""
-        scope = self.model.tree.function_around(loop) or self.model.tree.module
+        scope = self.model.tree.scope_around(loop)
         for call in (item for item in behind if isinstance(item, ast.Call) and _appends(item)):
             assert isinstance(call.func, ast.Attribute)
             name, value = self._place(call.func.value), self._place(_base(call.args[0]))
@@ -178,7 +178,7 @@ class LastBatchAverage(Rule):
 
     def _is_summed(self, name: str, loop: ast.For) -> bool:
         """Whether the function adds to a place, or binds it to an expression of itself."""
-        function = self.model.tree.function_around(loop) or self.model.tree.module
+        function = self.model.tree.scope_around(loop)
         for node in python_ast.walk(function):
             if isinstance(node, ast.AugAssign) and isinstance(node.op, (ast.Add, ast.Sub)):
                 if self._place(node.target) == name and self._place(_base(node.value)) != name:

@@ -72,7 +72,7 @@ class LastIndexAsCount(Rule):
 
     def _loop(self, divisor: ast.Name) -> ast.For | None:
         """The loop before a division whose index starts at 0 and stays unchanged until the division."""
-        scope = self.model.tree.function_around(divisor) or self.model.tree.module
+        scope = self.model.tree.scope_around(divisor)
         stores = [
             node for node in names.own_nodes(scope)
             if isinstance(node, ast.Name) and node.id == divisor.id and not written.is_load(node)

@@ -107,7 +107,7 @@ class MetricNeverReset(Rule):
 
     def _of_loop(self, read: ast.Attribute, name: str, loop: ast.For) -> Iterator[NeverReset]:
         """A metric that is created once before a loop over epochs."""
-        scope = self.model.tree.function_around(read) or self.model.tree.module
+        scope = self.model.tree.scope_around(read)
         stores = _stores(scope, name)
         made = written.assigned(stores[0], self.model.definitions) if len(stores) == 1 else None
         is_before = made is not None and made.lineno < loop.lineno
@@ -128,7 +128,7 @@ class MetricNeverReset(Rule):
         if not isinstance(loop, ast.For) or not _counts(loop) or "epoch" not in ast.unparse(loop.target).lower():
             return
         batches = [item for item in loop.body if isinstance(item, ast.For) and _is_updated(name, item)]
-        scope = self.model.tree.function_around(read) or self.model.tree.module
+        scope = self.model.tree.scope_around(read)
         stores = _stores(scope, name)
         made = written.assigned(stores[0], self.model.definitions) if len(stores) == 1 else None
         if not batches or made is None or made.lineno >= loop.lineno or read.lineno < batches[0].lineno:

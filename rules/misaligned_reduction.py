@@ -168,7 +168,7 @@ class MisalignedReduction(Rule):
         name, other = self._root(left), self._root(reduced)
         if not name or name != other:
             return False
-        scope = self.model.tree.function_around(call) or self.model.tree.module
+        scope = self.model.tree.scope_around(call)
         return self.model.tree.function_around(left) is self.model.tree.function_around(call) and not any(
             python_ast.dotted(item) == name
             and not isinstance(item.ctx, ast.Load)
@@ -180,7 +180,7 @@ class MisalignedReduction(Rule):
     def _is_symmetric(self, reduced: ast.expr) -> bool:
         """Whether a matrix may be symmetric: by its name, as a product of a tensor and itself, or of equal labels."""
         name = self._root(reduced)
-        scope = self.model.tree.function_around(reduced) or self.model.tree.module
+        scope = self.model.tree.scope_around(reduced)
         values = [
             item.value for item in names.own_nodes(scope)
             if isinstance(item, ast.Assign) and name in map(python_ast.dotted, item.targets)

@@ -119,7 +119,7 @@ class MissingCausalMask(Rule):
     def _is_shifted(self, given: ast.expr) -> bool:
         """Whether an argument is a sequence without its last token, and the rest are the targets of a loss."""
         definitions = self.model.definitions
-        scope = self.model.tree.function_around(given) or self.model.tree.module
+        scope = self.model.tree.scope_around(given)
         calls = (node for node in names.own_nodes(scope) if isinstance(node, ast.Call))
         losses = (call for call in calls if naming.LOSS.search(python_ast.called_name(call)))
         targets = (target for loss in losses for target in python_ast.arguments(loss)[1:2])

@@ -77,7 +77,7 @@ class OuterDifference(Rule):
 
     def _differences(self, loss: ast.Call, column: str, vector: str) -> Iterator[Outer]:
         """The differences of a column and a vector in the function of a loss, which bind neither again in between."""
-        scope = self.model.tree.function_around(loss) or self.model.tree.module
+        scope = self.model.tree.scope_around(loss)
         nodes = list(names.own_nodes(scope))
         bound = [
             node.lineno

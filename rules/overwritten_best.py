@@ -80,7 +80,11 @@ class OverwrittenBest(Rule):
             if loop is None or branch is None:
                 continue
             for other in saves:
-                if other is not best and self._is_same(best, other) and self._scope(best) is self._scope(other):
+                if (
+                    other is not best
+                    and self._is_same(best, other)
+                    and self.model.tree.scope_around(best) is self.model.tree.scope_around(other)
+                ):
                     is_after = self._is_behind(other, loop)
                     if (is_after or self._is_each(other, branch, loop)) and not self._is_loaded(best, loop, other):
                         sites = python_ast.site_of(other), python_ast.site_of(best)
@@ -114,9 +118,6 @@ class OverwrittenBest(Rule):
                 return None
         return None
 
-    def _scope(self, node: ast.AST) -> ast.AST:
-        return self.model.tree.function_around(node) or self.model.tree.module
-
     def _is_behind(self, call: ast.Call, loop: ast.AST) -> bool:
         """Whether a call runs after a loop, without a condition, with the names of the path unchanged."""
         return self.model.tree.statement(call) in self.model.tree.after(loop)
@@ -129,7 +130,7 @@ class OverwrittenBest(Rule):
     def _is_loaded(self, best: ast.Call, loop: ast.AST, other: ast.Call) -> bool:
         """Whether code may restore the best weights, or change the path, between the two calls."""
         used = {item.id for item in python_ast.walk(best.args[1]) if isinstance(item, ast.Name)}
-        for node in python_ast.walk(self._scope(best)):
+        for node in python_ast.walk(self.model.tree.scope_around(best)):
             line = getattr(node, "lineno", 0)
             if not best.lineno < line < other.lineno:
                 continue

@@ -104,15 +104,14 @@ class PatienceNeverReset(Rule):
     def _ends(self, counter: ast.AugAssign, condition: ast.If) -> bool:
         """Whether code ends the training when the counter reaches a limit."""
         name = python_ast.dotted(counter.target)
-        for branch in (item for item in python_ast.walk(self._scope(condition)) if isinstance(item, ast.If)):
+        for branch in (
+            item for item in python_ast.walk(self.model.tree.scope_around(condition)) if isinstance(item, ast.If)
+        ):
             test = branch.test
             sides = [test.left, *test.comparators] if isinstance(test, ast.Compare) else []
             if len(sides) == 2 and any(python_ast.dotted(item) == name for item in sides):
                 return any(_is_end(item) for statement in branch.body for item in python_ast.walk(statement))
         return False
-
-    def _scope(self, node: ast.AST) -> ast.AST:
-        return self.model.tree.function_around(node) or self.model.tree.module
 
     def _is_only_counted(self, counter: ast.AugAssign) -> bool:
         """Whether the first value and the addition are the only assignments, and the first is outside of the loop."""
@@ -122,7 +121,7 @@ class PatienceNeverReset(Rule):
             is_own = method is not None and python_ast.dotted(target.value) in method.parameters[:1]
             stores: list[ast.expr] = list(self.model.stores_of(target.attr)) if is_own else []
         elif isinstance(target, ast.Name):
-            nodes = python_ast.walk(self._scope(counter))
+            nodes = python_ast.walk(self.model.tree.scope_around(counter))
             same = [item for item in nodes if isinstance(item, ast.Name) and item.id == target.id]
             stores = [item for item in same if not written.is_load(item)]
         else:

@@ -120,7 +120,7 @@ class RenamedParameters(Rule):
 
     def _is_passed_on(self, checkpoint: ast.expr, load: ast.Call) -> bool:
         """Whether code before `load` passes the checkpoint to a function, which may rename its weights in place."""
-        around = self.model.tree.function_around(load) or self.model.tree.module
+        around = self.model.tree.scope_around(load)
         calls = (node for node in python_ast.walk(around) if isinstance(node, ast.Call) and node.lineno < load.lineno)
         given = (item for call in calls if python_ast.called_name(call) not in _READING for item in call.args)
         names = (python_ast.dotted(item.value if isinstance(item, ast.Subscript) else item) for item in given)

@@ -74,7 +74,7 @@ class RepeatedHalf(Rule):
 
     def _made(self, statement: ast.Assign, used: str, lost: str) -> ast.Assign | None:
         """The last assignment before a statement that gives both variables a value, if nothing reads the lost one."""
-        scope = self.model.tree.function_around(statement) or self.model.tree.module
+        scope = self.model.tree.scope_around(statement)
         before = [
             node for node in names.own_nodes(scope)
             if isinstance(node, ast.Name) and node.id == lost and node.lineno < statement.lineno

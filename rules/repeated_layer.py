@@ -104,7 +104,7 @@ class RepeatedLayer(Rule):
 
     def _goes_to_container(self, name: ast.Name) -> bool:
         """Whether a named list goes to a module container, and none of its elements is replaced."""
-        tree, scope = self.model.tree, self.model.tree.function_around(name) or self.model.tree.module
+        tree, scope = self.model.tree, self.model.tree.scope_around(name)
         uses = [node for node in python_ast.walk(scope) if isinstance(node, ast.Name) and node.id == name.id]
         around = [(node, tree.parent(node)) for node in uses]
         if any(isinstance(item, ast.Subscript) and isinstance(item.ctx, ast.Store) for _, item in around):

@@ -168,7 +168,7 @@ class ReseededInLoop(Rule):
 
     def _is_restored(self, seeding: ast.Call) -> bool:
         """Whether code behind a seeding restores the state of the generator."""
-        around = self.model.tree.function_around(seeding) or self.model.tree.module
+        around = self.model.tree.scope_around(seeding)
         calls = (
             node for node in python_ast.walk(around) if isinstance(node, ast.Call) and node.lineno > seeding.lineno
         )

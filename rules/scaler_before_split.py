@@ -110,7 +110,7 @@ class ScalerBeforeSplit(Rule):
 
     def _split(self, made: ast.Assign, name: str) -> ast.AST | None:
         """The place behind a statement where the function splits a variable."""
-        scope = self.model.tree.function_around(made) or self.model.tree.module
+        scope = self.model.tree.scope_around(made)
         for node in names.own_nodes(scope):
             if getattr(node, "lineno", 0) <= made.lineno:
                 continue

@@ -155,7 +155,7 @@ class SoftmaxOverBatch(Rule):
 
     def _is_matrix(self, name: str, near: ast.AST) -> bool:
         """Whether a function transposes a tensor, or takes its cross-entropy: then it has rows."""
-        function = self.model.tree.function_around(near) or self.model.tree.module
+        function = self.model.tree.scope_around(near)
         for call in (item for item in names.own_nodes(function) if isinstance(item, ast.Call)):
             owner = call.func.value if isinstance(call.func, ast.Attribute) else None
             called = python_ast.called_name(call)

@@ -113,7 +113,7 @@ class SqueezedBatch(Rule):
         node = self.model.tree.node(site)
         parent = self.model.tree.parent(node)
         if isinstance(parent, ast.Assign) and isinstance(parent.targets[0], ast.Name):
-            scope = self.model.tree.function_around(node) or self.model.tree.module
+            scope = self.model.tree.scope_around(node)
             name = parent.targets[0].id
             uses = [item for item in names.own_nodes(scope) if isinstance(item, ast.Name) and item.id == name]
             after = [item for item in uses if written.is_load(item) and item.lineno > site.line]

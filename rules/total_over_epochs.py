@@ -106,7 +106,7 @@ class TotalOverEpochs(Rule):
 
     def _divisions(self, total: str, loop: ast.For) -> Iterator[ast.BinOp | ast.AugAssign]:
         """The divisions of a total after a loop, before any other assignment to it. Excludes rescaled quotients."""
-        scope = self.model.tree.function_around(loop) or self.model.tree.module
+        scope = self.model.tree.scope_around(loop)
         for node in names.own_nodes(scope):
             if not isinstance(node, (ast.BinOp, ast.AugAssign)) or not isinstance(node.op, ast.Div):
                 continue
@@ -119,7 +119,7 @@ class TotalOverEpochs(Rule):
     def _start(self, total: str, epochs: ast.For, loop: ast.For, addition: ast.AugAssign) -> ast.Assign | None:
         """The place that sets a total to 0 before the epoch loop, if only the addition changes it in the loop."""
         start = None
-        scope = self.model.tree.function_around(loop) or self.model.tree.module
+        scope = self.model.tree.scope_around(loop)
         for node in python_ast.walk(scope):
             if not isinstance(node, (ast.Name, ast.Attribute)) or python_ast.dotted(node) != total:
                 continue

@@ -116,7 +116,7 @@ class WeightedProbability(Rule):
         statement = self.model.tree.statement(call)
         is_whole = isinstance(statement, ast.Assign) and statement.value is call
         name = python_ast.dotted(statement.targets[0]) if isinstance(statement, ast.Assign) and is_whole else ""
-        scope = self.model.tree.function_around(call) or self.model.tree.module
+        scope = self.model.tree.scope_around(call)
         return any(
             isinstance(node, ast.BinOp)
             and isinstance(node.op, ast.Sub)

@@ -132,6 +132,10 @@ class PythonTree:
         known.update(dict.fromkeys(passed, found))
         return found
 
+    def scope_around(self, node: ast.AST) -> ast.FunctionDef | ast.AsyncFunctionDef | ast.Module:
+        """The function around a node, or the module."""
+        return self.function_around(node) or self.module
+
     def _parents_of(self, node: ast.AST) -> dict[ast.AST, ast.AST]:
         """The parents in the file of a node."""
         elsewhere = elsewhere_of(node)

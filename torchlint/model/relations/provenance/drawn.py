@@ -46,7 +46,7 @@ class Drawn:
 
     def is_read_behind(self, statement: ast.stmt, name: str, loop: ast.For) -> bool:
         """Whether code may read a loop variable with the value that a statement in the loop binds."""
-        scope, own = self.tree.function_around(loop) or self.tree.module, set(walk(statement))
+        scope, own = self.tree.scope_around(loop), set(walk(statement))
         reads = (item for item in walk(scope) if isinstance(item, ast.Name) and item.id == name and item not in own)
         return any(isinstance(read.ctx, ast.Load) and self._may_follow(read, statement, loop) for read in reads)
 

@@ -85,7 +85,7 @@ class ModuleFlags:
         method = self.definitions.method_around(node)
         if method is not None and method.owner is not None and dotted(node).split(".")[0] in method.parameters[:1]:
             return method.owner.node
-        return self.tree.function_around(node) or self.tree.module
+        return self.tree.scope_around(node)
 
     def _place(self, node: ast.expr) -> str:
         """The name of an object; `model.head` for `self.model.head` if `self.model = model` is the only store."""
@@ -109,14 +109,14 @@ class ModuleFlags:
         for node in self.tree.of_type(ast.Attribute):
             if _names_flag(node.attr) and isinstance(node.ctx, ast.Load) and dotted(node) == dotted(target):
                 return True
-        function = self.tree.function_around(target) or self.tree.module
+        function = self.tree.scope_around(target)
         calls = (node for node in walk(function) if isinstance(node, ast.Call) and called_name(node) == "hasattr")
         return any(_FLAG in self.tree.code(call) for call in calls)
 
     def _is_frozen_beside(self, target: ast.Attribute) -> bool:
         """Whether its function also freezes the parameters of the module, or of its owner, correctly."""
         whole = f"{dotted(self.modules.source(target.value))}."
-        function = self.tree.function_around(target) or self.tree.module
+        function = self.tree.scope_around(target)
         for node in walk(function):
             if not isinstance(node, ast.Attribute) or node is target or not node.attr.startswith(_FLAG):
                 continue

@@ -49,7 +49,7 @@ class States:
     def callers(self, name: str) -> set[ast.AST]:
         """The functions of the file, or the module, that call a function of a name."""
         calls = FileIndex.of(self.tree).calls_named(name)
-        return {self.tree.function_around(call) or self.tree.module for call in calls}
+        return {self.tree.scope_around(call) for call in calls}
 
     def discarded(self) -> Iterator[tuple[Site, str, Site]]:
         """Objects created again after their state was loaded and before any use.
