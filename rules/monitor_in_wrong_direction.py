@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule
 from torchlint.index import FileIndex
-from torchlint.model.queries import names, scores, written
+from torchlint.model.queries import names, numbers, scores, written
 from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
@@ -129,9 +129,7 @@ class MonitorInWrongDirection(Rule):
         """The literal value of a keyword argument, also through a variable; else None."""
         given = next((item.value for item in call.keywords if item.arg == keyword), None)
         value = written.value_of(given, self.model.definitions) if given is not None else None
-        is_negative = isinstance(value, ast.UnaryOp) and isinstance(value.op, ast.USub)
-        constant = getattr(value.operand if isinstance(value, ast.UnaryOp) else value, "value", None)
-        return -constant if is_negative and isinstance(constant, int) else constant
+        return value.value if isinstance(value, ast.Constant) else numbers.literal(value)
 
     def report_WrongBest(self, found: WrongBest) -> None:
         lower, higher = scores.Better

@@ -93,7 +93,7 @@ class RecordNeverBeaten(Rule):
                             yield NeverBeaten(*sites, python_ast.dotted(record), code)
 
     def _start(self, record: ast.expr, score: ast.expr, condition: ast.If) -> ast.Assign | None:
-        """The start of a record at an extreme number, if only an assignment under a condition changes it."""
+        """The only start of a record, if only an assignment under a condition changes it."""
         name = python_ast.dotted(record)
         if not name or isinstance(score, ast.Constant):
             return None
@@ -108,8 +108,7 @@ class RecordNeverBeaten(Rule):
             else:
                 starts.append(statement)
         is_replaced = len(self._stores(name, condition)) > len(starts)
-        is_extreme = len(starts) == 1 and _is_highest(starts[0].value, score) is not None
-        return starts[0] if is_replaced and is_extreme else None
+        return starts[0] if is_replaced and len(starts) == 1 else None
 
     def _stores(self, name: str, condition: ast.If) -> list[ast.expr]:
         """The assignments to a variable in the function, or to an attribute in the class, around a condition."""

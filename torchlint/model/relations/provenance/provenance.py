@@ -263,11 +263,11 @@ class Provenance:
             if method is None:
                 continue
             given = given_to(call, method)
-            is_here = method.definitions is self.definitions
-            for copy in (self if is_here else Provenance(method.definitions)).copies_of(method):
+            home = self._home_of(method)
+            for copy in home.copies_of(method):
                 first, second = (given.get(name) for name in copy[1:])
-                if first is not None and second is not None and dotted(first) and written_alike(first, second):
-                    yield call, first, site_of(copy[0]) if is_here else None
+                if first is not None and _is_one_place(first, second):
+                    yield call, first, site_of(copy[0]) if home is self else None
                     break
 
     def kept_and_given(self) -> Iterator[tuple[ast.Call, ast.expr]]:
@@ -283,11 +283,15 @@ class Provenance:
             init, method = (info.method(name) if info is not None else None for name in ("__init__", called_name(call)))
             if isinstance(made, ast.Call) and init is not None and method is not None:
                 kept, given = given_to(made, init), given_to(call, method)
-                for one, other in Provenance(method.definitions).copies_between(init, method):
+                for one, other in self._home_of(method).copies_between(init, method):
                     first, second = kept.get(one), given.get(other)
-                    if first is not None and second is not None and dotted(first) and written_alike(first, second):
+                    if first is not None and _is_one_place(first, second):
                         yield made, first
                         break
+
+    def _home_of(self, method: FunctionInfo) -> Provenance:
+        """The answers about the file of a method."""
+        return self if method.definitions is self.definitions else Provenance(method.definitions)
 
     def copies_between(self, first: FunctionInfo, second: FunctionInfo) -> Iterator[tuple[str, str]]:
         """The copies of weights between a parameter of one method, which it stores, and one of another method."""
@@ -428,6 +432,11 @@ class Provenance:
             return any(isinstance(item, ast.Call) and self.has_weights(item) for item in items)
         norm = stateful_modules.NORMS.get(last) if not call.keywords else None
         return last in stateful_modules.WEIGHTED or (norm is not None and any(norm.flags.values()))
+
+
+def _is_one_place(first: ast.expr, second: ast.expr | None) -> bool:
+    """Whether two arguments are the same variable or attribute."""
+    return second is not None and bool(dotted(first)) and written_alike(first, second)
 
 
 def _is_optimizer_class(name: str) -> bool:

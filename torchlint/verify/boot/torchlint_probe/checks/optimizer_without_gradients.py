@@ -36,19 +36,18 @@ class OptimizerWithoutGradients(Check):
         self._good: set[int] = set()
         """Sites whose optimizers have had gradients."""
         self._fed: weakref.WeakSet[Any] = weakref.WeakSet()
-        self._made: dict[int, weakref.WeakSet[Any]] = {}
-        self._number: Counter[int] = Counter()
-        """By the site that made them, the optimizers that still exist, and the number of all."""
+        self._first: dict[int, weakref.ref[Any]] = {}
+        """By site, the first optimizer without gradients that it made."""
+        self._several: set[int] = set()
+        """Sites that made several of them."""
         self._seen: dict[int, tuple[Sighting, list[Slot]]] = {}
 
     def before_step(self, optimizer: Any) -> None:
         if optimizer in self._fed:
             return
         site = self.probe.made_at(optimizer)
-        made = self._made.setdefault(site, weakref.WeakSet())
-        if optimizer not in made:
-            made.add(optimizer)
-            self._number[site] += 1
+        if self._first.setdefault(site, weakref.ref(optimizer))() is not optimizer:
+            self._several.add(site)
         self._steps[site] += 1
         self.after_step(optimizer)
 
@@ -73,7 +72,7 @@ class OptimizerWithoutGradients(Check):
     def sightings(self) -> Iterator[Sighting]:
         is_open = bool(self._fed) and bool(self.probe.budget.reason or not self.probe.finished)
         for site, (seen, slots) in list(self._seen.items()):
-            is_gone = self._number[site] == 1 and not self._made[site]  # its steps are reported instead
+            is_gone = site not in self._several and self._first[site]() is None  # its steps are reported instead
             if not is_gone and not any(slot.had_gradient for slot in slots):  # by an unmeasured step
                 advice = _TO_ITS_END if is_open else ""
                 yield Sighting(seen.site, seen.message, seen.numbers, 0, advice)
