@@ -85,8 +85,7 @@ def _is_number(node: ast.expr, number: int) -> bool:
 
 def _is_zero(node: ast.expr) -> bool:
     """Whether an expression is 0: `0.0`, `torch.tensor(0.0).to(device)`, `torch.zeros(1)`."""
-    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("to", "cuda"):
-        node = node.func.value
+    node = python_ast.without_calls(node, ("to", "cuda"))
     if isinstance(node, ast.Call):
         name = python_ast.called_name(node)
         return name == "zeros" or (name == "tensor" and len(node.args) == 1 and _is_number(node.args[0], 0))

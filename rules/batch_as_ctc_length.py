@@ -109,15 +109,9 @@ class BatchAsCtcLength(Rule):
 
     def _is_rebound(self, scores: str, size: ast.expr, call: ast.Call) -> bool:
         """Whether code may bind the scores again between the size and the loss, or elsewhere."""
-        if self.model.tree.function_around(size) is not self.model.tree.function_around(call):
-            return True
         scope = self.model.tree.scope_around(call)
-        return any(
-            python_ast.dotted(node) == scores
-            and not isinstance(node.ctx, ast.Load)
-            and size.lineno <= node.lineno <= call.lineno
-            for node in names.own_nodes(scope)
-            if isinstance(node, (ast.Name, ast.Attribute))
+        return self.model.tree.scope_around(size) is not scope or any(
+            size.lineno <= node.lineno <= call.lineno for node in names.stores({scores}, scope)
         )
 
     def report_BatchLength(self, found: BatchLength) -> None:

@@ -109,9 +109,7 @@ def _inherits(info: definitions.ClassInfo, method: str, done: set[definitions.Cl
 
 def _without_moves(node: ast.expr) -> ast.expr:
     """The call that creates a model: `Net()` of `Net().to(device)`."""
-    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _CHAINED:
-        node = node.func.value
-    return node
+    return python_ast.without_calls(node, _CHAINED)
 
 
 def _class_of(made: ast.Call) -> ast.expr | None:

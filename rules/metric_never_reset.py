@@ -162,8 +162,7 @@ class MetricNeverReset(Rule):
 
     def _is_metric(self, made: ast.expr) -> bool:
         """Whether an expression creates a metric."""
-        while isinstance(made, ast.Call) and isinstance(made.func, ast.Attribute) and made.func.attr == "to":
-            made = made.func.value
+        made = python_ast.without_calls(made, ("to",))
         qualified = names.imported(made.func, self.model.definitions) if isinstance(made, ast.Call) else ""
         return qualified.startswith(_PACKAGES) and not qualified.endswith(_RECORDS)
 

@@ -169,12 +169,8 @@ class MisalignedReduction(Rule):
         if not name or name != other:
             return False
         scope = self.model.tree.scope_around(call)
-        return self.model.tree.function_around(left) is self.model.tree.function_around(call) and not any(
-            python_ast.dotted(item) == name
-            and not isinstance(item.ctx, ast.Load)
-            and call.lineno < item.lineno < left.lineno
-            for item in names.own_nodes(scope)
-            if isinstance(item, (ast.Name, ast.Attribute))
+        return self.model.tree.scope_around(left) is scope and not any(
+            call.lineno < item.lineno < left.lineno for item in names.stores({name}, scope)
         )
 
     def _is_symmetric(self, reduced: ast.expr) -> bool:
@@ -226,8 +222,7 @@ def _is_of_itself(node: ast.expr) -> bool:
 
 def _is_equality(node: ast.expr) -> bool:
     """Whether an expression compares labels with themselves: `(labels[:, None] == labels).float()`."""
-    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _KEEPING:
-        node = node.func.value
+    node = python_ast.without_calls(node, _KEEPING)
     if isinstance(node, ast.Compare):
         sides = [node.left, *node.comparators] if all(isinstance(item, ast.Eq) for item in node.ops) else []
     elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "eq":

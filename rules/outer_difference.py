@@ -78,15 +78,8 @@ class OuterDifference(Rule):
     def _differences(self, loss: ast.Call, column: str, vector: str) -> Iterator[Outer]:
         """The differences of a column and a vector in the function of a loss, which bind neither again in between."""
         scope = self.model.tree.scope_around(loss)
-        nodes = list(names.own_nodes(scope))
-        bound = [
-            node.lineno
-            for node in nodes
-            if isinstance(node, (ast.Name, ast.Attribute))
-            and not isinstance(node.ctx, ast.Load)
-            and python_ast.dotted(node) in (column, vector)
-        ]
-        for node in nodes:
+        bound = [node.lineno for node in names.stores({column, vector}, scope)]
+        for node in names.own_nodes(scope):
             if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub):
                 sides = {python_ast.dotted(_kept(node.left)), python_ast.dotted(_kept(node.right))}
                 first, last = sorted((node.lineno, loss.lineno))
@@ -113,6 +106,5 @@ def _squeezed(node: ast.expr) -> str:
 
 def _kept(node: ast.expr) -> ast.expr:
     """The tensor before calls that keep its shape: `x` of `x.detach().float()`."""
-    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _KEEPING:
-        node = node.func.value
+    node = python_ast.without_calls(node, _KEEPING)
     return node.value if isinstance(node, ast.Attribute) and node.attr == "data" else node

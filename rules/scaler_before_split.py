@@ -175,8 +175,7 @@ def _is_end_of(statement: ast.AST, name: str) -> bool:
     )
     for item, piece in pairs:
         part = piece
-        while isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute) and part.func.attr in _KEEPING:
-            part = part.func.value
+        part = python_ast.without_calls(part, _KEEPING)
         if isinstance(part, ast.Subscript) and python_ast.dotted(part.value) == name:
             cut = part.slice.elts[0] if isinstance(part.slice, ast.Tuple) else part.slice
             is_end = isinstance(cut, ast.Slice) and cut.lower is not None

@@ -13,7 +13,7 @@ from torchlint.pytorch.api import CREATORS, MOVING, OUT_OF_PLACE, SET_GRAD_MODE,
 from torchlint.pytorch.autograd_table import INPLACE
 from torchlint.pytorch.effects import Clears, DetectsAnomaly, FreesCache, GoesBackward, Keeps, Steps
 from torchlint.pytorch.table import ACTING_METHODS, last_names_with
-from torchlint.syntax.python_ast import FUNCTIONS, LOOPS, called_name, dotted, walk
+from torchlint.syntax.python_ast import FUNCTIONS, LOOPS, called_name, dotted, walk, without_calls
 
 MAX_MODULES = 3
 """Maximum number of modules between a call and the training code."""
@@ -153,8 +153,7 @@ class Relevance:
         if method.attr not in MOVING:
             return False
         owner = method.value
-        while isinstance(owner, ast.Call) and isinstance(owner.func, ast.Attribute) and owner.func.attr in INPLACE:
-            owner = owner.func.value
+        owner = without_calls(owner, INPLACE)
         name, function = dotted(owner), self.definitions.function_around(method)
         if not name.isidentifier() or function is None:
             return False

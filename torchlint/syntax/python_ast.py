@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -259,6 +259,13 @@ def called_name(call: ast.Call) -> str:
     if isinstance(call.func, ast.Attribute):
         return call.func.attr
     return call.func.id if isinstance(call.func, ast.Name) else ""
+
+
+def without_calls(node: ast.expr, methods: Collection[str]) -> ast.expr:
+    """The object before a chain of calls to these methods: `x` of `x.detach().cpu()`."""
+    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in methods:
+        node = node.func.value
+    return node
 
 
 def is_literal(node: ast.AST, value: bool | None) -> bool:

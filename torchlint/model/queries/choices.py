@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from torchlint.model.queries import names, numbers
+from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
     from torchlint.model.definitions import Definitions
@@ -27,9 +28,7 @@ def choice(call: ast.Call, definitions: Definitions) -> tuple[str, ast.expr | No
 
 def kept(node: ast.expr) -> ast.expr:
     """The operand of calls that only detach or move a tensor: `p` of `p.detach().cpu()`."""
-    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _KEEPING:
-        node = node.func.value
-    return node
+    return python_ast.without_calls(node, _KEEPING)
 
 
 def literal(call: ast.Call, position: int) -> int | None:

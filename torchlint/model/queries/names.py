@@ -38,6 +38,17 @@ def own_nodes(function: ast.AST) -> Iterator[ast.AST]:
     return walk_outside(function, SCOPES)
 
 
+def stores(places: Collection[str], scope: ast.AST) -> Iterator[ast.Name | ast.Attribute]:
+    """Where a function binds or deletes one of these variables and attributes: `x`, `self.x`."""
+    for node in own_nodes(scope):
+        if (
+            isinstance(node, (ast.Name, ast.Attribute))
+            and not isinstance(node.ctx, ast.Load)
+            and dotted(node) in places
+        ):
+            yield node
+
+
 def bound_value(target: ast.AST, tree: PythonTree) -> ast.expr | None:
     """The value that a statement assigns to a target, also one by one: `a, b = x, y`; None where it is not explicit."""
     parent = tree.parent(target)

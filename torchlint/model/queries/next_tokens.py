@@ -6,7 +6,7 @@ import ast
 
 from torchlint.model.definitions import Definitions
 from torchlint.model.queries import written
-from torchlint.syntax.python_ast import Site, site_of, written_alike
+from torchlint.syntax.python_ast import Site, site_of, without_calls, written_alike
 
 _SAME = frozenset("contiguous clone to long cuda detach reshape view flatten".split())
 """Methods that change only the shape or the place of tokens."""
@@ -29,9 +29,7 @@ def _slice_of(node: ast.expr, definitions: Definitions) -> ast.Subscript | None:
 
 
 def _unwrapped(node: ast.expr) -> ast.expr:
-    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _SAME:
-        node = node.func.value
-    return node
+    return without_calls(node, _SAME)
 
 
 def _bounds(node: ast.Subscript) -> tuple[str, str] | None:

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from torchlint.syntax.python_ast import called_name, dotted, is_literal, site_of, walk
+from torchlint.syntax.python_ast import called_name, dotted, is_literal, site_of, walk, without_calls
 
 if TYPE_CHECKING:
     from torchlint.model.definitions import Definitions
@@ -73,8 +73,7 @@ class _Names:
 
     def _tokenizer(self, node: ast.expr) -> ast.Call | None:
         """The call of a padding tokenizer that returns a record."""
-        while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and called_name(node) == "to":
-            node = node.func.value
+        node = without_calls(node, ("to",))
         if isinstance(node, ast.Call):
             return node if _pads(node) else None
         name = dotted(node)

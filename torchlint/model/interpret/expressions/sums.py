@@ -13,7 +13,7 @@ from torchlint.pytorch import api
 from torchlint.pytorch.api import ACCUMULATING
 from torchlint.pytorch.autograd_table import INPLACE
 from torchlint.pytorch.operators import DATA, DETACH
-from torchlint.syntax.python_ast import dotted, names_read, site_of
+from torchlint.syntax.python_ast import dotted, names_read, site_of, without_calls
 
 
 class Sums(Part):
@@ -110,9 +110,7 @@ def _is_object(value: Value) -> bool:
 
 def changed_first(target: ast.expr) -> ast.expr:
     """The first operand of a chain of in-place changes: `v` of `v.mul_(0.9).add_(g)`."""
-    while isinstance(target, ast.Call) and isinstance(target.func, ast.Attribute) and target.func.attr in INPLACE:
-        target = target.func.value
-    return target
+    return without_calls(target, INPLACE)
 
 
 def target_text(node: ast.expr) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from torchlint.model.definitions import ClassInfo, Definitions, FunctionInfo
 from torchlint.model.relations.provenance.modules import Modules
-from torchlint.syntax.python_ast import called_name, dotted, names_read, walk, written_alike
+from torchlint.syntax.python_ast import called_name, dotted, names_read, walk, without_calls, written_alike
 
 _FIRST = "__init__"
 _MODULE = "torch.nn.Module"
@@ -124,6 +124,4 @@ def _is_own(node: ast.expr, method: FunctionInfo) -> bool:
 
 def _unmoved(node: ast.expr) -> ast.expr:
     """`build()` of `build().to(device)`."""
-    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _SAME:
-        node = node.func.value
-    return node
+    return without_calls(node, _SAME)

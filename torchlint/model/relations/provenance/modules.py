@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from torchlint.index import FileIndex
 from torchlint.model.definitions import ClassInfo, Definitions, FunctionInfo, all_parameters
 from torchlint.model.queries import variables
-from torchlint.syntax.python_ast import SCOPES, called_name, dotted, walk, written_alike
+from torchlint.syntax.python_ast import SCOPES, called_name, dotted, walk, without_calls, written_alike
 
 _ANY = "torch.nn.Module"
 _BASES = ("torch.nn.", "pytorch_lightning.", "lightning.")
@@ -35,8 +35,7 @@ class Modules:
 
     def kind(self, node: ast.expr, depth: int = 0) -> Kind | None:
         """The class of the module that an expression surely is; `torch.nn.Module` if only that is known."""
-        while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _SAME:
-            node = node.func.value
+        node = without_calls(node, _SAME)
         if depth > _DEEPEST:
             return None
         if isinstance(node, ast.Call):
@@ -180,8 +179,7 @@ def _common(kinds: list[Kind | None]) -> Kind | None:
 
 def _is_moved(value: ast.expr, name: ast.expr) -> bool:
     """`model = model.to(device)`."""
-    while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in _SAME:
-        value = value.func.value
+    value = without_calls(value, _SAME)
     return written_alike(value, name)
 
 

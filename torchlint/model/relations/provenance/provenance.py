@@ -33,6 +33,7 @@ from torchlint.syntax.python_ast import (
     dotted,
     site_of,
     walk,
+    without_calls,
     written_alike,
 )
 
@@ -446,9 +447,7 @@ def _is_optimizer_class(name: str) -> bool:
 
 def itself(node: ast.expr) -> ast.expr:
     """`net` of `net.cuda().eval()`: the module that these methods return."""
-    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _SAME:
-        node = node.func.value
-    return node
+    return without_calls(node, _SAME)
 
 
 def _stores(scope: ast.AST) -> Iterator[ast.expr]:
