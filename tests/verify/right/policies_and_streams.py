@@ -1,4 +1,4 @@
-"""What looks like a policy loss that trains its critic, a memory without copies or a used-up loop, and is none."""
+"""Correct code that resembles a policy loss that trains its critic, a memory without copies, or an exhausted loop."""
 
 import random
 
