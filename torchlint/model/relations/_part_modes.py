@@ -63,10 +63,11 @@ class PartModes:
         """The part put into evaluation mode, but in training mode on each path to one of these passes."""
         modes = self._at_passes(trace, module)
         for forward in passes:
-            undone = next((item for item in modes[forward] if item.undone_by is not None), None)
-            if undone is not None and not any(item.switch and item.undone_by is None for item in modes[forward]):
-                assert undone.switch is not None and undone.undone_by is not None
-                yield SwitchedBack(self.part_of(undone.switch), module, undone.undone_by, undone.switch)
+            switches = [(item.undone_by, item.switch) for item in modes[forward] if item.switch is not None]
+            undone = [(by, switch) for by, switch in switches if by is not None]
+            if undone and len(undone) == len(switches):
+                by, switch = min(undone, key=lambda item: (item[0].order, item[1].order))
+                yield SwitchedBack(self.part_of(switch), module, by, switch)
 
     def _at_passes(self, trace: Trace, module: Value) -> dict[Event, PartModesOnPaths]:
         """The modes of the part that was switched last, on the paths to each forward pass of the whole."""
@@ -92,7 +93,7 @@ class PartModes:
 
     def frozen_parts(self, trace: Trace, module: Value) -> Iterator[Value]:
         """The parts of a module with frozen parameters that nothing switches separately."""
-        frozen = self._program.observations.frozen
+        frozen = sorted(self._program.observations.frozen, key=lambda item: item.order)
         told = (resolved(item.parents[0]) if isinstance(item, ModuleParameter) else item for item in frozen)
         inits = (event for info in self._classes_in(module) for event in self._program.observations.begun.get(info, ()))
         switches = [event for event in (*inits, *trace.of(ModeSwitch)) if isinstance(event, ModeSwitch)]

@@ -134,9 +134,10 @@ class Mode:
         """
         found = list(self._of_parts.switched_back(trace, module, passes))
         for forward in passes if not found else ():
-            switches = [item.switch for item in self.at(trace, forward, module)]
-            first = switches[0] if switches else None
-            if first is not None and all(item is not None and item.training for item in switches):
+            settings = self.at(trace, forward, module)
+            switches = [item.switch for item in settings if item.switch is not None and item.switch.training]
+            if switches and len(switches) == len(settings):
+                first = min(switches, key=lambda item: item.order)
                 parts = self._of_parts.frozen_parts(trace, module)
                 found += [SwitchedBack(part, module, first, None) for part in parts]
         return found
