@@ -73,6 +73,8 @@ class Ownership:
             owner for owner, value in parts.stored if isinstance(owner, Unknown) and not isinstance(value, Plain)
         }
         """Objects of unknown classes, such as graphs and batches, in which the program stores something."""
+        self._states = _stored_in_modules(parts.stored)
+        self._behind: dict[Value, set[Value]] = {}
         self._reached: dict[tuple[Backward, Value], bool] = {}
         self._cleared: dict[tuple[Event, Value], bool] = {}
         self._handed: dict[tuple[MayClear, Value], bool] = {}
@@ -148,13 +150,13 @@ class Ownership:
         complete = True
         for item in graph:
             if isinstance(item, ModuleOutput):
-                modules.update(inputs_of(item.parents[0]), _modules_in(item.parents[1:]))
+                modules.update(self._run_by(item.parents[0]), _modules_in(item.parents[1:]))
                 complete = complete and self._filled.isdisjoint(item.parents[1:])
             elif isinstance(item, Tensor) and item.leaf:
                 modules.update((item, *item.parents))
             elif isinstance(item, CallResult):
                 if item.callee is not None and called_like_module(item.callee):
-                    modules.update(inputs_of(item.callee), _modules_in(item.parents))
+                    modules.update(self._run_by(item.callee), _modules_in(item.parents))
                     complete = complete and self._filled.isdisjoint(item.parents)
                 else:
                     complete = False
@@ -164,6 +166,18 @@ class Ownership:
             elif isinstance(item, Unknown) and item in self.tracking.backpropagated:
                 complete = False
         return {item for item in modules if not isinstance(item, Module) or has_parameters(item)}, complete
+
+    def _run_by(self, module: Value) -> set[Value]:
+        """A module, and those whose outputs the program stored in it, such as the first hidden state of a decoder."""
+        modules = set(inputs_of(module))
+        return modules.union(*map(self._behind_states_of, modules))
+
+    def _behind_states_of(self, module: Value) -> set[Value]:
+        if module not in self._behind:
+            self._behind[module] = set()  # a state of its own forward pass depends on it anyway
+            graphs = [self.tracking.pass_through(state) for state in self._states.get(module, ())]
+            self._behind[module] = self.modules_in(set().union(*graphs))[0]
+        return self._behind[module]
 
     def may_clear(self, event: Event, optimizer: Value) -> bool:
         """Whether an event clears an optimizer's gradients, or may clear them."""
@@ -333,6 +347,15 @@ class Ownership:
 def _sources_of(parameters: Value) -> tuple[set[Value], bool]:
     """The modules and leaves that own parameters, perhaps another optimizer's, and whether the list is complete."""
     return sources_of(parameters.parents if isinstance(parameters, Optimizer) else (parameters,))
+
+
+def _stored_in_modules(stored: Iterable[tuple[Value, Value]]) -> dict[Value, list[Value]]:
+    found: dict[Value, list[Value]] = {}
+    for owner, value in stored:
+        if isinstance(value, (Tensor, Unknown, Phi)):
+            for module in filter(is_module_like, inputs_of(owner)):
+                found.setdefault(module, []).append(value)
+    return found
 
 
 def _modules_in(handed: Iterable[Value]) -> list[Value]:
