@@ -37,18 +37,22 @@ develop the rules. Each *review* works like this:
 4. We correct the rules. After that, we never use these repositories to measure precision again.
 
 A finding is *true* if its message is correct for this code. It is *useful* if the author would want to change the line.
-If the same mistake appears in copied code, only the first one counts as useful.
+If the same mistake appears in copied code, only the first one counts as useful. A few findings are neither true nor
+false, because the reviewers were not sure.
 
 The figures leave out syntax errors and deprecated names (TL802). Nearly all findings of TL802 are true, so reviewers
 check only some of them.
 
 ## The latest figures
 
+The last {latest} reviews together:
+
 {sentence}
 
 ![Findings that were true, in percent, for each review; the bars show the 95 % interval]({chart})
 
-The 95 % interval shows how far chance alone can move the figure: a review of few findings says little.
+The 95 % interval shows how far chance alone can move the figure: a review of few findings says little. An empty
+cell means that we did not count this.
 
 | review | date | repositories | files with torch | findings | true | 95 % interval | useful | false per 1,000 files |
 | ---: | --- | ---: | ---: | ---: | ---: | --- | ---: | ---: |
@@ -65,7 +69,7 @@ had the most, in all reviews together:
 | --- | ---: | ---: | ---: |
 {rules}
 
-Many of these false alarms are corrected by now. The data are in `tests/precision`:
+We have fixed many of these false alarms since. The data are in `tests/precision`:
 
 - `reviews.tsv`: the figures of each review
 - `findings.tsv`: the verdicts for each rule
@@ -135,7 +139,7 @@ def sentence() -> str:
     return (
         f"On {repositories} public repositories that we had not used for tuning, {true} of {found} findings\n"
         f"({true / found:.0%}) were correct. "
-        f"torchlint gave one false alarm per {files / false:.0f} of the {files:,} files that use PyTorch."
+        f"These repositories contain {files:,} files that use PyTorch: one false alarm per {files / false:.0f} files."
     )
 
 
@@ -147,7 +151,7 @@ def page() -> str:
         useful = "" if one.useful is None else f"{one.useful / one.findings:.0%}"
         cells = (one.name, one.date, one.repositories, one.files or "", one.findings, f"{one.true / one.findings:.0%}")
         lines.append("| " + " | ".join(map(str, (*cells, f"{low:.0%} to {high:.0%}", useful, rate))) + " |")
-    return HOW.format(sentence=sentence(), chart="assets/precision.svg", rows="\n".join(lines), rules=rules())
+    return HOW.format(latest=LATEST, sentence=sentence(), chart="assets/precision.svg", rows="\n".join(lines), rules=rules())
 
 
 def rules(most: int = 10) -> str:

@@ -41,10 +41,13 @@ $ torchlint PATH/TO/YOUR/CODE
 """
 UNRELEASED = f"""\
 <!-- unreleased -->
-> **Not released yet.** torchlint is not on PyPI, and the repository has no tags. For now, replace the
-> commands of the examples: `pip install git+{addresses.REPOSITORY}` instead of `pip install torchlint`,
-> and `pip install "torchlint[verify] @ git+{addresses.REPOSITORY}"` instead of
-> `pip install "torchlint[verify]"`. Where an example uses a tag such as `v0.2.0`, use a commit or `main` instead.
+> **Not released yet.** torchlint is not on PyPI, and the repository has no tags. For now, change
+> the examples as follows:
+>
+> - Instead of `pip install torchlint`, write `pip install git+{addresses.REPOSITORY}`.
+> - Instead of `pip install "torchlint[verify]"`, write
+>   `pip install "torchlint[verify] @ git+{addresses.REPOSITORY}"`.
+> - Instead of a tag such as `v0.2.0`, write a commit or `main`.
 <!-- /unreleased -->
 
 """

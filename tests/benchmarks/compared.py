@@ -124,7 +124,7 @@ if __name__ == "__main__":
 _CLIP = "nn.utils.clip_grad_norm_(@.parameters(), 1.0)\n"
 BUGS: dict[str, tuple[str, str]] = {
     "gradients are never cleared": (">optimizer.zero_grad()\n", ""),
-    "`optimizer.zero_grad` without brackets": ("optimizer.zero_grad()", "optimizer.zero_grad"),
+    "`optimizer.zero_grad` without parentheses": ("optimizer.zero_grad()", "optimizer.zero_grad"),
     "gradients are cleared after the backward": (">^BACKWARD\n", ">^BACKWARD\n>optimizer.zero_grad()\n"),
     "the forward pass runs under `no_grad`": (">logits = @(x)\n", ">with torch.no_grad():\n>    logits = @(x)\n"),
     "gradients are clipped after the step": (
