@@ -151,7 +151,9 @@ def page() -> str:
         useful = "" if one.useful is None else f"{one.useful / one.findings:.0%}"
         cells = (one.name, one.date, one.repositories, one.files or "", one.findings, f"{one.true / one.findings:.0%}")
         lines.append("| " + " | ".join(map(str, (*cells, f"{low:.0%} to {high:.0%}", useful, rate))) + " |")
-    return HOW.format(latest=LATEST, sentence=sentence(), chart="assets/precision.svg", rows="\n".join(lines), rules=rules())
+    return HOW.format(
+        latest=LATEST, sentence=sentence(), chart="assets/precision.svg", rows="\n".join(lines), rules=rules()
+    )
 
 
 def rules(most: int = 10) -> str:

@@ -1,14 +1,15 @@
 """Two networks of the program share their memory: loading the weights of one into the other does nothing.
 
-The check asks for each `a.load_state_dict(b.state_dict())` of the program, with `a` and `b` written differently,
-whether the loaded tensors are the memory of `a` itself. It reports a problem if all of them are. A target or teacher
-network that shares memory with the trained network moves with each step. The line is the assignment of `a` if it is in
-the same file, otherwise the call.
+For each `a.load_state_dict(b.state_dict())` in which `a` and `b` are written differently, the check compares the loaded
+tensors with those of `a`. It reports a problem if all of them share memory with `a`. A target or teacher network that
+shares memory with the trained network changes with each step. The reported line is the assignment of `a` if it is in
+the same file, and otherwise the call.
 
-It also asks each `copy_`, `add_` and `lerp_` whether it writes a parameter that an optimizer trains into itself. It
-reports a problem if every such call of a line did so, for two parameters or more: the line is meant to update another
-network. A sum with a negative factor is a weight decay. The line is then the one that gave the network its second name
-(`teacher = student`) or a parameter the memory of another one (`p.data = q.data`), if there is one such line.
+For each `copy_`, `add_` and `lerp_`, the check also asks whether the call writes a trained parameter into itself. It
+reports a problem if every such call of a line did so, for at least two parameters: the line is meant to update another
+network. A sum with a negative factor is weight decay, and is not reported. The reported line is the one that gave the
+network its second name (`teacher = student`), or that gave a parameter the memory of another one (`p.data = q.data`),
+if there is exactly one.
 
 Source: Mnih et al., "Human-level control through deep reinforcement learning" (2015): a separate target network.
 """

@@ -1,9 +1,9 @@
 """A trained network follows the network that should follow it: each step pulls its weights back to old values.
 
-The check asks `copy_`, `add_` and `lerp_` whether they write a parameter that an optimizer trains, and whether the
-source is a parameter of another network that ran and that no optimizer trains. It reports a problem if one line did so
-at eight steps or more, for two parameters or more, and the other network never changed. The target should follow the
-trained network, and not the other way round. Anchors that are no network are not reported.
+For each `copy_`, `add_` and `lerp_` into a trained parameter, the check asks whether the source is a parameter of
+another network that ran and that no optimizer trains. It reports a problem if one line did so in at least eight steps,
+for at least two parameters, and the other network never changed. The target should follow the trained network, not the
+other way round. Anchors that do not belong to a network are not reported.
 
 Source: Tarvainen and Valpola, "Mean teachers are better role models" (2017): the teacher is the average of the student.
 """

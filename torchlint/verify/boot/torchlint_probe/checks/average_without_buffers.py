@@ -1,9 +1,9 @@
 """A model follows the parameters of another one but not its buffers, so it normalizes with old statistics.
 
-The check asks for each model that is called without gradients and that no optimizer trains whether its weights and its
-batch normalization statistics change. It reports a problem if the weights change between its calls and the statistics
-never do, although the statistics of a trained model with the same parameter names and shapes change. The model must
-use these statistics, in eval mode. The line is the one that changes the weights. Copy the buffers too.
+The check looks at models that are called without gradients and that no optimizer trains. It reports a problem if the
+weights of such a model change between its calls but its batch normalization statistics never do, although the
+statistics of a trained model with the same parameter names and shapes change. The model must use these statistics, in
+eval mode. The reported line is the one that changes the weights. Copy the buffers too.
 
 Source: `torch.optim.swa_utils.AveragedModel` in PyTorch's documentation, on `use_buffers` and `update_bn`.
 """

@@ -1,8 +1,8 @@
 """Batch normalization gets one sample at a time, so it removes the differences between samples.
 
-The check asks for each line that calls `batch_norm` in training mode how many samples it gets. It reports a problem if
-it got one sample at every call, in ten calls or more. Some models are meant to be trained this way (pix2pix), so the
-check is off by default.
+The check counts the samples in each call of `batch_norm` in training mode. It reports a problem if a line got a single
+sample in all of at least ten calls. Some models are meant to be trained this way (pix2pix), so the check is off by
+default.
 
 Source: Ioffe and Szegedy, "Batch Normalization" (2015); Wu and He, "Group Normalization" (2018), on small batches.
 """

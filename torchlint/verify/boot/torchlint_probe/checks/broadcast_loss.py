@@ -1,10 +1,11 @@
 """A loss compares each prediction with every target, because their different shapes are broadcast.
 
-The check asks for the shapes that each call of `mse_loss`, `l1_loss`, `smooth_l1_loss` and `huber_loss`, and each
-difference, compares. It reports a problem if one is `(N, 1)` and the other `(N,)` with N above one, so that the result
-is `(N, N)`, and only one of them has a graph: the other is a target. For losses, it also reports a problem if both
-start with the same batch size, one has an extra dimension, and the result has more elements than each of them, such as
-`(N, 1, H, W)` and `(N, H, W)`. The mean over all pairs is smallest if every prediction is the mean of the targets.
+The check compares the two shapes in each call of `mse_loss`, `l1_loss`, `smooth_l1_loss` and `huber_loss`, and in each
+difference. It reports a problem if one shape is `(N, 1)` and the other `(N,)` with N above 1, so that the result is
+`(N, N)`. Only one of the two may have a graph, because the other is then a target. For losses, it also reports a
+problem if both shapes start with the same batch size, one has an extra dimension, and the result has more elements than
+each of them, such as `(N, 1, H, W)` and `(N, H, W)`. The mean over all pairs is smallest if every prediction is the
+mean of the targets.
 
 Source: the warning of `torch.nn.functional.mse_loss`, "Using a target size that is different to the input size".
 """

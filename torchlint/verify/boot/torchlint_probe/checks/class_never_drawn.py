@@ -1,9 +1,10 @@
 """A sampler that balances classes never draws the largest one, because its weight is zero.
 
-The check asks each `WeightedRandomSampler` of a `DataLoader` for its weights, if the dataset has one label for each
+The check reads the weights of each `WeightedRandomSampler` of a `DataLoader` whose dataset has one label for each
 sample (`targets`, `labels`, or the last tensor of a `TensorDataset`). It reports a problem if all samples of the most
-frequent class have a weight of exactly zero, and other samples have two or more different weights. Weights of zero and
-one only are a choice of samples, and are not reported. The line is the one that made the sampler.
+frequent class have a weight of exactly zero, and the other samples have at least two different weights. Weights that
+are only zero or one select samples on purpose, and are not reported. The reported line is the one that created the
+sampler.
 
 Source: `torch.utils.data.WeightedRandomSampler` in PyTorch's documentation. Weights by integer division are often zero.
 """

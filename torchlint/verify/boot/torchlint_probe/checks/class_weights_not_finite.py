@@ -1,9 +1,9 @@
 """The class weights of a loss contain infinity or NaN, so the loss and all gradients do, too.
 
-The check asks each line that calls a loss with `weight` or `pos_weight` at its first calls. It reports a problem if a
-weight is not finite at every one of them, three or more. A class without samples gives such a weight where a program
-divides by its count. The line is the division of finite numbers with a result of the same shape that was not finite,
-if there is one. Otherwise it is the one that made the loss, if a module has the weights, or else the call.
+The check reads `weight` and `pos_weight` in the first calls of each line that calls a loss. It reports a problem if a
+weight is not finite in all of them, and there are at least three. A class without samples gives such a weight if the
+program divides by its count. The reported line is the division of finite numbers whose result has the same shape and is
+not finite, if there is one. Otherwise it is the line that created the loss module, or the call.
 
 Source: `torch.nn.CrossEntropyLoss` in PyTorch's documentation, on `weight`.
 """

@@ -1,10 +1,9 @@
-"""Gradients are clipped when no step can use the result: after the step, or before there are any.
+"""Gradients are clipped when no step can use the result: after the step, or before `backward` computes them.
 
-The check asks at each `clip_grad_norm_` and `clip_grad_value_` of PyTorch whether any of its parameters has a
-gradient, and whether a backward has passed since the last step. It reports a problem if a line found no gradient at
-five calls or more and at all of them. It also reports a problem if a line made gradients smaller that a step had
-already used, and if they were cleared before the next backward. A call that only measures the norm changes nothing,
-and is not reported.
+For each call of PyTorch's `clip_grad_norm_` and `clip_grad_value_`, the check asks whether any of the parameters has a
+gradient, and whether a backward pass ran since the last step. It reports a problem if a line found no gradient in all
+of at least five calls. It also reports a problem if a line reduced gradients that a step had already used, and these
+were cleared before the next backward pass. A call that only measures the norm changes nothing, and is not reported.
 
 Source: `torch.nn.utils.clip_grad_norm_` in PyTorch's documentation: it changes gradients in place. Clip between
 `backward` and `step`.

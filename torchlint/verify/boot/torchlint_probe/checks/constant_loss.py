@@ -1,7 +1,7 @@
 """The loss is exactly the same at every step, although an optimizer steps.
 
-The check asks for the value that goes backward at each line. It reports a problem if the value was the same at all
-steps, ten or more in a row, is not zero, and the optimizer made these steps with a learning rate above zero. Such a
+The check compares the values on which each line calls `backward`. It reports a problem if the value was the same in at
+least ten steps in a row and is not zero, and the optimizer took these steps with a learning rate above zero. Such a
 loss does not depend on the data and the weights. Causes are an `argmax`, a clamp that cuts off everything, or a model
 whose units are all dead.
 

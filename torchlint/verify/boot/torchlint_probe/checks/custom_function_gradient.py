@@ -1,15 +1,15 @@
 """The backward of a custom `torch.autograd.Function` does not return the gradient of its forward.
 
-The check asks for the derivative of each such function in three random directions, at its first two calls. Finite
-differences of the forward are compared with the backward, on 64-bit copies of the inputs. It reports a problem if the
-two differ by more than a hundredth of the larger one in at least one direction, at both calls.
+At the first two calls of each such function, the check compares its derivative in three random directions with finite
+differences of the forward, on 64-bit copies of the inputs. It reports a problem if the two differ by more than a
+hundredth of the larger one in at least one direction, in both calls.
 
 Not reported if the forward:
 - returns its input (gradient reversal, clipping)
 - is constant around the input (rounding with a straight-through gradient)
 - draws random numbers
 - does not accept 64-bit numbers
-- does more than compute, as far as its code shows that
+- has side effects, as far as its code shows them
 
 Source: "Gradient check mechanics" in PyTorch's notes, the fast mode: random directions.
 """

@@ -1,17 +1,18 @@
 """A term of the loss has no graph, so no parameter learns from it. It is added to terms that have one.
 
-The check asks for the results of operators without a gradient (`argmax`, comparisons, conversions to integers) whose
-inputs have a graph, and follows these results. It reports a problem if such a result was added to a value with a
-graph, as a number, and the sum or a multiple of it went backward at three steps or more. The same holds of values that
-were computed without gradients from values with a graph. Values that are detached on purpose, data and constants are
-not reported. The line is the operator that ended the graph, or the one that switched gradients off.
+The check follows the results of operators without a gradient (`argmax`, comparisons, conversions to integers) whose
+inputs have a graph. It reports a problem if such a result, as a number, was added to a value with a graph, and
+`backward` ran on the sum or on a multiple of it in at least three steps. The same applies to values that were computed
+without gradients from values with a graph. Values that are detached on purpose, data and constants are not reported.
+The reported line is the operator that ended the graph, or the line that turned gradients off.
 
 It also reports a problem if a Python number was added that changes from step to step, and `item()`, `numpy()` or a
-similar call has read it from a value with a graph: the number is a fixed multiple of what was read, or the line that
-adds it also reads it.
+similar call has read it from a value with a graph. The number must be a fixed multiple of the value, or the line that
+adds the number must also read it.
 
 If the linter reports a line, the check also follows numbers and other values without a graph there. It reports a
-problem if the line makes or adds one, it changes from step to step, and the sum goes backward at three steps or more.
+problem if the line computes or adds such a value, the value changes from step to step, and `backward` runs on the sum
+in at least three steps.
 
 Source: "Autograd mechanics" in PyTorch's notes: only floating-point results of differentiable operators have a graph.
 """

@@ -1,10 +1,13 @@
 """Ranks that should have the same parameters do not, so each rank trains a model of its own.
 
-The check asks each rank of a process group for checksums of its parameters after a few of its first forty steps. The
-checksums are compared after the run. It reports a problem if some differ at one of these steps and at all later ones,
-two or more. In addition, either `DistributedDataParallel` wraps the parameters and so promises that they are equal, or
-they had moved and been equal at three of these steps before, or the program reduced all of their gradients over the
-ranks before each of three steps or more. Sharded parameters are left out.
+The check compares checksums of the parameters of all ranks of a process group after a few of the first forty steps. It
+compares them after the run. It reports a problem if some checksums differ at one of these steps and at all later ones,
+at least two in total. The parameters must also be meant to be equal, for one of these reasons:
+- `DistributedDataParallel` wraps them.
+- They changed, and were equal at three of these steps before.
+- The program reduced all of their gradients over the ranks before each of at least three steps.
+
+Sharded parameters are left out.
 
 Source: "DistributedDataParallel, internal design" in PyTorch's documentation; "TrainCheck" (OSDI 2025), weights that
 silently diverge.

@@ -1,9 +1,9 @@
 """Two runs of the program with the same seed compute different values.
 
-The check asks each operator that the program's Python code calls, in both runs, for checksums of its inputs and
-results, and compares them in order. It reports a problem at the first difference. The cause is the operator itself if
-its inputs are equal, otherwise whatever made its input. Sets of strings have another order in the second run, as they
-do in any two runs without `PYTHONHASHSEED`. At most twenty thousand calls are compared. The check runs with `--twice`
+For each operator that the program's Python code calls, the check records checksums of its inputs and results in both
+runs, and compares them in order. It reports a problem at the first difference. The cause is the operator itself if its
+inputs are equal, and otherwise whatever computed its input. Sets of strings have a different order in the second run,
+as in any two runs without `PYTHONHASHSEED`. The check compares at most twenty thousand calls. It runs with `--twice`
 only.
 
 Source: "Reproducibility" in PyTorch's documentation.

@@ -1,10 +1,10 @@
 """An optimizer loads its state and never steps: another optimizer of the same kind trains its parameters.
 
-The check asks at each `load_state_dict` of an optimizer whether the state holds moments, and at later steps which
-optimizer uses the parameters. It reports a problem if the optimizer that loaded makes no step, and another one of its
-class, which was created after the load and starts without a state, makes ten steps or more with all of these
-parameters. Its moments then begin at zero, as if training had started anew. The line is the load. A new optimizer of
-another class is a choice.
+For each `load_state_dict` of an optimizer, the check asks whether the state holds moments, and which optimizer uses the
+parameters in later steps. It reports a problem if the optimizer that loaded the state never steps, and another
+optimizer of the same class takes at least ten steps with all of these parameters. This other optimizer must have been
+created after the load, without a state. Its moments then start at zero, as if training had started again. The reported
+line is the load. A new optimizer of a different class is a deliberate choice.
 
 Source: "Saving and Loading a General Checkpoint" in PyTorch's recipes: the optimizer's state is part of a checkpoint.
 """

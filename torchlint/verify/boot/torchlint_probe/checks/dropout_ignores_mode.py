@@ -1,9 +1,9 @@
 """Dropout is on although the module that calls it is in eval mode.
 
-The check asks for the mode of the innermost running module at each call of `dropout` and of a
-`scaled_dot_product_attention` that drops. It reports a problem if the module was in eval mode at three calls of a line
-or more. `F.dropout(x)` without `training=self.training` looks like this. If dropout layers are in training mode on
-purpose, as in Monte-Carlo dropout, the innermost module is the layer, so nothing is reported.
+For each call of `dropout`, and of `scaled_dot_product_attention` with dropout, the check reads the mode of the
+innermost module that is running. It reports a problem if this module was in eval mode in at least three calls of a
+line. `F.dropout(x)` without `training=self.training` looks like this. If dropout layers are in training mode on
+purpose, as in Monte Carlo dropout, the innermost module is the dropout layer, so nothing is reported.
 
 Source: `torch.nn.functional.dropout` and `scaled_dot_product_attention` in PyTorch's documentation: the argument says
 whether to drop, not the mode.

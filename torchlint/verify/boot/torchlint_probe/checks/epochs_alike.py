@@ -1,11 +1,11 @@
 """A shuffling loader returns its samples in the same order in every epoch.
 
-The check asks for the indices of the first samples in each loop over a `DataLoader` with a `RandomSampler`, or with a
-`DistributedSampler` that shuffles. It reports a problem if they were the same, in the same order, in three loops in a
-row over one dataset while one optimizer stepped in all of them. For a `DistributedSampler` two loops are enough,
-because nothing called `set_epoch` in between. The line is the sampler, the call that seeds the generator again in each
-epoch, or the loop. Two loops of a `RandomSampler` alone are a suspicion. Evaluations, and training runs that restart
-with the same seed, are not reported.
+In each loop over a `DataLoader` with a `RandomSampler`, or with a `DistributedSampler` that shuffles, the check records
+the indices of the first samples. It reports a problem if they were the same, in the same order, in three loops in a row
+over one dataset, while one optimizer stepped in all of them. For a `DistributedSampler` two loops are enough, because
+nothing called `set_epoch` in between. For a `RandomSampler`, two loops give an inconclusive result. The reported line
+is the sampler, the call that seeds the generator again in each epoch, or the loop. Evaluations, and training runs that
+restart with the same seed, are not reported.
 
 Source: `torch.utils.data.distributed.DistributedSampler` in PyTorch's documentation, on `set_epoch`.
 """

@@ -1,9 +1,9 @@
 """A trained model is evaluated in training mode, so dropout and batch normalization distort its results.
 
-The check asks for each line that calls a model without gradients whether the model is in training mode and has a layer
-that behaves differently in eval mode. It reports a problem if that was so at every call of the line, in three calls or
-more, and the same model is called with gradients elsewhere. Some programs do this on purpose (Monte-Carlo dropout,
-samples of a generator), so the check is off by default.
+The check looks at models that are called without gradients, are in training mode, and have a layer that behaves
+differently in eval mode. It reports a problem if that was the case in all of at least three calls of a line, and the
+same model is called with gradients elsewhere. Some programs do this on purpose (Monte Carlo dropout, samples of a
+generator), so the check is off by default.
 
 Source: "Evaluation Mode" in PyTorch's notes on autograd mechanics.
 """

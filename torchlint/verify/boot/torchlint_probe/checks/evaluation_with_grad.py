@@ -1,9 +1,9 @@
 """Evaluation builds graphs that no backward uses.
 
-The check asks for each line that calls a model in eval mode, with gradients on, whether a backward uses the graphs of
-its results. It reports a problem if the line made three graphs or more and all of them were freed without a backward.
-If the program ran to its end, graphs that still exist count too. One backward through one of them, as in an attack on
-the inputs, makes the line correct.
+For each line that calls a model in eval mode with gradients on, the check asks whether a backward pass uses the graphs
+of the results. It reports a problem if the line built at least three graphs, and all of them were freed without a
+backward pass. If the program ran to its end, graphs that still exist count too. A single backward pass through one of
+them, as in an adversarial attack, makes the line correct.
 
 Source: "Evaluation Mode" and "No-grad Mode" in PyTorch's notes on autograd mechanics: `eval()` does not switch
 gradients off.

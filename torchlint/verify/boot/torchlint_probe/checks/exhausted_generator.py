@@ -1,9 +1,9 @@
 """A loop iterates over a generator that an earlier loop has used up, so its body never runs again.
 
-The check asks each `for` loop of the program that iterates over a generator with a name whether the generator has
-ended when the loop begins. It reports a problem if that was so at two loops or more over the same generator, and an
-optimizer stepped while it was used. The line is the one that made the generator, if a variable of one name holds it,
-or else the loop.
+For each `for` loop of the program that iterates over a generator with a name, the check asks whether the generator has
+already ended when the loop begins. It reports a problem if that was the case in at least two loops over the same
+generator, and an optimizer stepped while the generator was in use. The reported line is the one that created the
+generator, if a single variable holds it, and otherwise the loop.
 
 Source: "Generator types" in Python's documentation: a generator can be iterated over once.
 """

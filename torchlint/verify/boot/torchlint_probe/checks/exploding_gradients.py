@@ -1,8 +1,8 @@
 """Gradients grow a thousandfold within a few steps and stay that large.
 
-The check asks at each step for the norm of all gradients of the optimizer, after clipping. It reports a problem if
+At each step, the check computes the norm of all gradients of the optimizer, after clipping. It reports a problem if
 three steps in a row used more than a thousand times the median of the first five, and none of these five was zero.
-Gradients that are not finite belong to another check.
+`nonfinite-value` reports gradients that are infinite or NaN.
 
 Source: Pascanu, Mikolov and Bengio, "On the difficulty of training recurrent neural networks" (2013).
 """

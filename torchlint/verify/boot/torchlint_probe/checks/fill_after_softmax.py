@@ -1,8 +1,9 @@
 """A mask writes a large negative number into probabilities, so a masked value counts most instead of nothing.
 
-The check asks at each `masked_fill` and `where` whether the values before are probabilities: none below zero, and each
-row along one dimension sums to one. It reports a problem if the mask then selects some of them and gives them -1,000
-or less. The number belongs into the scores before the softmax. Off by default: a second softmax may follow.
+For each `masked_fill` and `where`, the check asks whether the values before the fill are probabilities: none is below
+zero, and each row along one dimension sums to one. It reports a problem if the mask selects some of them and sets them
+to -1,000 or less. Such a number belongs in the scores before the softmax. The check is off by default, because a second
+softmax may follow.
 
 Source: "Attention Is All You Need" (2017), section 3.2.3: masking sets the inputs of the softmax to minus infinity.
 """

@@ -1,9 +1,9 @@
 """`train()` of the whole model puts a frozen part back into training mode, so its statistics or dropout change.
 
-The check asks at each `train()` of a model which of its parts the program had put into eval mode separately. It
-reports a problem if such a part was in training mode at three steps after that, none of its parameters had a gradient
-or changed, and its batch normalization statistics moved or its dropout drew random numbers. Call `eval()` on the part
-after each `train()` of the whole model.
+At each `train()` of a model, the check lists the parts that the program had put into eval mode separately. It reports a
+problem if such a part was in training mode in three later steps, and its batch normalization statistics moved or its
+dropout drew random numbers. None of its parameters may have had a gradient or changed. Call `eval()` on the part after
+each `train()` of the whole model.
 
 Source: `torch.nn.Module.train` in PyTorch's documentation: it sets the mode of all parts.
 """

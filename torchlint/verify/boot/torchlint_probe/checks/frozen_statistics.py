@@ -1,10 +1,10 @@
 """A frozen part of a model runs in training mode, so its statistics move or its dropout is active.
 
-The check asks at each step for layers whose parameters, and all others of the part that contains them, require no
-gradient and have not changed. It reports a problem if such a part has batch normalization whose running statistics
-moved at each of ten steps, or dropout that was active, while an optimizer trains something else. It is a suspicion,
-because some methods adapt the statistics of a frozen network on purpose. The line is the last `train()` of a model
-that has the part, or else the call of the frozen model.
+The check looks at parts of a model in which no parameter requires a gradient and none has changed. It reports a problem
+if the running statistics of batch normalization in such a part moved in each of ten steps, or if its dropout was
+active, while an optimizer trains something else. The result is inconclusive, because some methods adapt the statistics
+of a frozen network on purpose. The reported line is the last `train()` of a model that contains the part, or the call
+of the frozen model.
 
 Source: `torch.nn.Module.train` in PyTorch's documentation; "Finetuning Torchvision Models" in its tutorials.
 """

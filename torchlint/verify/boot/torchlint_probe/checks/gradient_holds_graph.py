@@ -1,8 +1,8 @@
 """Gradients with a graph are never freed, because the gradient, its graph and the tensor refer to each other.
 
-The check asks after each `backward(create_graph=True)` for the first tensor whose `grad` has a graph, and later
-whether that graph still exists. It reports a problem if one line made ten or more, and all of them still exist.
-`torch.autograd.grad` returns gradients that are freed normally. After `backward`, set `grad` to None.
+After each `backward(create_graph=True)`, the check takes the first tensor whose `grad` has a graph. Later it asks
+whether this graph still exists. It reports a problem if one line built at least ten graphs, and all of them still
+exist. `torch.autograd.grad` returns gradients that are freed normally. After `backward`, set `grad` to None.
 
 Source: the warning of PyTorch, "Using backward() with create_graph=True will create a reference cycle".
 """

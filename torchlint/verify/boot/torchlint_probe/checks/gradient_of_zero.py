@@ -1,15 +1,15 @@
 """The gradients of an optimizer, or of one of its groups, are exactly zero at every step: its parameters do not learn.
 
-The check asks at each step which parameters have had only zero gradients so far. A parameter that had another one is
-not examined again. It reports a problem if all parameters of a group that have gradients had only zeros at ten steps
-or more, and the learning rate of the group is above zero. If some steps were not measured, the parameters must also be
-unchanged. Parameters that require no gradient, or get none, are left out.
+The check lists the parameters that have had only zero gradients so far. It reports a problem if all parameters of a
+group that have gradients had only zeros in at least ten steps, and the learning rate of the group is above zero. If the
+check did not measure some steps, the parameters must also be unchanged. Parameters that require no gradient, or get
+none, are left out.
 
-It also reports a problem if two or more weights are entirely zero, and so are their gradients, at each of the first
-ten measured steps: a product of two matrices that both start at zero never moves.
+It also reports a problem if at least two weights and their gradients are entirely zero at each of the first ten
+measured steps: a product of two matrices that both start at zero never moves.
 
 Causes are an operator without a derivative (`argmax`, `round`, `sign`), a softmax over one value, or a mask without
-elements. If the program was stopped, or another group learns, the result is a suspicion: a weight of the loss may be
+elements. If torchlint stopped the program, or another group learns, the result is inconclusive: a loss weight may be
 zero on purpose.
 
 Source: "Autograd mechanics" in PyTorch's notes, "Gradients for non-differentiable functions".

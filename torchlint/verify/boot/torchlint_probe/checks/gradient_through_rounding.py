@@ -1,9 +1,9 @@
 """Parameters learn nothing, because every path from the loss to them goes through an operator with a zero gradient.
 
-The check asks at every fifth backward for nodes of `round`, `floor`, `ceil`, `trunc` and `sign`, and for the
-parameters that the loss reaches only through them. It reports a problem if there were such parameters at three of
-these backwards, and an optimizer holds them. A straight-through gradient (`x + (x.round() - x).detach()`) has no such
-node. The line is the operator.
+At every fifth backward pass, the check finds nodes of `round`, `floor`, `ceil`, `trunc` and `sign`, and the parameters
+that the loss reaches only through them. It reports a problem if there were such parameters in three of these passes,
+and an optimizer holds them. A straight-through gradient (`x + (x.round() - x).detach()`) has no such node. The reported
+line is the operator.
 
 Source: Bengio, Léonard and Courville, "Estimating or Propagating Gradients Through Stochastic Neurons" (2013).
 """

@@ -1,10 +1,9 @@
 """Clipping leaves almost nothing of the gradients, so steps do not move the weights.
 
-The check asks each call of `clip_grad_norm_` and `clip_grad_value_` for the norm of the gradients before and after it.
-It asks the following steps how much they change the first elements of weight matrices. It reports a problem if every
-call of a line, in ten calls or more, left less than a thousandth of the norm, and the steps changed the matrices by
-less than a millionth of their size, as a median. A bound far below the usual norm is fine if the step compensates for
-it, as Adam's does.
+The check measures the norm of the gradients before and after each call of `clip_grad_norm_` and `clip_grad_value_`, and
+how much the next step changes the first elements of weight matrices. It reports a problem if a line left less than a
+thousandth of the norm in all of at least ten calls, and the median change of the matrices was less than a millionth of
+their size. A bound far below the usual norm is fine if the optimizer compensates for it, as Adam does.
 
 Source: Pascanu, Mikolov and Bengio, "On the difficulty of training recurrent neural networks" (2013): bounds from half
 to ten times the usual norm; Karpathy, "CS231n, Babysitting the learning process": updates of a thousandth are usual.

@@ -1,10 +1,10 @@
 """Gradients grow from layer to layer on their way back, so the first layers get a thousand times more.
 
-The check asks at the first twenty backwards for the root mean square of the gradient that each layer with a weight
-matrix gets. It reports a problem if on some path back through six layers or more it grows by half or more at each
-layer, and a thousandfold in all, at ten backwards in a row. Each layer multiplies the gradient, so depth makes it
-explode. The variance of the weights is too large for their width, and nothing normalizes. Layers that run more than
-once in a pass, as in a recurrence, are skipped. Layers that are compiled or checkpointed are not observed.
+In the first twenty backward passes, the check computes the root mean square of the gradient that each layer with a
+weight matrix gets. It reports a problem if, in ten passes in a row, the gradient grows by at least half at each layer
+of a path through six or more layers, and a thousandfold in total. Each layer multiplies the gradient, so depth makes it
+explode. The variance of the weights is too large for their width, and nothing normalizes. The check skips layers that
+run more than once in a pass, as in a recurrent network, and layers that are compiled or checkpointed.
 
 Source: Glorot and Bengio, "Understanding the difficulty of training deep feedforward neural networks" (2010), and He,
 Zhang, Ren and Sun, "Delving Deep into Rectifiers" (2015), section 2.2.

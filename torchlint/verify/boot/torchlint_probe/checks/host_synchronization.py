@@ -1,13 +1,13 @@
 """A line makes the host wait for the device again and again within one pass of the model.
 
-The check asks which lines read values of the model from their tensors after the model has computed something new. Such
-reads are `item()`, `tolist()`, `cpu()`, `float()`, `int()`, `bool()`, a condition, and printing. It reports a problem
-if a line does so twice or more between two calls of the model, or steps, around ten steps or more. Each time the
-device finishes all its work and then idles until the host has caught up. Consecutive reads, such as losses for a log,
-count as one wait.
+The check records where the program reads values of the model from tensors: `item()`, `tolist()`, `cpu()`, `float()`,
+`int()`, `bool()`, a condition, or printing. It reports a problem if a line reads at least twice between two calls of
+the model, or two steps, around at least ten steps. The model must have computed something new between the two reads.
+Each time the device finishes all its work and then idles until the host has caught up. Consecutive reads, such as
+losses for a log, count as one wait.
 
 On a CPU a value belongs to the model if it has a graph or was detached from one. Nothing waits there, so the report
-says how often a GPU would. Some programs need each of these values, so the check is off by default.
+says how often a GPU would wait. Some programs need each of these values, so the check is off by default.
 
 Source: "Avoid unnecessary CPU-GPU synchronization" in PyTorch's "Performance Tuning Guide".
 """

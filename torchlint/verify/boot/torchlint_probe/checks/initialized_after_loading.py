@@ -1,8 +1,8 @@
 """Loaded weights are initialized again before anything uses them.
 
-The check asks each function of `torch.nn.init`, `normal_` and `uniform_` whether it overwrites weights that a module
-has loaded and not yet been called with. It reports a problem if that happened to nine in ten of the loaded weight
-matrices or more. A new head for loaded weights is fine, and so are weights that are loaded again afterwards.
+For each function of `torch.nn.init`, `normal_` and `uniform_`, the check asks whether the call overwrites weights that
+a module has loaded and not used yet. It reports a problem if that happened to at least nine in ten of the loaded weight
+matrices. A new head for loaded weights is fine, and so are weights that are loaded again afterwards.
 
 Source: `torch.nn.Module.load_state_dict` in PyTorch's documentation; "Saving and Loading Models" in its tutorials.
 """

@@ -1,9 +1,10 @@
 """A backward fails because an optimizer step, or something unknown, changed a tensor that autograd had saved.
 
-The check asks when PyTorch refuses a backward because a tensor was modified in place. It tries the parameters of each
-optimizer: if the error of a graph node follows the version counter of one of them, the last step of that optimizer
-changed it. Statements that change tensors in place are examined one by one. If none of them did it either, the
-backward itself is reported.
+The check runs when PyTorch refuses a backward pass because a tensor was modified in place. It reports a problem at the
+statement or optimizer step that changed the tensor. To find it, the check tries the parameters of each optimizer: if
+the error of a graph node follows the version counter of one of them, the last step of that optimizer changed it. Then
+it examines one by one the statements that change tensors in place. If it finds none, it reports the backward pass
+itself.
 
 Source: "In-place correctness checks" in PyTorch's notes on autograd mechanics.
 """

@@ -1,11 +1,11 @@
 """`kl_div` gets probabilities or logits, but it expects log-probabilities, or targets of the wrong kind.
 
-The check asks for each line that calls `kl_div` whether its input has values above zero, which no log-probability has.
-It reports a problem if every call had some, in three calls or more, and the targets are probabilities that add up to
+For each line that calls `kl_div`, the check asks whether the input has values above zero, which no log-probability has.
+It reports a problem if that was the case in all of at least three calls, and the targets are probabilities that sum to
 one over the second or the last dimension. Measures that are not normalized are not reported.
 
-It also reports a problem if the targets are log-probabilities, whose exponentials add up to one, and `log_target` is
-not set, or if they are probabilities and it is set.
+It also reports a problem if the targets are log-probabilities, whose exponentials sum to one, and `log_target` is not
+set, or if they are probabilities and it is set.
 
 Source: `torch.nn.KLDivLoss` in PyTorch's documentation: the input is expected in the log-space.
 """

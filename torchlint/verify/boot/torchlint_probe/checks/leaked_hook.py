@@ -1,8 +1,8 @@
 """Hooks pile up: one line registers another hook on the same module again and again, and nothing removes them.
 
-The check asks at each registration of a hook on a module which earlier hooks are still there. It reports a problem if
-three or more are from the same line, function and module, and modules were called between them. Each call of the
-module runs all of them, and they keep everything they refer to.
+When a hook is registered on a module, the check lists the earlier hooks that are still there. It reports a problem if
+at least three of them are from the same line, function and module, and modules were called between them. Each call of
+the module runs all of them, and they keep everything they refer to.
 
 Source: `torch.nn.Module.register_forward_hook` in PyTorch's documentation, on `handle.remove()`.
 """

@@ -1,11 +1,11 @@
 """`load_state_dict` with `strict=False` loads nothing, because no name in the state matches the module.
 
-The check asks after each call which names the module and the state share. It reports a problem if they share none, the
-module has parameters, and it was called afterwards with its old weights. Another load, or values that are copied by
-hand, make it correct. A prefix such as `module.` or `model.` in all names looks like this.
+After each call, the check compares the names in the module with those in the state. It reports a problem if they have
+no name in common, the module has parameters, and it was called afterwards with its old weights. Another load, or values
+that are copied by hand, make it correct. A prefix such as `module.` or `model.` in all names looks like this.
 
-It also reports a problem if the program has read a file with `torch.load`, and the state that it loads before its
-first step has no tensors but the module's own: no entry of the file fitted.
+It also reports a problem if the program has read a file with `torch.load`, and the state that it loads before its first
+step has no tensors but the module's own: no entry of the file matched.
 
 Source: `torch.nn.Module.load_state_dict` in PyTorch's documentation, on missing and unexpected keys.
 """

@@ -1,9 +1,9 @@
 """The logarithm of a softmax or sigmoid is minus infinity, because a probability has become 0.
 
-The check asks for each line that computes a logarithm which operator made its input, behind views and copies, and
-whether a value is 0. It reports a problem if that operator was a softmax, a sigmoid, or 1 minus one of them, and a
-value was 0. A line without a 0 so far is not proven correct. A line is correct if, at three calls, no such operator
-made its input.
+For each line that computes a logarithm, the check asks which operator computed its input, behind views and copies, and
+whether a value is 0. It reports a problem if a value was 0, and the operator was a softmax, a sigmoid, or 1 minus one
+of them. A line without a 0 so far may still be wrong. A line is correct if no such operator computed its input in three
+calls.
 
 Source: `torch.nn.functional.log_softmax` in PyTorch's documentation: the two operations apart are unstable.
 """

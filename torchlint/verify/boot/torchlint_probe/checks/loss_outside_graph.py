@@ -1,9 +1,9 @@
 """The loss is a new tensor with `requires_grad=True`: it has no graph, so no parameter learns.
 
-The check asks for each line that goes backward whether its loss was computed from anything. It reports a problem if
-every loss, in three backwards or more, was a leaf that no optimizer holds. Its own gradient of 1 is then the only
-gradient. `requires_grad_()` on a loss, and `torch.tensor(loss, requires_grad=True)`, silence the error that a loss
-without a graph raises. The line is the one that made the leaf, if it was observed.
+For each line that calls `backward`, the check asks whether the loss was computed from anything. It reports a problem if
+every loss, in at least three calls, was a leaf that no optimizer holds. The only gradient is then that of the loss
+itself, which is 1. `requires_grad_()` on a loss, and `torch.tensor(loss, requires_grad=True)`, silence the error that a
+loss without a graph raises. The reported line is the one that created the leaf, if the check observed it.
 
 Source: "Autograd mechanics" in PyTorch's notes, on leaves.
 """

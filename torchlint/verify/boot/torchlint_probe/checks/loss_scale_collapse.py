@@ -1,10 +1,10 @@
 """The gradient scaler halves its scale again and again, so it skips almost every step.
 
-The check asks each update of a `torch.amp.GradScaler` for its scale. It reports a problem if the scale has fallen
-below 1, or if ten updates or more in a row skipped their step. The first few skipped steps of a run are normal,
-because the scale starts high on purpose. A scale below 1 makes small gradients even smaller. Most often a loss or
-gradient is infinite or NaN at every step. The line is the operator that made the last of these, if `nonfinite-value`
-knows it, otherwise the update.
+The check reads the scale at each update of a `torch.amp.GradScaler`. It reports a problem if the scale has fallen below
+1, or if at least ten updates in a row skipped their step. The first few skipped steps of a run are normal, because the
+scale starts high on purpose. A scale below 1 makes small gradients even smaller. The usual cause is a loss or gradient
+that is infinite or NaN at every step. The reported line is the operator that computed the last of these values, if
+`nonfinite-value` knows it, and otherwise the update.
 
 Source: "Automatic Mixed Precision package, gradient scaling" and the AMP recipe's "Troubleshooting" in PyTorch's
 documentation.

@@ -1,14 +1,14 @@
 """Memory grows from step to step, because the program keeps tensors of every step that nothing reads.
 
-The check asks for each line which of its tensors from one step, of a kilobyte or more and without a graph, still exist
-at later steps. It asks each operator what it reads. It reports a problem if the tensors of ten steps or more all
-exist, none of them was read later than one step after its own, and they outlive a pass over the data. A pass is over
-when the training loader starts again or the program ends. Outputs that are collected until the end of an epoch, replay
-buffers and caches are read, so they are not reported. The check follows the first steps for as long as every step is
-measured. Graphs that are kept belong to another check.
+The check follows the tensors of each line, of at least a kilobyte and without a graph: which ones still exist at later
+steps, and which ones does an operator read? It reports a problem if the tensors of at least ten steps all exist, none
+of them was read later than one step after its own, and they outlive a pass over the data. A pass ends when the training
+loader starts again or the program ends. Outputs that are collected until the end of an epoch, replay buffers and caches
+are read, so they are not reported. The check follows the first steps for as long as every step is measured. Other
+checks report graphs that stay in memory.
 
-If the program has no loader and the tensors of nearly all steps, twenty or more, take 100 kB a step or more, the
-result is a suspicion: something may read them later.
+If the program has no loader, the tensors of at least twenty steps exist, nearly all of them, and they take at least 100
+kB per step, the result is inconclusive: something may read them later.
 
 Source: "My model reports out of memory" in PyTorch's FAQ: don't hold onto tensors you don't need.
 """

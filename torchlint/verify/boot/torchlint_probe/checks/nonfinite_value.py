@@ -1,15 +1,17 @@
 """A loss, a gradient or a model output is infinite or NaN. The line is the one that made the first such value.
 
-The check asks before each backward whether the loss is finite, before each step whether the gradients are, and for
-model outputs without gradients whether they are numbers. It reports a problem if one is not.
+The check tests the loss before each backward pass, the gradients before each step, and model outputs without gradients.
+It reports a problem if one of them is infinite or NaN.
 
-For a loss, the check searches the graph in the order of its creation for the first value that is not finite. It
-reports the line of that operator with its module and the range of its inputs, or the backward if the origin was not
-observed. The standard deviation of a single value, which is not a number, has a line of its own. In steps that are not
-measured, the lines come from a measured graph of the same form. For a value without a graph, the check searches the
-calls that follow. For gradients it reports the first operator whose backward turned finite gradients into others. A
-step that a gradient scaler skips does not count. Anomaly detection is not needed, and a GPU does not have to wait for
-the answers.
+For a loss, the check searches the graph in the order of its creation for the first value that is not finite. It reports
+the line of that operator with its module and the range of its inputs. If the check did not observe the origin, it
+reports the backward pass. For steps that it does not measure, it takes the lines from a measured graph of the same
+form. For a value without a graph, it searches the calls that follow. The standard deviation of a single value, which is
+NaN, gets its own message.
+
+For gradients, the check reports the first operator whose backward turned finite gradients into infinite or NaN ones. A
+step that a gradient scaler skips does not count. The check does not need anomaly detection, and a GPU does not have to
+wait for it.
 
 Source: "Autograd mechanics, numerical accuracy" and `torch.autograd.detect_anomaly` in PyTorch's documentation.
 """

@@ -1,10 +1,10 @@
 """The model does not learn a single batch that it sees again and again.
 
-Each `DataLoader` repeats its first batch, as often as it would return batches. Nothing else of the program changes.
-The check asks for the values that go backward at each line. It reports a problem if, after twenty backwards or more,
-the median of the last five values is above a tenth of the median of the first three, which was above zero. A model
-that can be trained learns one batch by heart. If there were fewer than 200 backwards and the loss still fell, the
-result is open. The check runs with `--one-batch` only.
+Each `DataLoader` repeats its first batch, as often as it would return batches. Nothing else in the program changes. The
+check records the values on which each line calls `backward`. It reports a problem if, after at least twenty calls, the
+median of the last five values is above a tenth of the median of the first three, which was above zero. A model that can
+be trained overfits a single batch. If there were fewer than 200 calls and the loss still fell, the result is
+inconclusive. The check runs with `--one-batch` only.
 
 Source: "A Recipe for Training Neural Networks" (Karpathy, 2019): overfit one batch.
 """

@@ -1,15 +1,16 @@
 """An optimizer is created and never steps, although backward passes compute gradients for its parameters.
 
-The check asks at every fifth step of an optimizer which other optimizers still exist, have never stepped, and hold
-parameters with a gradient that no optimizer trains. It reports a problem if that was so at three of these steps, in
-ten steps or more, for all parameters of such an optimizer, and their values have not changed in between. If the
-program was stopped, the result is a suspicion, because the optimizer may step later. Gradient scalers that skip steps,
-and optimizers that wait for several batches, count as stepping. The line is the one that made the optimizer.
+At every fifth step of an optimizer, the check lists the other optimizers that still exist, have never stepped, and hold
+parameters with a gradient that no optimizer trains. It reports a problem if, in three of these steps, out of at least
+ten steps, that was the case for all parameters of such an optimizer, and their values have not changed in between. If
+torchlint stopped the program, the result is inconclusive, because the optimizer may step later. Gradient scalers that
+skip steps, and optimizers that wait for several batches, count as stepping. The reported line is the one that created
+the optimizer.
 
-If no optimizer ever steps, the check counts backward passes instead: it reports a problem if the program ends by
-itself after ten or more of them, while the parameters of an optimizer have gradients and their first values. The line
-is then the `if` that leaves out its only `step`, the `update` of a gradient scaler that never steps, or the one that
-made the optimizer.
+If no optimizer ever steps, the check counts backward passes instead: it reports a problem if the program ends by itself
+after at least ten of them, while the parameters of an optimizer have gradients and their initial values. The reported
+line is then the `if` that skips its only `step`, the `update` of a gradient scaler that never steps, or the line that
+created the optimizer.
 
 Source: "Optimizing Model Parameters" in PyTorch's tutorials: only `step` changes the parameters.
 """

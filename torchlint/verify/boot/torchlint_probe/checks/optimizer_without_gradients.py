@@ -1,9 +1,9 @@
 """None of the parameters of an optimizer ever gets a gradient, because no loss depends on them.
 
-The check asks before and after each step whether any parameter of the optimizer has had a gradient. It reports a
-problem if none has after ten steps and ten backward passes. Optimizers that one line makes again and again count
-together. If other optimizers do get gradients and the program was stopped, the result is open. The line is the one
-that made the optimizer.
+Before and after each step, the check asks whether any parameter of the optimizer has had a gradient. It reports a
+problem if none has after ten steps and ten backward passes. Optimizers that one line creates again and again count
+together. If other optimizers do get gradients and torchlint stopped the program, the result is inconclusive. The
+reported line is the one that created the optimizer.
 
 Source: "TrainCheck" (OSDI 2025), silent errors of parameters that are not updated.
 """

@@ -1,10 +1,10 @@
 """The loss counts padding as targets, so the model mostly learns to predict padding.
 
-The check asks each line that calls `cross_entropy` or `nll_loss` with sequences of class numbers as targets. It
-reports a problem if in each of three calls or more the same number fills the ends of the sequences and stands nowhere
-else, the lengths differ, and it makes up a fifth of the targets or more, although `ignore_index` is another number. It
-is a suspicion, because a model may have to learn where a sequence ends. Losses without a reduction, and losses with
-class weights, are not reported.
+The check looks at calls of `cross_entropy` and `nll_loss` with sequences of class numbers as targets. It reports a
+problem if, in all of at least three calls, one number fills the ends of the sequences and occurs nowhere else, the
+lengths differ, and the number makes up at least a fifth of the targets, although `ignore_index` is a different number.
+The result is inconclusive, because a model may have to learn where a sequence ends. Losses without a reduction, and
+losses with class weights, are not reported.
 
 Source: `torch.nn.CrossEntropyLoss` in PyTorch's documentation, on `ignore_index`.
 """

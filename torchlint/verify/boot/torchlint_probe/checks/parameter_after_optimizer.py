@@ -1,11 +1,10 @@
 """Parameters that were created or unfrozen after the optimizer get gradients, but no optimizer updates them.
 
-The check asks at every fifth step of an optimizer which parameters of the models that ran have a gradient and are in
-no optimizer. It reports a problem if there were some at two of these steps, and they were registered or unfrozen after
-the optimizer that holds other parameters of the same model. Their values must be unchanged in between. The line is the
-one that unfroze them, unless other calls use it too. Otherwise it is the one that created or unfroze them, in the
-function that made the optimizer if the call came from there. Use `add_param_group`, or create the optimizer
-afterwards.
+At every fifth step of an optimizer, the check lists the parameters of the models that ran which have a gradient and are
+in no optimizer. It reports a problem if there were some in two of these steps, with unchanged values, and they were
+registered or unfrozen after the optimizer that holds other parameters of the same model. The reported line is the one
+that unfroze them, unless other calls use it too. Otherwise it is the one that created or unfroze them, in the function
+that created the optimizer if the call came from there. Use `add_param_group`, or create the optimizer afterwards.
 
 Source: "Optimizer, constructing it" in PyTorch's documentation of `torch.optim`.
 """

@@ -1,9 +1,10 @@
 """Two optimizers update the same parameter, each with its own state and learning rate.
 
-The check asks at each step which parameters with a gradient another optimizer has updated too. It reports a problem if
-both optimizers hold some of the same parameters and made five steps or more with gradients for them, in turn, neither
-inside the other's step. An encoder that two tasks share looks like this: each step of one optimizer breaks the
-assumptions behind the momentum and averages of the other. Some programs want that, so the check is off by default.
+At each step, the check lists the parameters with a gradient that another optimizer has updated too. It reports a
+problem if both optimizers hold some of the same parameters and took at least five steps with gradients for them. The
+two must step in turn, neither inside the other's step. An encoder that two tasks share looks like this: each step of
+one optimizer breaks the assumptions behind the momentum and averages of the other. Some programs need that, so the
+check is off by default.
 
 Source: "Per-parameter options" in PyTorch's documentation of `torch.optim`: an optimizer refuses a parameter that is in
 two of its groups.

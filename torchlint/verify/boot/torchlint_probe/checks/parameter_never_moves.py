@@ -1,10 +1,10 @@
 """Parameters have gradients and the optimizer steps, but their values never change.
 
-The check asks whether samples of each optimizer's weight matrices change, at up to ten of its steps. It reports a
-problem if a matrix had a nonzero gradient in the sampled elements, never changed in eight of these steps or more, and
-its group has a learning rate above zero. A bias before a normalization only has rounding errors as its gradient, so it
-is left out. Causes are updates below the resolution of `bfloat16` or `float16` weights, or a training loop that copies
-old weights back.
+The check samples each optimizer's weight matrices in up to ten of its steps. It reports a problem if the sampled
+elements of a matrix had a nonzero gradient but never changed in at least eight of these steps, and the learning rate of
+the group is above zero. The gradient of a bias before a normalization consists of rounding errors, so such a bias is
+left out. Causes are updates below the resolution of `bfloat16` or `float16` weights, or a training loop that copies old
+weights back.
 
 Source: "TrainCheck" (OSDI 2025), silent errors of weights that are not updated; "Revisiting BFloat16 Training" (Zamirai
 et al., 2020), updates that round to nothing.

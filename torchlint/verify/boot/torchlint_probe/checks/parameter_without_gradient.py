@@ -1,11 +1,11 @@
 """Parameters of an optimizer never get a gradient, so they keep their initial values.
 
-The check asks at each step which of the optimizer's parameters that require gradients have never had one. It reports a
-problem if there are some after ten steps or more, and other parameters of the same optimizer have had a gradient.
-Causes are layers that nothing calls, a `detach` that cuts off a part, and branches that are never taken. A part that
-is trained later looks the same, so the result is open if the program was stopped. The line is the operator that ends
-the graphs of all these parameters (`argmax`, `item`, `detach`), if there is one, and otherwise the one that made the
-optimizer.
+At each step, the check lists the optimizer's parameters that require gradients but have never had one. It reports a
+problem if there are some after at least ten steps, and other parameters of the same optimizer have had a gradient.
+Causes are layers that nothing calls, a `detach` that cuts off a part, and branches that never run. A part that is
+trained later looks the same, so the result is inconclusive if torchlint stopped the program. The reported line is the
+operator that ends the graphs of all these parameters (`argmax`, `item`, `detach`), if there is one, and otherwise the
+line that created the optimizer.
 
 Source: "TrainCheck" (OSDI 2025), silent errors of parameters that are not updated; `find_unused_parameters` in
 PyTorch's documentation of DistributedDataParallel.

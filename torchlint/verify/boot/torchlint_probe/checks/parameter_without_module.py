@@ -1,9 +1,9 @@
 """Parameters get gradients but are never updated, because no module registers them and no optimizer holds them.
 
-The check asks at every fifth backward which parameters it reaches. It reports a problem if some were reached at three
-of these backwards, are not in `parameters()` of any called model nor in an optimizer that has stepped, and kept their
-values. Layers in a plain list or dictionary look like this: `nn.ModuleList` and `nn.ModuleDict` register them. The
-line is the one that computes with them.
+At every fifth backward pass, the check lists the parameters that the pass reaches. It reports a problem if some were
+reached in three of these passes and kept their values, and neither `parameters()` of a called model nor an optimizer
+that has stepped contains them. Layers in a plain list or dictionary look like this: `nn.ModuleList` and `nn.ModuleDict`
+register them. The reported line is the one that computes with them.
 
 Source: `torch.nn.ModuleList` in PyTorch's documentation.
 """

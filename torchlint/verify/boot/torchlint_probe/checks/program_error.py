@@ -1,8 +1,8 @@
 """The program fails with an error of PyTorch. The report shows actual and expected values, and what to do.
 
-The check asks at the end of a program that fails whether the sizes, types, devices or values at hand explain PyTorch's
-message. It reports a problem if they do. The line is the program's own line that raised. Other checks report graphs
-that went backward twice, values that were changed in place, and memory that ran out.
+At the end of a program that fails, the check asks whether sizes, types, devices or values explain PyTorch's message. It
+reports a problem if they do. The reported line is the program's own line that raised the error. Other checks report a
+second backward pass through a graph, values that were changed in place, and memory that ran out.
 
 Source: PyTorch's messages, and "Frequently Asked Questions" in its documentation.
 """

@@ -1,14 +1,14 @@
 """PyTorch warns about a use of its functions. The report shows the line of the program, and what to do.
 
-The check asks at the places that issue these warnings, so it also works for programs that silence warnings.
-It reports a problem if one of these holds:
-- `kl_div` has the reduction `mean` at three calls
-- a loss gets different sizes at three calls
-- a reentrant checkpoint has no input that requires a gradient at three calls
-- a schedule steps before its optimizer, or moves the learning rate of an optimizer that never steps
+The check looks at the places that issue these warnings, so it also works for programs that silence warnings. It reports
+a problem if one of these holds:
+- `kl_div` has the reduction `mean` in three calls
+- a loss gets different sizes in three calls
+- a reentrant checkpoint has no input that requires a gradient in three calls
+- a schedule steps before its optimizer, or changes the learning rate of an optimizer that never steps
 - a tensor shares the memory of a read-only array
 
-It is a suspicion, because some of these programs are correct.
+The result is inconclusive, because some of these programs are correct.
 
 Source: the warnings of `torch.nn.functional`, `torch.optim.lr_scheduler`, `torch.utils.checkpoint` and
 `torch.from_numpy`.

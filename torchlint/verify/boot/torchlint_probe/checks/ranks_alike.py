@@ -1,11 +1,11 @@
 """All ranks train on the same batches, so several devices compute what one could compute alone.
 
-The check asks each rank for the values of the first tensor that `DistributedDataParallel` gets in its first calls with
-gradients. The checksums are compared after the run. It reports a problem if the wrapper joins all ranks, and all of
-them got the same values at each of these calls, three or more, and other values from call to call. Such a program
-needs a `DistributedSampler`, or ranks that draw their data with different seeds. Ranks that share a batch to divide
-one model between them are not in one `DistributedDataParallel`. The line is the loader that training iterates over, or
-else the call.
+The check records, in each rank, checksums of the first tensor that `DistributedDataParallel` gets in its first calls
+with gradients. It compares them after the run. It reports a problem if the wrapper includes all ranks, and all of them
+got the same values in each of at least three calls, and different values from call to call. Such a program needs a
+`DistributedSampler`, or ranks that draw their data with different seeds. Ranks that share a batch to divide one model
+between them are not in one `DistributedDataParallel`. The reported line is the loader that training iterates over, or
+the call.
 
 Source: `torch.utils.data.distributed.DistributedSampler` in PyTorch's documentation.
 """

@@ -1,7 +1,7 @@
 """Parameters in a reentrant checkpoint get no gradient, because none of its inputs requires one.
 
-The check asks each reentrant checkpoint, while gradients are on, whether an input requires a gradient. It reports a
-problem if none did at three calls or more. A line is correct if an input did at every call, in three calls or more.
+For each reentrant checkpoint that runs with gradients on, the check asks whether an input requires a gradient. It
+reports a problem if none did in at least three calls. A line is correct if an input did in all of at least three calls.
 
 Source: the warning of `torch.utils.checkpoint`, and `use_reentrant` in its documentation.
 """

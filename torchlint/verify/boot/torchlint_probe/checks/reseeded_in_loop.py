@@ -1,10 +1,10 @@
 """The program seeds the random number generator with the same seed at every step, so each step draws the same numbers.
 
-The check asks for each line that calls `torch.manual_seed` for the seed, the step, and other uses of the generator. It
-reports a problem if the seed was the same at six steps in a row, and dropout or random functions outside the seeding
-call drew at each of them. The same holds of a line that draws from a generator of its own and gets the same values at
-six steps in a row, with gradients on. Nothing is reported if the program restores the generator's state afterwards
-(`fork_rng`, `set_rng_state`).
+For each line that calls `torch.manual_seed`, the check records the seed, the step, and other uses of the generator. It
+reports a problem if the seed was the same in six steps in a row, and dropout or random functions outside the seeding
+call drew numbers in each of them. The same applies to a line that draws from a generator of its own and gets the same
+values in six steps in a row, with gradients on. Nothing is reported if the program restores the generator's state
+afterwards (`fork_rng`, `set_rng_state`).
 
 Source: "Reproducibility" in PyTorch's notes; `torch.Generator`, which has a state of its own.
 """

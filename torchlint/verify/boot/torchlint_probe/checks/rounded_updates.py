@@ -1,9 +1,9 @@
 """Most updates of half-precision parameters are rounded away: they are too small to change the values.
 
-The check asks at steps of PyTorch's own optimizers whether sampled values of `bfloat16` and `float16` weights change
-if they have a gradient. It reports a problem if nine in ten did not, at each of the last eight measured steps at the
-optimizer's largest learning rate. A warm-up is not measured, and optimizers of the program's own may store the rest of
-an update.
+In steps of PyTorch's own optimizers, the check asks whether sampled values of `bfloat16` and `float16` weights that
+have a gradient change. It reports a problem if nine in ten did not, in each of the last eight measured steps at the
+optimizer's largest learning rate. The check leaves out warm-up steps, and optimizers that the program defines, because
+these may store the remainder of an update.
 
 Source: "Revisiting BFloat16 Training" (Zamirai et al., 2020): updates that round to nothing. Keep the parameters in
 `float32`, for example with `torch.autocast`.

@@ -1,12 +1,12 @@
-"""Training never draws some of its samples, and draws others twice instead.
+"""Training never draws some of its samples, and draws other samples twice.
 
-The check asks each pass of training over a `DataLoader` for the indices of its samples, if the program defines the
-sampler itself. It reports a problem if two or more complete passes drew as many indices as there are samples, and
-always left out the same ones, a tenth or more. Samplers with weights leave out others in each pass. If the sampler
-drew fewer indices, and no other loader has this dataset or a part of it, the result is a suspicion.
+If the program defines the sampler of a `DataLoader` itself, the check records the indices that each pass of training
+draws. It reports a problem if at least two complete passes drew as many indices as there are samples, and always left
+out the same samples, at least a tenth of them. Samplers with weights leave out different samples in each pass. If the
+sampler drew fewer indices, and no other loader has this dataset or a part of it, the result is inconclusive.
 
 It also reports a problem if ten loops in a row over a loader that does not shuffle ended after the same first samples,
-half of them or fewer, while an optimizer stepped in each: `next(iter(loader))` in the training loop always returns the
+at most half of them, while an optimizer stepped in each: `next(iter(loader))` in the training loop always returns the
 first batch.
 
 Source: `torch.utils.data.Sampler` and `DataLoader` in PyTorch's documentation.

@@ -1,10 +1,10 @@
 """`cross_entropy` gets probabilities, and applies softmax to them again.
 
-The check asks for each line that calls `cross_entropy` with an input that has a graph whether each row adds up to one
-and no value is below zero. It reports a problem if that was so at every call, in three calls or more. The scores of
-two classes then differ by at most one, so no prediction can become certain, and gradients are small.
+For each line that calls `cross_entropy` with an input that has a graph, the check tests whether each row sums to one
+and no value is below zero. It reports a problem if that was the case in all of at least three calls. The scores of two
+classes then differ by at most one, so no prediction can become certain, and gradients are small.
 
-The check asks the same for `nll_loss`, which expects log-probabilities: use `log_softmax`.
+The check also tests this for `nll_loss`, which expects log-probabilities: use `log_softmax`.
 
 Source: `torch.nn.CrossEntropyLoss` in PyTorch's documentation: the input holds unnormalized logits.
 """

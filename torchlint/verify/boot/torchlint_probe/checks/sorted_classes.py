@@ -1,9 +1,9 @@
 """Training takes its samples class by class, because the data are sorted and the loader does not shuffle.
 
-The check asks at each call of `cross_entropy` and `nll_loss` with a graph whether all labels are of one class. It
-reports a problem if that was so at ten calls of a line or more and at nine in ten of them, if the class changed from
-time to time, and if a `DataLoader` without shuffling returned the batches while an optimizer stepped. Losses whose
-labels alternate, or are always the same number, are not reported. The line is the one that made the loader.
+For each call of `cross_entropy` and `nll_loss` with a graph, the check asks whether all labels are of one class. It
+reports a problem if that was the case in nine in ten of at least ten calls of a line, the class changed from time to
+time, and a `DataLoader` without shuffling returned the batches while an optimizer stepped. Losses whose labels
+alternate, or are always the same number, are not reported. The reported line is the one that created the loader.
 
 Source: `shuffle` of `torch.utils.data.DataLoader` in PyTorch's documentation.
 """

@@ -1,9 +1,9 @@
-"""A program stores the same tensor again and again and changes it in place: all stored values are the last ones.
+"""A program stores the same tensor again and again and changes it in place: all stored values equal the last one.
 
-The check asks for each list that goes into `stack`, `cat` or `tensor` whether half of its items or more are the same
-object. It reports a problem if that was so at each of three calls of a line or more, and one of these objects was
-changed in place between the calls. The line is the one that fills the container, if that is known, or else the call.
-Store `x.clone()`.
+The check looks at lists that go into `stack`, `cat` or `tensor`. It reports a problem if at least half of the elements
+of a list were the same object in each of at least three calls of a line, and one of these objects was changed in place
+between the calls. The reported line is the one that fills the list, if it is known, and otherwise the call. Store
+`x.clone()`.
 
 Source: Mnih et al., "Human-level control through deep reinforcement learning" (2015): a replay memory holds earlier
 states.

@@ -1,8 +1,8 @@
 """Every backward computes unused gradients, because the target of a loss has a graph to untrained parameters.
 
-The check asks for each line that calls a regression loss, after an optimizer has stepped, which parameters the graphs
-of both sides reach. It reports a problem if one side reaches parameters of optimizers and the other side only reaches
-other parameters, at three calls or more. A line is correct if one side has no graph at three calls.
+For each line that calls a regression loss after an optimizer has stepped, the check lists the parameters that the
+graphs of both sides reach. It reports a problem if, in at least three calls, one side reaches parameters of optimizers
+and the other side reaches only other parameters. A line is correct if one side has no graph in three calls.
 
 Source: `torch.no_grad` in PyTorch's documentation, and "Reinforcement Learning (DQN) Tutorial".
 """

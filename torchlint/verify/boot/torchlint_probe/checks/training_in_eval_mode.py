@@ -1,15 +1,15 @@
 """A model is trained in eval mode, because an evaluation did not switch it back.
 
-The check asks at each step for the modes in which the trained models were called with gradients. It reports a problem
-if a model was trained in training mode first, then evaluated, then trained in eval mode at the last ten steps or more,
-and has a layer that depends on the mode. It also reports a problem if it was in training mode until a function called
-`eval()` and the model without gradients, and the function neither switched it back nor trained. The line is the last
-`eval()`.
+At each step, the check reads the modes in which the trained models were called with gradients. It reports a problem if
+a model with a layer that depends on the mode was first trained in training mode, then evaluated, and then trained in
+eval mode in at least its last ten steps. It also reports a problem if the model was in training mode until a function
+called `eval()` and ran the model without gradients, and the function neither switched it back nor trained. The reported
+line is the last `eval()`.
 
-It is a suspicion if nothing was evaluated between the steps, or if the optimizer was created after the `eval()`: then
-all its steps are in eval mode, which may be intended. A model that a new optimizer trains in eval mode without an
-evaluation is frozen on purpose, as are models or parts that are in eval mode from the start. A model that is attacked
-in eval mode and then trained is in training mode at its last call.
+The result is inconclusive if nothing was evaluated between the steps, or if the optimizer was created after the
+`eval()`: then all its steps are in eval mode, which may be intended. A model that a new optimizer trains in eval mode
+without an evaluation is frozen on purpose. So are models or parts that are in eval mode from the start. A model that an
+adversarial attack runs in eval mode before it is trained is in training mode at its last call, so it is not reported.
 
 Source: "Evaluation Mode" in PyTorch's notes on autograd mechanics.
 """

@@ -1,8 +1,8 @@
 """The program keeps weights for later without a copy: every step changes them, and loading them does nothing.
 
-The check asks for each `load_state_dict` whether the state is the result of an earlier `state_dict()`, and all its
-tensors share the memory of the module. A new `dict` of the same tensors is no copy. It reports a problem if steps have
-changed the weights in between, because the state was meant to hold older ones. The line is `state_dict()`.
+For each `load_state_dict`, the check asks whether the state is the result of an earlier `state_dict()` whose tensors
+all share the memory of the module. A new `dict` of the same tensors is not a copy. It reports a problem if steps have
+changed the weights in between, because the state was meant to hold older ones. The reported line is `state_dict()`.
 `copy.deepcopy(model.state_dict())` keeps a copy.
 
 Source: "Saving and Loading Models" in PyTorch's tutorials: `best_model_state` has to be serialized or copied.

@@ -1,11 +1,11 @@
 """The advantage in a policy loss keeps the critic's graph, so the policy loss also trains the critic.
 
-The check asks for each product in the graph of a loss whether one factor comes from `log_prob` of a distribution, and
-whether the other one is a difference that contains the output of a network. It reports a problem if the same loss also
-contains a regression of this output, as the critic's own loss does, at three backward passes or more. Detach the
-output in the difference.
+For each product in the graph of a loss, the check asks whether one factor comes from `log_prob` of a distribution, and
+whether the other factor is a difference that contains the output of a network. It reports a problem if, in at least
+three backward passes, the same loss also contains a regression of this output, as the critic's own loss does. Detach
+the output in the difference.
 
-Not reported without the regression: methods with a learned control variate need this gradient.
+Without the regression, the check reports nothing, because methods with a learned control variate need this gradient.
 
 Source: Mnih et al., "Asynchronous Methods for Deep Reinforcement Learning" (2016): the policy gradient holds the
 advantage constant.

@@ -1,10 +1,10 @@
 """`train()` undoes `eval()` before the evaluation, so the evaluation loss is computed in training mode.
 
-The check asks at each `train()` whether `eval()` of the same model came before it, with no pass with gradients in
-between. It reports a problem if the model has dropout or batch normalization, was then called three times or more
-without gradients, and a loss without gradients was computed after each call, before any pass with gradients or step.
-After a `train()` at the end of an evaluation, passes train. Programs that update batch normalization statistics
-compute no loss.
+At each `train()`, the check asks whether `eval()` of the same model came before it, with no forward pass with gradients
+in between. It reports a problem if the model has dropout or batch normalization and was then called at least three
+times without gradients, and the program computed a loss without gradients after each call, before the next step or the
+next pass with gradients. A `train()` at the end of an evaluation is correct, because the next passes train. Programs
+that update batch normalization statistics compute no loss.
 
 Source: "Evaluation Mode" in PyTorch's notes on autograd mechanics.
 """

@@ -1,8 +1,8 @@
 """Each step replaces the weights, because the update is as large as they are.
 
-The check asks after each step, from the fourth on, how much it changed the first elements of weight matrices, relative
-to their size. It reports a problem if the median of eight steps or more is above a half for one matrix of at least
-sixteen elements. Around a thousandth is usual.
+After each step, from the fourth on, the check measures how much the step changed the first elements of weight matrices,
+relative to their size. It reports a problem if the median of at least eight steps is above a half for one matrix of at
+least sixteen elements. A usual value is about a thousandth.
 
 Source: Karpathy, "CS231n, Babysitting the learning process": the ratio of updates to weights should be near 1e-3.
 """

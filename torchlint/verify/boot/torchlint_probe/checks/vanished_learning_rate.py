@@ -1,14 +1,14 @@
 """A schedule brings the learning rate to almost zero at the start of training, so the rest of it changes nothing.
 
-The check asks at each step for the learning rates of the optimizer's groups and for their largest values so far. It
+At each step, the check compares the learning rates of the optimizer's groups with their largest values so far. It
 reports a problem if torchlint stopped the program after its first steps, and the rate was at most a thousandth of its
-largest one at the last five or more. A schedule that counts epochs and moves with every batch looks like this.
-Schedules that end at zero are there only at the end of a run, and warm-up schedules start there. If the program ran to
-its end, it reports a problem if this was so at the last third of the steps, twelve or more; then it is a suspicion.
-The line is the one that moves the schedule.
+largest value in at least the last five steps. A schedule that counts epochs and moves with every batch looks like this.
+Schedules that end at zero reach it only at the end of a run, and warm-up schedules start there. If the program ran to
+its end, the same must hold for the last third of the steps, at least twelve; the result is then inconclusive. The
+reported line is the one that steps the schedule.
 
-Also a suspicion if a `CosineAnnealingLR` of fewer than 20 moves went on for three times its length or more: after its
-end, the rate rises and falls again.
+The result is also inconclusive if a `CosineAnnealingLR` of fewer than 20 steps went on for at least three times its
+length: after its end, the rate rises and falls again.
 
 Source: "How to adjust learning rate" in PyTorch's documentation of `torch.optim`: most schedules count epochs.
 """

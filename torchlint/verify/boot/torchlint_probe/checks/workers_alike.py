@@ -1,16 +1,16 @@
 """The workers of a loader return the same batches, or draw the same random numbers.
 
-The check asks for the values of the first tensor in the first batches of a `DataLoader` with several workers. It
-reports a problem if all workers returned the same values in the same order, three times, and these differ from one
-time to the next. Causes are an `IterableDataset` that iterates over all of its data in each worker, and a dataset that
-draws NumPy numbers with one seed. The line is the `__iter__` of the dataset, if the program defines it, or else the
-one that made the loader.
+The check compares the first tensor in the first batches of a `DataLoader` with several workers. It reports a problem if
+all workers returned the same values in the same order, three times, and these differ from one time to the next. Causes
+are an `IterableDataset` that iterates over all of its data in each worker, and a dataset that draws NumPy numbers with
+one seed. The reported line is the `__iter__` of the dataset, if the program defines it, and otherwise the line that
+created the loader.
 
-It also asks each worker before and after its first batches for the states of `random`, NumPy, PyTorch and the
+Before and after its first batches, the check also reads in each worker the states of `random`, NumPy, PyTorch and the
 generators that the dataset stores. It reports a problem if a training loader's workers all drew from a generator whose
-state was the same in each of them, for two batches or more. The samples then differ, but their augmentations are the
-same. Only datasets with indices are asked, because workers that share a stream of data may need equal numbers to
-divide it.
+state was the same in each of them, for at least two batches. The samples then differ, but their augmentations are the
+same. The check includes only datasets with indices, because workers that share a stream of data may need equal numbers
+to divide it.
 
 Source: `torch.utils.data.IterableDataset` in PyTorch's documentation, on `get_worker_info`.
 """

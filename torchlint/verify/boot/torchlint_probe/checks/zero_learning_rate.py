@@ -1,12 +1,12 @@
 """The learning rate is zero at every step, so the parameters of its group are not trained.
 
-The check asks at each step for the learning rates of the optimizer's groups. It reports a problem if one was zero at
-the last ten steps or more, although parameters of the group had gradients. A warm-up schedule leaves zero after its
-first step, and a schedule that ends at zero ends the training.
+At each step, the check reads the learning rates of the optimizer's groups. It reports a problem if one was zero in at
+least the last ten steps, although parameters of the group had gradients. A warm-up schedule leaves zero after its first
+step, and a schedule that ends at zero ends the training.
 
-It also reports a problem if the rates of all groups were zero at the first five steps or more, and a schedule then
-raised one of them: a warm-up that counts batches and moves once per epoch looks like this. No other optimizer may step
-meanwhile. The line is the one that moves the schedule.
+It also reports a problem if the rates of all groups were zero in at least the first five steps, and a schedule then
+raised one of them: a warm-up that counts batches but moves once per epoch looks like this. No other optimizer may step
+meanwhile. The reported line is the one that steps the schedule.
 
 Source: `torch.optim.lr_scheduler` in PyTorch's documentation.
 """

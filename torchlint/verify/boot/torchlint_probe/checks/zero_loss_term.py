@@ -1,9 +1,9 @@
 """A term of the loss is exactly zero at every step, so nothing learns from it.
 
-The check asks each sum of two numbers with graphs whether one of them is zero. It reports a problem if the same side
-of a line was zero at each of its first twenty calls or more. A factor that is zero, as in a warm-up of the weight, is
-meant, so such terms are not reported. It is a suspicion, because a term may start to count later. The line is the one
-that computed the term.
+For each sum of two numbers with graphs, the check asks whether one of them is zero. It reports a problem if the same
+side of a line was zero in at least its first twenty calls. A factor that is zero, as in a warm-up of the weight, is
+intended, so such terms are not reported. The result is inconclusive, because a term may start to count later. The
+reported line is the one that computed the term.
 
 Source: "A Recipe for Training Neural Networks" (Karpathy, 2019): look at each part of the loss.
 """
