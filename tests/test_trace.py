@@ -244,7 +244,7 @@ def train(data, solve, env, scheduler):
     scheduler.step()
 """
     text = " ".join(" ".join(told(code)).split())
-    assert "call solve.step() not taken for the step of an optimizer; `solve` is a parameter" in text
+    assert "call solve.step() not recognized as the step of an optimizer; `solve` is a parameter" in text
     assert "env" not in text and "scheduler" not in text
     assert "unknown: the result of `loss`, a method of `data`" in text
 

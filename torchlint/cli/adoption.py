@@ -51,14 +51,14 @@ _OPTIONS = (
         "--update-baseline",
         is_flag=True,
         help="Write all findings to the --baseline file instead of reporting them. If you lint only some "
-        "files, the entries of the others stay.",
+        "files, the entries of other files stay.",
     ),
     click.option(
         "--since",
         metavar="REV",
         help="Report only findings that are new since this Git revision: on changed lines, or caused by "
-        "a change elsewhere in the file. Uncommitted changes and untracked files count. Example: main "
-        "for the changes of this branch, HEAD for changes that are not committed.",
+        "a change elsewhere in the file. Uncommitted changes and untracked files count. For the "
+        "changes of this branch, use main. For uncommitted changes, use HEAD.",
     ),
     click.option(
         "--add-ignores",

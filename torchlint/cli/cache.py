@@ -19,7 +19,7 @@ from torchlint.cli.speed import cache_dir_option
 )
 @click.pass_context
 def cache(ctx: click.Context) -> None:
-    """Clear the cache, which stores results so that unchanged files are not linted again.
+    """Clear the cache. It stores results, so that torchlint lints only files that changed.
 
     The cache is in your own cache folder, unless --cache-dir, the variable TORCHLINT_CACHE_DIR or `cache-dir` in the
     configuration names another one.
@@ -34,7 +34,7 @@ def cache(ctx: click.Context) -> None:
 def clear(cache_dir: Path | None) -> None:
     """Delete the results of earlier runs.
 
-    By default this clears the cache of all projects, or the folder that this project configures.
+    By default this clears the cache of all projects. If this project sets `cache-dir`, it clears only that folder.
     """
     from torchlint.outputs import counted
     from torchlint.project.config import Configurations

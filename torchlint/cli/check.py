@@ -154,9 +154,12 @@ Environment variables, which options override:
   _PER_FILE_IGNORES, _PREVIEW, _CONFIG, _ISOLATED, _BASELINE, _OUTPUT_FORMAT,
   _OUTPUT_FILE, _COLOR, _JOBS, _EXECUTOR, _NO_CACHE, _CACHE_DIR
 """
+_FORMATS = "\b\nOutput formats:\n" + "".join(f"  {name:<12}{meaning}\n" for name, meaning in FORMATS.items())
 
 
-@click.command(context_settings=HELP, epilog=f"{EXIT_CODES}\n{VARIABLES}", short_help="Lint files and folders.")
+@click.command(
+    context_settings=HELP, epilog=f"{_FORMATS}\n{EXIT_CODES}\n{VARIABLES}", short_help="Lint files and folders."
+)
 @click.argument(
     "paths",
     nargs=-1,
@@ -168,7 +171,8 @@ Environment variables, which options override:
 @click.option(
     "--output-format",
     type=click.Choice(list(FORMATS)),
-    help="The default is text. " + "; ".join(f"{name}: {meaning}" for name, meaning in FORMATS.items()),
+    metavar="FORMAT",
+    help="The format of the findings: see the list below. The default is text.",
     **variable("output-format"),
 )
 @click.option(

@@ -43,7 +43,7 @@ def completion(shell: str) -> None:
     """Print a script that makes a shell complete commands, options and names of rules.
 
     \b
-    Write it where your shell finds it:
+    Save the script where your shell looks for it:
       bash   torchlint completion bash >
              ~/.local/share/bash-completion/completions/torchlint
       zsh    torchlint completion zsh > ~/.zfunc/_torchlint

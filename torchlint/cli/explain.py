@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from torchlint.finding import Meta
 
 
-@click.command(context_settings=HELP, short_help="Explain a rule and its repair.")
+@click.command(context_settings=HELP, short_help="Explain a rule and its fix.")
 @click.argument("rules", nargs=-1, metavar="[RULE]...", shell_complete=complete_rules)
 @click.option("--all", "everything", is_flag=True, help="Explain every rule.")
 @click.option("--markdown", is_flag=True, help="Print Markdown.")

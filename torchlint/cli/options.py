@@ -23,7 +23,7 @@ RULES = "RULES"
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-HELP: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+HELP: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 80}
 
 
 class PathType(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # generic since Click 8.4
@@ -106,7 +106,7 @@ color_option = click.option(
     "--color",
     type=click.Choice(["auto", "always", "never"]),
     default="auto",
-    help="Color the output. auto: on a terminal unless NO_COLOR is set, and always if FORCE_COLOR is set.",
+    help="Color the output. auto: color on a terminal unless NO_COLOR is set, and everywhere if FORCE_COLOR is set.",
     **variable("color"),
 )
 

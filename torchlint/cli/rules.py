@@ -27,7 +27,7 @@ def rules(rules: tuple[str, ...], output_format: str, color: str) -> None:
     """List all rules, or those that you select by name, code, code prefix, or category.
     The list includes the rules of plugins.
 
-    The columns are code, name, category, default, and defect. The default is one of:
+    The columns are code, name, category, default, and the bug that the rule finds. The default is one of:
 
     \b
       on        on by default

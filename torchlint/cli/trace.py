@@ -44,8 +44,9 @@ def trace(ctx: click.Context, files: tuple[Path, ...], output_format: str, every
     """Show what torchlint understands in a file, and why it reports a finding or does not.
 
     FILE is a .py file or a notebook. `-` reads standard input. For each function, the output first lists the optimizers
-    and their parameters. Then it lists the events in the order in which they run. Last come the values that torchlint
-    does not know. If a function calls another one, the events of the called function are indented below the call.
+    and their parameters. Then it lists the events in the order in which they run. At the end it lists the values that
+    torchlint does not know. If a function calls another one, the events of the called function are indented below the
+    call.
 
     \b
     Each line shows the place, the event, the code, and the meaning. The events:
@@ -59,7 +60,7 @@ def trace(ctx: click.Context, files: tuple[Path, ...], output_format: str, every
       gradients  gradients are read or changed
       yield      a generator returns a value to the loop that uses it
       make       an optimizer, a module or a leaf tensor is created
-      follow     a function is called that torchlint knows
+      follow     a call of a function that torchlint knows
       repeat     code that runs several times inside one expression or step
       either, one of, perhaps   at most one of the parts below runs
       autograd   a call of `torch.autograd.grad`
@@ -78,7 +79,7 @@ def trace(ctx: click.Context, files: tuple[Path, ...], output_format: str, every
       a loss that has `no graph`
       an optimizer whose parameters are unknown
       a branch that leaves the iteration before the step
-      a step that is `not taken for the step of an optimizer`
+      a step that is `not recognized as the step of an optimizer`
     """
     from torchlint.colours import painter
     from torchlint.trace import text

@@ -50,7 +50,8 @@ Exit codes:
     "--evidence",
     type=PathType(exists=True, file_okay=False),
     metavar="FOLDER",
-    help="If `verify` was killed, report what it had measured until then, without another run.",
+    help="If `verify` was killed, report on what it had measured. FOLDER is the one that `verify` named when it "
+    "started. The program does not run again.",
 )
 @click.option(
     "--format",

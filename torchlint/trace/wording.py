@@ -108,7 +108,9 @@ class Wording:
         say = _NOTES.get(row.kind)
         notes = [mode, say(self, row.facts) if say else "", self._effect(row, optimizers)]
         if stepping := self.stepping(callee):
-            notes.append(f"not taken for the step of an optimizer; {self.name(stepping)} is {self.nature(stepping)}")
+            notes.append(
+                f"not recognized as the step of an optimizer; {self.name(stepping)} is {self.nature(stepping)}"
+            )
         elif callee and ("clears" in row.facts or "may_go_backward" in row.facts):
             notes.append(f"{self.name(callee)} is {self.nature(callee)}")
         return "; ".join(note for note in notes if note)
