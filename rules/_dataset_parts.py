@@ -19,6 +19,9 @@ _DRAW = LazyPattern(r"^(?:np\.random|numpy\.random|random|torch)\.(?:rand\w*|uni
 _MOVING = LazyPattern(r"^(?:[hv]?flip(?:_?lr|_?ud)?|rotate|affine|[hv]flip|rot90)$")
 _MODE = LazyPattern(r"(?i)train|augment|mode|phase|split|^is_|eval|val|test|random|^p(?:rob)?$")
 
+_PER_SAMPLE = ("__getitem__", "__call__")
+"""The methods of a dataset and of a transform that give one sample."""
+
 
 class Part(NamedTuple):
     """The variable `name` gets the part that `call` takes of the dataset `made`."""
@@ -51,9 +54,13 @@ def _whole(call: ast.Call, definitions: Definitions) -> ast.expr | None:
 
 
 def random_call(made: ast.Call, definitions: Definitions) -> ast.expr | None:
-    """The random draw by which the class of a dataset flips, turns or crops each sample, whatever its mode."""
+    """The random draw by which the class of a dataset or transform changes each sample, whatever its mode.
+
+    The change flips or turns the sample.
+    """
     info = definitions.class_named(python_ast.dotted(made.func))
-    method = info.methods.get("__getitem__") if info is not None else None
+    found = (info.methods.get(name) for name in _PER_SAMPLE) if info is not None else ()
+    method = next((item for item in found if item is not None), None)
     if method is None or method.definitions is not definitions:
         return None
     nodes = list(python_ast.walk(method.node))

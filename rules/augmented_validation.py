@@ -57,7 +57,8 @@ class AugmentedValidation(Rule):
 
     - A part from `random_split` or `Subset` whose name says validation or test. The transform or `__getitem__` of its
       dataset is random, and nothing gives the part a separate dataset. For `Subset`, and for loaders with a `sampler`,
-      the program must also train on another part of the same dataset.
+      the program must also train on another part of the same dataset. The program may define the transform: then its
+      `__call__` draws random numbers and flips or turns the sample.
     - A dataset that gets the transform of the training set, although it is for validation. Its name says so, and so
       does its folder, `split` or `train=False`. Its class is from torchvision, or applies the transform to each sample.
     - Reported only with `--preview`: random crops, flips and rotations under a key such as `"val"`, beside the key
@@ -98,7 +99,7 @@ class AugmentedValidation(Rule):
 
     code = "TL626"
     category = Category.SUSPICIOUS
-    triggers = ((b"random_split", b"Subset", b"datasets", b"Dataset"), (b"torch",), (b"Random", b"Jitter", b"Augment"))
+    triggers = ((b"random_split", b"Subset", b"datasets", b"Dataset"), (b"torch",), (b"Random", b"rand", b"Jitter", b"Augment"))
 
     def ask(self) -> Iterator[Augmented | RandomTransform]:
         if not self.model.is_test:
@@ -184,8 +185,13 @@ class AugmentedValidation(Rule):
         given = [item.value for item in made.keywords if item.arg in ("transform", "transforms")]
         place = self._place(made)
         for value in [*given, *made.args[place : place + 1]]:
-            return transforms.first_of(value, transforms.RANDOM, self.model.definitions)
+            return transforms.first_of(value, transforms.RANDOM, self.model.definitions) or self._random_of_program(value)
         return _dataset_parts.random_call(made, self.model.definitions)
+
+    def _random_of_program(self, value: ast.expr) -> ast.expr | None:
+        """The random draw of a transform that the program defines."""
+        made = written.value_of(value, self.model.definitions)
+        return _dataset_parts.random_call(made, self.model.definitions) if isinstance(made, ast.Call) else None
 
     def _name_of(self, random: ast.expr) -> str:
         """The name of a random transform, or the random function that a dataset calls."""
