@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from torchlint import Rule, edits, repairs
-from torchlint.model import events, values
+from torchlint.model import events, lineage, module_values, values
 from torchlint.model.queries import endings, losses
 from torchlint.pytorch import api
 
@@ -26,6 +26,8 @@ class Doubled(NamedTuple):
     activation: Site
     computed: Site | None
     """The place inside the program's own loss module that computes the loss."""
+    evaluates: bool = False
+    """Whether the loss is computed without gradients, so that only a reported number is wrong."""
 
 
 class DoubledActivation(Rule):
@@ -38,10 +40,11 @@ class DoubledActivation(Rule):
     """The loss as a message names it."""
 
     def ask(self) -> Iterator[Doubled]:
-        """Losses that train, and evaluation losses in a file that contains no training."""
+        """Losses that train; otherwise losses of evaluations."""
         found = list(self._found())
-        trained = [answer for answer, value in found if self._may_train(value)]
-        yield from trained or (answer for answer, _ in found)
+        with_grad = [(answer, value) for answer, value in found if not answer.evaluates]
+        trained = [answer for answer, value in with_grad if self._may_train(value)]
+        yield from trained or (answer for answer, _ in with_grad or found)
 
     def _may_train(self, loss: values.Value) -> bool:
         """Whether code calls `backward` on a loss, or returns the loss so that a caller may do that."""
@@ -52,26 +55,30 @@ class DoubledActivation(Rule):
 
     def _found(self) -> Iterator[tuple[Doubled, values.Value]]:
         for event, loss in self.model.endings.losses(self.function, besides=_OF_LOGITS):
-            if event.mode is api.GradMode.OFF:
-                continue  # an evaluation loss: the rule reports the training loss
             if losses.takes_one_hot(loss):
                 continue  # this call raises
-            given = losses.operands(loss)[0]
-            in_function = self.model.definitions.function_around(self.model.tree.node(event.site)) is not None
-            if in_function and self.model.tracking.tracked(given) is values.Answer.NO:
-                continue  # a prior has no gradients that could become small
+            given, evaluates = losses.operands(loss)[0], event.mode is api.GradMode.OFF
+            if not (_is_predicted(given) if evaluates else self._may_learn(event.site, given)):
+                continue
             made = self.model.endings.of(given, {self.activation}, endings.SHAPES | endings.BOUNDS, event.value)
             if made is not None and not self.model.endings.is_inside(event, loss, made):
-                yield Doubled(event.site, made, loss.site if loss is not event.value else None), event.value
+                computed = loss.site if loss is not event.value else None
+                yield Doubled(event.site, made, computed, evaluates), event.value
+
+    def _may_learn(self, loss: Site, given: values.Value) -> bool:
+        """Whether an input of a loss may have gradients, which a prior does not."""
+        in_function = self.model.definitions.function_around(self.model.tree.node(loss)) is not None
+        return not in_function or self.model.tracking.tracked(given) is not values.Answer.NO
 
     def report_Doubled(self, answer: Doubled) -> None:
         call = self.model.tree.node(answer.loss)
         given = call.args[0] if isinstance(call, ast.Call) and call.args and not answer.computed else None
         name = f"`{given.id}`" if isinstance(given, ast.Name) else "its input"
+        effect = "" if answer.evaluates else "gradients are small, and "
         self.report(
             answer.loss,
             f"{self.spoken} expects logits, but {name} is a {self.activation}: "
-            "gradients are small, and perfect predictions still have a loss",
+            f"{effect}perfect predictions still have a loss",
             related=[
                 (answer.activation, f"the {self.activation} is here"),
                 *([(answer.computed, "the loss is computed here")] if answer.computed is not None else []),
@@ -82,3 +89,8 @@ class DoubledActivation(Rule):
 
     def _fix(self, answer: Doubled) -> edits.Change | None:
         return repairs.without_activation(self.model, self.nodes, answer.loss, answer.activation)
+
+
+def _is_predicted(given: values.Value) -> bool:
+    """Whether a module computes a value."""
+    return any(map(module_values.is_forward, lineage.ancestry([given])))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import defaultdict
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 _DONE = LazyPattern(r"(?i)^(?:batch_|b_)?(?:is_|not_)?(?:dones?|terminals?|terminated)(?:_?(?:masks?|batch|b|t))?$")
 _REWARD = LazyPattern(r"(?i)^(?:batch_|b_)?(?:r|rs|rew|rews|rewards?)(?:_?(?:batch|b|t))?$")
 _FOLLOWING = LazyPattern(r"(?i)next|prime|following|^(?:s|o|obs|states?)_?(?:2|1|_)$|^(?:s|ns|new_?states?)$")
+_PART = LazyPattern(r"(?i)state|obs|action|reward|done|terminal|terminated")
+"""Names of the parts of a transition, as attributes or keys."""
 _FEWEST = 4
 """The smallest number of parts of a transition: state, action, reward and next state, without the end."""
 
@@ -34,7 +37,8 @@ class IgnoredEndOfEpisode(Rule):
 
     ## What it does
     Finds functions that take `done` from a batch of transitions and never read it, although they compute a target
-    `reward + gamma * net(next_state)` from the same batch. If episodes never end, bind the value to `_` instead.
+    `reward + gamma * net(next_state)` from the same batch. They unpack the batch, or assign its parts one by one. If
+    episodes never end, bind the value to `_` instead.
 
     ## Why is this bad?
     After the last step of an episode, there is no next state. The target adds the value of an unrelated state, so final
@@ -73,20 +77,30 @@ class IgnoredEndOfEpisode(Rule):
     triggers = ((b"torch",), (b"done", b"terminal", b"terminated", b"Done"), (b"loss", b"Loss", b"backward"))
 
     def ask(self) -> Iterator[IgnoredEnd]:
-        for statement in [] if self.model.is_test else self.model.tree.of_type(ast.Assign):
-            target = statement.targets[0]
-            function = self.model.definitions.function_around(statement)
-            if not isinstance(target, ast.Tuple) or len(target.elts) <= _FEWEST or function is None:
-                continue
-            parts = [item for item in target.elts if isinstance(item, ast.Name)]
+        for parts, function in [] if self.model.is_test else self._transitions():
             done = [item for item in parts if _DONE.search(item.id)]
             rewards = {item.id for item in parts if _REWARD.search(item.id)}
             following = {item.id for item in parts if _FOLLOWING.search(item.id)}
-            if len(done) != 1 or not rewards or not following or self._is_read(done[0], function.node):
+            if len(done) != 1 or not rewards or not following or self._is_read(done[0], function):
                 continue
-            site = self._target(function.node, rewards, following)
+            site = self._target(function, rewards, following)
             if site is not None:
                 yield IgnoredEnd(python_ast.site_of(site), python_ast.site_of(done[0]), done[0].id)
+
+    def _transitions(self) -> Iterator[tuple[list[ast.Name], ast.AST]]:
+        """The variables that get the parts of a batch of transitions, each batch with its function."""
+        batches: dict[tuple[ast.AST, str], list[ast.Name]] = defaultdict(list)
+        for statement in self.model.tree.of_type(ast.Assign):
+            target, function = statement.targets[0], self.model.definitions.function_around(statement)
+            if function is None:
+                continue
+            if isinstance(target, ast.Tuple) and len(target.elts) > _FEWEST:
+                yield [item for item in target.elts if isinstance(item, ast.Name)], function.node
+            elif isinstance(target, ast.Name) and (batch := _batch_of(statement.value)):
+                batches[function.node, batch].append(target)
+        for (node, _), parts in batches.items():
+            if len({part.id for part in parts}) > _FEWEST:
+                yield parts, node
 
     def _is_read(self, done: ast.Name, function: ast.AST) -> bool:
         """Whether a function reads a name, or may read all its names."""
@@ -127,3 +141,16 @@ class IgnoredEndOfEpisode(Rule):
 
 def _has_product(node: ast.expr) -> bool:
     return any(isinstance(item, ast.BinOp) and isinstance(item.op, ast.Mult) for item in python_ast.walk(node))
+
+
+def _batch_of(value: ast.expr) -> str:
+    """The batch of whose parts only one is in an expression: `batch` of `torch.tensor(batch.done).unsqueeze(1)`."""
+    parts = set()
+    for item in python_ast.walk(value):
+        if isinstance(item, ast.Attribute) and isinstance(item.value, ast.Name) and _PART.search(item.attr):
+            parts.add(item.value.id)
+        elif isinstance(item, ast.Subscript) and isinstance(item.value, ast.Name):
+            key = item.slice.value if isinstance(item.slice, ast.Constant) else None
+            if isinstance(key, str) and _PART.search(key):
+                parts.add(item.value.id)
+    return parts.pop() if len(parts) == 1 else ""

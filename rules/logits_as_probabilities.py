@@ -97,7 +97,7 @@ class LogitsAsProbabilities(Rule):
             parts = values.resolved(value.parents[0])
             for part in parts.elements() if isinstance(parts, values.Container) else ():
                 yield from self._outputs(part)
-        if isinstance(value, values.ModuleOutput) and self.model.endings.of(value, _PROBABILITIES) is not None:
+        if self.model.endings.of(value, _PROBABILITIES) is not None:
             return  # no logits: the loss is wrong, not the comparison
         if isinstance(value, (values.Tensor, values.CallResult)):
             yield value
