@@ -99,7 +99,11 @@ class AugmentedValidation(Rule):
 
     code = "TL626"
     category = Category.SUSPICIOUS
-    triggers = ((b"random_split", b"Subset", b"datasets", b"Dataset"), (b"torch",), (b"Random", b"rand", b"Jitter", b"Augment"))
+    triggers = (
+        (b"random_split", b"Subset", b"datasets", b"Dataset"),
+        (b"torch",),
+        (b"Random", b"rand", b"Jitter", b"Augment"),
+    )
 
     def ask(self) -> Iterator[Augmented | RandomTransform]:
         if not self.model.is_test:
@@ -185,7 +189,9 @@ class AugmentedValidation(Rule):
         given = [item.value for item in made.keywords if item.arg in ("transform", "transforms")]
         place = self._place(made)
         for value in [*given, *made.args[place : place + 1]]:
-            return transforms.first_of(value, transforms.RANDOM, self.model.definitions) or self._random_of_program(value)
+            return transforms.first_of(value, transforms.RANDOM, self.model.definitions) or self._random_of_program(
+                value
+            )
         return _dataset_parts.random_call(made, self.model.definitions)
 
     def _random_of_program(self, value: ast.expr) -> ast.expr | None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchlint import Category, Confidence, Rule, edits
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import events, utilities, values
-from torchlint.model.queries import batch_sums, held_out, lengths, losses, names, numbers
+from torchlint.model.queries import batch_sums, held_out, lengths, losses, names
 from torchlint.pytorch import naming
 from torchlint.syntax import python_ast
 
@@ -275,13 +275,23 @@ class MeanScaleMismatch(Rule):
         )
 
     def _is_sum_of_means(self, node: ast.BinOp, loop: ast.For, names_before: frozenset[str]) -> bool:
-        """Whether a mean loss is one of the terms of a sum whose other terms are means of the batch or mean losses."""
-        terms = [_term(item) for item in _terms(node)]
+        """Whether a mean loss is one of the terms of a sum.
+
+        The other terms are means of the batch, mean losses, or penalties that do not depend on the batch.
+        """
+        terms = [batch_sums.without_weight(item) for item in batch_sums.terms_of(node)]
         if node in terms:
             return False
         known = [item for item in terms if self._is_mean_loss(item, loop, names_before)]
         rest = [item for item in terms if item not in known]
-        return bool(known) and all(isinstance(item, ast.Call) and _is_plain_mean(item) for item in rest)
+        return bool(known) and all(batch_sums.is_plain_mean(item) or self._is_of_weights(item, loop) for item in rest)
+
+    def _is_of_weights(self, term: ast.expr, loop: ast.For) -> bool:
+        """Whether a term of a loss reads nothing that the loop binds: a penalty on weights."""
+        value = self._named(term, loop)
+        inside, own = (set(map(batch_sums.bound_by, python_ast.walk(node))) for node in (loop, value))
+        bound = inside - own
+        return isinstance(value, ast.Call) and bound.isdisjoint(python_ast.names_in(value))
 
     @cached_property
     def _made_at(self) -> dict[python_ast.Site, list[values.Value]]:
@@ -383,26 +393,3 @@ def _is_inside(node: ast.expr, loop: ast.For) -> bool:
 def _is_other_data(counted: str, loader: str) -> bool:
     """Whether a sum over validation or test data is divided by the length of training data."""
     return held_out.is_named_training(counted) and held_out.is_named_held_out(loader)
-
-
-def _terms(node: ast.expr) -> Iterator[ast.expr]:
-    """The terms of a sum or difference."""
-    if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Sub)):
-        yield from _terms(node.left)
-        yield from _terms(node.right)
-    else:
-        yield node
-
-
-def _term(node: ast.expr) -> ast.expr:
-    """A term without its weight: `loss` of `0.5 * loss`."""
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
-        sides = [side for side in (node.left, node.right) if numbers.literal(side) is None]
-        return sides[0] if len(sides) == 1 else node
-    return node
-
-
-def _is_plain_mean(call: ast.Call) -> bool:
-    """Whether a call averages all elements of a tensor: `torch.mean(x)`, `x.mean()`."""
-    is_function = isinstance(call.func, ast.Attribute) and python_ast.dotted(call.func) == "torch.mean"
-    return python_ast.called_name(call) == "mean" and len(call.args) == int(is_function) and not call.keywords

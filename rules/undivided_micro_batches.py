@@ -29,7 +29,8 @@ class UndividedMicroBatches(Rule):
     """The gradients of several micro-batches are summed, but the loss is not divided.
 
     ## What it does
-    Finds steps under `(i + 1) % accumulation_steps == 0`, where each micro-batch adds the gradients of its mean loss,
+    Finds steps under `(i + 1) % accumulation_steps == 0`, or under `count >= accumulation_steps` where the block sets
+    `count` to 0 again. Each micro-batch adds the gradients of its mean loss,
     and no code divides anything by `accumulation_steps`.
 
     Not reported where losses are sums, or where a library such as accelerate scales the loss.
@@ -75,7 +76,7 @@ class UndividedMicroBatches(Rule):
     code = "TL150"
     category = Category.SUSPICIOUS
     preview = True
-    triggers = (triggers.BACKWARD, triggers.STEP, (b"%",))
+    triggers = (triggers.BACKWARD, triggers.STEP, (b"%", b"acc", b"Acc"))
 
     def ask(self) -> Iterator[Undivided]:
         if self.model.is_test or any(_ELSEWHERE.search(tree.source.text) for tree in self.model.program.files):
@@ -105,9 +106,12 @@ class UndividedMicroBatches(Rule):
         """The number of micro-batches that a condition around a step counts, and the branch."""
         for branch, _ in step.path:
             node = self.model.tree.own_node(branch.site) if isinstance(branch, events.Branch) else None
-            rest = _remainder(node.test) if isinstance(node, ast.If) else None
-            if rest is not None:
-                return rest.right, branch
+            if not isinstance(node, ast.If):
+                continue
+            rest = _remainder(node.test)
+            number = rest.right if rest is not None else _counted(node)
+            if number is not None:
+                return number, branch
         return None, None
 
     def _is_divisor(self, number: ast.expr) -> bool:
@@ -143,6 +147,18 @@ class UndividedMicroBatches(Rule):
             help=f"divide the loss by `{found.number}`",
             confidence=Confidence.LOW,
         )
+
+
+def _counted(node: ast.If) -> ast.expr | None:
+    """The number of micro-batches up to which a counter counts before the block sets it to 0."""
+    for part in node.test.values if isinstance(node.test, ast.BoolOp) else [node.test]:
+        if isinstance(part, ast.Compare) and isinstance(part.ops[0], (ast.Eq, ast.GtE)) and len(part.ops) == 1:
+            counter = python_ast.dotted(part.left)
+            resets = (item for item in node.body if isinstance(item, ast.Assign))
+            starts = (python_ast.dotted(item.targets[0]) for item in resets if gradients.windows.is_number(item.value, 0))
+            if counter and counter in starts and "acc" in python_ast.last_name(part.comparators[0]).lower():
+                return part.comparators[0]
+    return None
 
 
 def _remainder(test: ast.expr) -> ast.BinOp | None:

@@ -154,6 +154,8 @@ class GradRead(Event):
     """Whether they are changed in place, such as scaled, clamped or averaged."""
     of: Value | None = None
     """The tensor whose gradient changes; None if there are several, or it is not known."""
+    measures: bool = False
+    """Whether the code only measures them: their norm, a test for NaN."""
 
 
 @dataclass(eq=False, repr=False)

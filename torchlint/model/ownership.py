@@ -261,7 +261,9 @@ class Ownership:
         """Whether an event gives gradients to an optimizer, or may."""
         if isinstance(event, Backward):
             return self.reaches(event, optimizer)
-        if isinstance(event, (GradRead, Grad, Yield)) or (isinstance(event, Clear) and event.target is None):
+        if isinstance(event, GradRead):
+            return not event.measures
+        if isinstance(event, (Grad, Yield)) or (isinstance(event, Clear) and event.target is None):
             return True
         if isinstance(event, MayClear):  # a backward outside PyTorch is one by hand
             return event.name in _GOING_BACKWARD or self.is_handed(event, optimizer)

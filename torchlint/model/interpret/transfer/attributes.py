@@ -10,6 +10,7 @@ from torchlint.model.definitions import ClassInfo
 from torchlint.model.events import Clear, GradRead, MayClear
 from torchlint.model.heap import Change
 from torchlint.model.interpret.machine import Machine, Part
+from torchlint.model.interpret.transfer.measured_gradients import is_measured
 from torchlint.model.interpret.transfer.tensors import Tensors
 from torchlint.model.observations import Placed
 from torchlint.model.values import (
@@ -60,7 +61,7 @@ class Attributes(Part):
         """The value of an attribute, including the attributes of tensors."""
         carried, owner = owner, resolved(owner)
         if name == "grad":
-            self.state.emit(GradRead(site_of(node)))
+            self.state.emit(GradRead(site_of(node), measures=is_measured(node, self.definitions)))
             return self.state.part_of(owner, "grad", Gradient, node)
         if name == "data" and _is_packed(owner):
             return carried

@@ -157,6 +157,8 @@ class Gradients:
         if isinstance(event, Fresh):
             none = frozenset({Arrival(None, event)})
             return (lambda arrivals: none) if event.value is optimizer else _same
+        if isinstance(event, GradRead) and event.measures:
+            return _same
         if isinstance(event, GradRead) or owned.may_clear(event, optimizer):
             return lambda arrivals: unknown
         return (lambda arrivals: arrivals | unknown) if owned.may_give_gradients(event, optimizer) else _same
