@@ -30,8 +30,8 @@ class UndividedMicroBatches(Rule):
 
     ## What it does
     Finds steps under `(i + 1) % accumulation_steps == 0`, or under `count >= accumulation_steps` where the block sets
-    `count` to 0 again. Each micro-batch adds the gradients of its mean loss,
-    and no code divides anything by `accumulation_steps`.
+    `count` to 0 again. Each micro-batch adds the gradients of its mean loss, and no code divides anything by
+    `accumulation_steps`.
 
     Not reported where losses are sums, or where a library such as accelerate scales the loss.
 
@@ -154,8 +154,9 @@ def _counted(node: ast.If) -> ast.expr | None:
     for part in node.test.values if isinstance(node.test, ast.BoolOp) else [node.test]:
         if isinstance(part, ast.Compare) and isinstance(part.ops[0], (ast.Eq, ast.GtE)) and len(part.ops) == 1:
             counter = python_ast.dotted(part.left)
-            resets = (item for item in node.body if isinstance(item, ast.Assign))
-            starts = (python_ast.dotted(item.targets[0]) for item in resets if gradients.windows.is_number(item.value, 0))
+            resets = [item for item in node.body if isinstance(item, ast.Assign)]
+            zeros = (item for item in resets if gradients.windows.is_number(item.value, 0))
+            starts = [python_ast.dotted(item.targets[0]) for item in zeros]
             if counter and counter in starts and "acc" in python_ast.last_name(part.comparators[0]).lower():
                 return part.comparators[0]
     return None
