@@ -158,6 +158,24 @@ class FileIndex:
             if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
                 yield node
 
+    def attribute_of(self, parameter: ast.Name) -> ast.expr | None:
+        """The attribute that only stores a parameter of `__init__`: `self.width` for `width`, if nothing changes it."""
+        function = self.tree.function_around(parameter)
+        if function is None or getattr(function, "name", "") != "__init__" or self.bindings_of(parameter.id):
+            return None
+        return self._stored_parameters.get((function, parameter.id))
+
+    @cached_property
+    def _stored_parameters(self) -> dict[tuple[ast.AST, str], ast.expr]:
+        found: dict[tuple[ast.AST, str], ast.expr] = {}
+        for node in self.tree.of_type(ast.Assign):
+            target, around = node.targets[0], self.tree.function_around(node)
+            if isinstance(node.value, ast.Name) and isinstance(target, ast.Attribute) and around is not None:
+                stores = [self.tree.function_around(item) for item in self.stores_of(target.attr)]
+                if all(getattr(item, "name", "") == "__init__" for item in stores) and stores.count(around) == 1:
+                    found[around, node.value.id] = target
+        return found
+
     @property
     def called_names(self) -> Collection[str]:
         """The last names of everything that the file calls."""

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from torchlint.index import FileIndex
 from torchlint.syntax.python_ast import walk
 from torchlint.syntax.python_tree import PythonTree
 
@@ -73,12 +74,18 @@ def _literals(node: ast.expr) -> list[Any] | None:
 
 
 def option_of(operand: ast.expr, tree: PythonTree) -> str | None:
-    """The key of an option: its expression and, if functions bind its names, the function it is in."""
+    """The key of an option: its expression and, if functions bind its names, the function it is in.
+
+    A parameter that `__init__` stores has the key of its attribute.
+    """
+    if isinstance(operand, ast.Name):
+        operand = FileIndex.of(tree).attribute_of(operand) or operand
     parts = list(walk(operand))
     if not all(isinstance(item, _PLAIN) for item in parts) or not any(isinstance(item, ast.Name) for item in parts):
         return None
     function = tree.function_around(operand) if [*bare_names(operand)] else None
-    return f"{function.lineno if function is not None else ''} {ast.dump(operand)}"
+    code = ast.dump(operand).replace("ctx=Store()", "ctx=Load()")
+    return f"{function.lineno if function is not None else ''} {code}"
 
 
 def bare_names(operand: ast.expr) -> Iterator[ast.Name]:
