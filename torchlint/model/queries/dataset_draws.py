@@ -30,22 +30,28 @@ _DRAWING = LazyPattern(
 
 _RANDOM = LazyPattern(r"Rand|Jitter|Aug|Mix|Noise|Elastic|JPEG|Blur")
 """Transforms of torchvision that draw."""
+_WITHOUT_DRAWS = frozenset({"torch.utils.data.TensorDataset", "torch.utils.data.dataset.TensorDataset"})
+"""Datasets of PyTorch that draw no numbers."""
 _RUNNING = frozenset("map filter getattr setattr exec eval __import__ vars globals".split())
 """Builtin functions that may run any other one."""
 
 
 def generators_of(dataset: ast.expr, definitions: Definitions) -> frozenset[str] | None:
     """The generators that a dataset may draw from: `random`, `numpy.random`, `torch`; None if unknown."""
-    classes = list(_classes(written.value_of(dataset, definitions), definitions))
-    pending: list[ClassInfo | FunctionInfo] = [item for item in classes if item is not None]
+    made = written.value_of(dataset, definitions)
+    if isinstance(made, ast.Call) and definitions.named(made.func) in _WITHOUT_DRAWS:
+        return frozenset()
+    classes = list(_classes(made, definitions))
+    pending: list[ClassInfo | FunctionInfo] = [item for item, _ in classes if item is not None]
     found: set[str] = set()
-    if not pending or None in classes or _is_changed(definitions):
+    if not pending or any(item is None for item, _ in classes) or _is_changed(definitions):
         return None
+    absent = _Absent([(item, call) for item, call in classes if item is not None])
     for item in pending:
         if len(pending) > _MOST:
             return None
         reached: list[ClassInfo | FunctionInfo] | None
-        reached = _methods(item) if isinstance(item, ClassInfo) else _Body(item).reached(found)
+        reached = _methods(item) if isinstance(item, ClassInfo) else _Body(item, absent).reached(found)
         if reached is None:
             return None
         pending += [new for new in dict.fromkeys(reached) if new not in pending]
@@ -58,11 +64,16 @@ def _is_changed(definitions: Definitions) -> bool:
     return any(dotted(node.value) != "self" and _CALLABLE.search(node.attr) for node in attributes)
 
 
-def _classes(made: ast.expr, definitions: Definitions, depth: int = 2) -> Iterator[ClassInfo | None]:
-    """The classes of the objects that an expression or a function of the program makes; None for an unknown one."""
+def _classes(
+    made: ast.expr, definitions: Definitions, depth: int = 2
+) -> Iterator[tuple[ClassInfo | None, ast.expr | None]]:
+    """The classes of the objects that an expression or a function of the program makes; None for an unknown one.
+
+    Each with the call that makes the object.
+    """
     target = _defined(made.func, definitions) if isinstance(made, ast.Call) else None
     if not isinstance(target, FunctionInfo) or not depth or target.is_generator or target.decorators:
-        yield target if isinstance(target, ClassInfo) else None
+        yield (target if isinstance(target, ClassInfo) else None), made
         return
     home = target.definitions
     nodes = list(names.own_nodes(target.node))
@@ -75,7 +86,7 @@ def _classes(made: ast.expr, definitions: Definitions, depth: int = 2) -> Iterat
         values = [names.bound_value(node, home.tree) for node in stores] or [value]
         for item in values:
             if item is None:
-                yield None
+                yield None, None
             elif not is_literal(item, None):
                 yield from _classes(item, home, depth - 1)
 
@@ -99,11 +110,53 @@ def _methods(info: ClassInfo) -> list[ClassInfo | FunctionInfo] | None:
     return found
 
 
+class _Absent:
+    """The parameters and attributes of datasets that surely are None: `Rows(path)`, with `transform=None`."""
+
+    def __init__(self, made: list[tuple[ClassInfo, ast.expr | None]]) -> None:
+        given = [(info.method("__init__"), call) for info, call in made]
+        self._inits = {init for init, _ in given if init is not None}
+        self._names = {
+            init: [_without_value(init, call) for other, call in given if other is init] for init in self._inits
+        }
+
+    def parameters(self, function: FunctionInfo) -> frozenset[str]:
+        """The parameters of a constructor that are None for each of the objects."""
+        return frozenset.intersection(*self._names[function]) if function in self._inits else frozenset()
+
+    def is_attribute(self, name: str, owner: ClassInfo) -> bool:
+        """Whether a class only gives None to an attribute."""
+        stores = list(_stores(name, owner))
+        return bool(stores) and all(self._is_none(node, info) for node, info in stores)
+
+    def _is_none(self, node: ast.Attribute, info: ClassInfo) -> bool:
+        value = names.bound_value(node, info.definitions.tree)
+        init = info.definitions.function_around(node)
+        is_absent = isinstance(value, ast.Name) and init is not None and value.id in self.parameters(init)
+        return is_absent or (value is not None and is_literal(value, None))
+
+
+def _without_value(init: FunctionInfo, call: ast.expr | None) -> frozenset[str]:
+    """The parameters of a constructor to which a call gives None, or nothing where None is the default."""
+    if not isinstance(call, ast.Call) or isinstance(init.node, ast.Lambda):
+        return frozenset()
+    if any(isinstance(item, ast.Starred) for item in call.args) or any(item.arg is None for item in call.keywords):
+        return frozenset()
+    node = init.node.args
+    places = [item.arg for item in (*node.posonlyargs, *node.args)]
+    values: dict[str, ast.expr | None] = dict(zip(reversed(places), reversed(node.defaults), strict=False))
+    values.update({item.arg: value for item, value in zip(node.kwonlyargs, node.kw_defaults, strict=True)})
+    values.update(zip(places[1:], call.args, strict=False))
+    values.update({item.arg: item.value for item in call.keywords if item.arg is not None})
+    return frozenset(name for name, value in values.items() if value is not None and is_literal(value, None))
+
+
 class _Body:
     """The code of one function that a dataset reaches."""
 
-    def __init__(self, function: FunctionInfo) -> None:
+    def __init__(self, function: FunctionInfo, absent: _Absent) -> None:
         self._function = function
+        self._absent = absent
         self._home = function.definitions
         self._nodes = list(walk(function.node))
         self._bound = {
@@ -113,7 +166,8 @@ class _Body:
 
     def reached(self, drawn: set[str]) -> list[ClassInfo | FunctionInfo] | None:
         """The functions and classes that the code names; None if it may call an unknown one. Adds its draws."""
-        if any(_CALLABLE.search(name) for name in self._function.parameters):
+        absent = self._absent.parameters(self._function)
+        if any(_CALLABLE.search(name) for name in self._function.parameters if name not in absent):
             return None
         found: list[ClassInfo | FunctionInfo] = []
         for node in self._nodes:
@@ -156,7 +210,8 @@ class _Body:
             inner = inner.value if isinstance(inner, ast.Subscript) else inner.func
         own = self._function.parameters[:1] if owner is not None else []
         if owner is not None and dotted(called.value) in own:
-            return owner.method(called.attr) is not None or self._is_made_here(called.attr, owner)
+            is_followed = owner.method(called.attr) is not None or self._is_made_here(called.attr, owner)
+            return is_followed or self._absent.is_attribute(called.attr, owner)
         if _DRAWING.search(called.attr):
             return False
         if owner is None or dotted(inner).partition(".")[0] not in own:
@@ -175,14 +230,16 @@ class _Body:
 
     def _is_made_here(self, name: str, owner: ClassInfo) -> bool:
         """Whether every value of an attribute is the result of a call or a lambda, which the search follows."""
-        classes = [item for item in owner.ancestors() if isinstance(item, ClassInfo)]
-        stores = [
-            (node, info.definitions.tree) for info in classes for node in walk(info.node)
-            if isinstance(node, ast.Attribute) and node.attr == name and isinstance(node.ctx, ast.Store)
-        ]  # fmt: skip
-        return bool(stores) and all(
-            isinstance(names.bound_value(node, tree), (ast.Call, ast.Lambda)) for node, tree in stores
-        )
+        stores = [names.bound_value(node, info.definitions.tree) for node, info in _stores(name, owner)]
+        return bool(stores) and all(isinstance(value, (ast.Call, ast.Lambda)) for value in stores)
+
+
+def _stores(name: str, owner: ClassInfo) -> Iterator[tuple[ast.Attribute, ClassInfo]]:
+    """The places where a class or its bases set an attribute."""
+    for info in (item for item in owner.ancestors() if isinstance(item, ClassInfo)):
+        for node in walk(info.node):
+            if isinstance(node, ast.Attribute) and node.attr == name and isinstance(node.ctx, ast.Store):
+                yield node, info
 
 
 def _drawn(name: str) -> set[str]:
