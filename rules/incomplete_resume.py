@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchlint import Category, Rule
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import definitions
-from torchlint.model.queries import resumes
+from torchlint.model.queries import refused_checkpoints, resumes
 from torchlint.pytorch import naming
 from torchlint.syntax import python_ast
 
@@ -55,7 +55,8 @@ class IncompleteResume(Rule):
     Also finds files that save the best score and continue at the checkpoint's epoch, where nothing reads the saved
     score. The first score after the resume then counts as the best, and its weights replace the best ones.
 
-    Not reported if `last_epoch` is set, or if the keys of the loaded states are computed.
+    Not reported if `last_epoch` is set, if the keys of the loaded states are computed, or if `torch.load` refuses the
+    checkpoint (see `unloadable-checkpoint`).
 
     ## Why is this bad?
     After a resume, the schedule starts over. The warm-up runs again, or the learning rate jumps up and decays late.
@@ -93,19 +94,20 @@ class IncompleteResume(Rule):
     triggers = ((b"load_state_dict",), (b"state_dict",))
 
     def ask(self) -> Iterator[LeftOut | Forgotten | ForgottenRecord | Restarted | Unread]:
-        if not self.model.is_test:
-            from ._forgotten_entries import ForgottenOptimizers, ForgottenRecords
-            from ._restarted_counts import RestartedCounts
+        if self.model.is_test or refused_checkpoints.RefusedCheckpoints(self.model).has_only_refused():
+            return
+        from ._forgotten_entries import ForgottenOptimizers, ForgottenRecords
+        from ._restarted_counts import RestartedCounts
 
-            yield from RestartedCounts(self.model).all()
-            yield from RestartedCounts(self.model).unread()
-            yield from ForgottenOptimizers(self.model).all()
-            yield from ForgottenRecords(self.model).all()
+        yield from RestartedCounts(self.model).all()
+        yield from RestartedCounts(self.model).unread()
+        yield from ForgottenOptimizers(self.model).all()
+        yield from ForgottenRecords(self.model).all()
         loads, saved = self.model.provenance.states.loads, self.model.provenance.states.saved
         is_written_out = all(isinstance(owner, (ast.Name, ast.Attribute)) for _, owner in loads)
         restored = [call for call, owner in loads if naming.looks_like_optimizer(python_ast.last_name(owner))]
         is_saved = any(naming.looks_like_optimizer(python_ast.last_name(item)) for item in saved)
-        if self.model.is_test or not is_written_out or not restored or not is_saved:
+        if not is_written_out or not restored or not is_saved:
             return
         for kind, words in _KINDS.items():
             if self._is_restored(words):
