@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchlint import Category, Rule, edits
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import events, values
-from torchlint.model.queries import names
+from torchlint.model.queries import conversions, names
 from torchlint.pytorch import api, naming
 from torchlint.syntax import python_ast
 
@@ -129,18 +129,10 @@ class DiscardedResult(Rule):
                 continue
             is_method = _may_be_of_tensor(node.func) and not self._is_function(node) and not self._is_own(node)
             is_statement = self.model.tree.stands_alone(node)  # otherwise the return value of a function of this file
-            if not (is_method and is_statement) or self._gives_itself(node, result.parents[0]):
+            if not (is_method and is_statement) or conversions.changes_nothing(node, result.parents[0], self.model):
                 continue
             if self._has(result.parents[0], node) and not self._is_meant(node):
                 yield Discarded(python_ast.site_of(node), python_ast.site_of(node.func.value), node.func.attr)
-
-    def _gives_itself(self, call: ast.Call, receiver: values.Value) -> bool:
-        """Whether there is nothing to convert: `x.to()` is the tensor itself, and so is `torch.zeros(3).float()`."""
-        method = python_ast.called_name(call)
-        if method == "to":
-            return not call.args and not call.keywords
-        types = {item.dtype for item in self.model.shapes.types_of(receiver)} if method == "float" else {None}
-        return types <= {"float", "float32"}
 
     def _node(self, value: values.Value) -> ast.AST | None:
         """The node that creates a value, if it is in this file."""
