@@ -94,6 +94,8 @@ class Observations:
     """Names and attributes that a loop binds to an object, with the object and the loops around."""
     placed: list[Placed] = field(default_factory=list)
     """Modules and parameters placed in an object."""
+    appended: list[tuple[Value, Value]] = field(default_factory=list)
+    """Module lists with the values that the program appends to them."""
     indexed: list[tuple[Site, Tensor]] = field(default_factory=list)
     """The sites where a literal number indexes a tensor."""
     masked: list[tuple[Site, Tensor, Tensor]] = field(default_factory=list)

@@ -40,7 +40,7 @@ class Parts:
         self._above: dict[tuple[Value, bool], set[Value]] = {}
         self._made_of: dict[Value, set[Value]] = {}
         self._holders: dict[Value, list[Value]] = {}
-        for owner, value in dict.fromkeys(self.stored):
+        for owner, value in dict.fromkeys([*self.stored, *program.observations.appended]):
             for whole in inputs_of(value):
                 inside = self.made_of(whole) if isinstance(whole, (Module, Container)) else ()
                 for item in (whole, *inside):

@@ -145,6 +145,8 @@ class Containers(Part):
             receiver.add(value)
 
     def _append(self, receiver: Value, arguments: Arguments, node: ast.Call) -> Value | None:
+        if len(arguments.positional) == 1 and isinstance(receiver, Module):
+            self.observations.appended.append((receiver, arguments.positional[0]))
         if len(arguments.positional) != 1 or isinstance(receiver, (Tensor, Module, External, Plain)):
             return None
         value = arguments.positional[0]
@@ -190,6 +192,8 @@ class Containers(Part):
         return decorated or any(info.method(name) is not None for name in ("__post_init__", "__new__"))
 
     def _extend(self, receiver: Value, arguments: Arguments, node: ast.Call) -> Value | None:
+        if len(arguments.positional) == 1 and isinstance(receiver, Module):
+            self.observations.appended.append((receiver, arguments.positional[0]))
         if len(arguments.positional) != 1 or isinstance(receiver, (Tensor, Module, External, Plain)):
             return None
         inner = resolved(arguments.positional[0])
