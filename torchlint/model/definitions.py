@@ -444,6 +444,8 @@ class Definitions:
 
     def qualified(self, name: str, at: ast.AST | None = None) -> str:
         """The qualified name of a dotted name, by the imports in effect at a node, or in the module."""
+        if not name:
+            return ""
         first, dot, rest = name.partition(".")
         bound = self.scopes.binding(first, at) if at is not None else None
         if bound is not None:
