@@ -85,6 +85,8 @@ FUNCTIONS = (
     _api(_in("torch.nn.utils torch.nn.utils.clip_grad", "clip_grads_with_norm_"),
          "parameters max_norm total_norm foreach", Clips("parameters", bound="max_norm"),
          page="generated/torch.nn.utils.clip_grads_with_norm_.html"),
+    _api("torch.autograd.gradcheck.zero_gradients", "x", Clears("x"), returns=Result.NOTHING,
+         page="autograd.html#numerical-gradient-checking"),
     # -- modes ------------------------------------------------------------------------------------------
     _api(f"torch.no_grad {_in(_AUTOGRAD, 'no_grad')}", "orig_func", SwitchesGradMode(GradMode.OFF),
          returns=Result.CONTEXT, page="generated/torch.no_grad.html"),

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from torchlint.model.arguments import Arguments, flag, is_false, is_true, written
-from torchlint.model.events import Anomaly, Clip, EmptyCache, Fresh, Grad, MemoryProbe
+from torchlint.model.events import Anomaly, Clear, Clip, EmptyCache, Fresh, Grad, MemoryProbe
 from torchlint.model.interpret.machine import Machine, Part
 from torchlint.model.interpret.transfer.tensors import Tensors
 from torchlint.model.interpret.transfer.training import Training
@@ -30,6 +30,7 @@ from torchlint.model.values import (
 )
 from torchlint.pytorch import operators
 from torchlint.pytorch.effects import (
+    Clears,
     Clips,
     DetectsAnomaly,
     Effect,
@@ -83,6 +84,7 @@ class KnownCalls(Part):
             GoesBackward: self._goes_backward,
             TakesGradients: self._differentiate,
             Steps: self._steps,
+            Clears: self._clears,
             Clips: self._clips,
             SwitchesGradMode: self._switches_grad_mode,
             FreesCache: lambda call, effect: self.state.emit(EmptyCache(call.site)),
@@ -131,6 +133,9 @@ class KnownCalls(Part):
 
     def _steps(self, call: KnownCall, effect: Steps) -> None:
         self.training.emit_step(resolved(call.given(effect.optimizer)), call.written(effect.optimizer), call.node)
+
+    def _clears(self, call: KnownCall, effect: Clears) -> None:
+        self.state.emit(Clear(call.site, None, explicit=False, of=call.given(effect.gradients_of)))
 
     def _clips(self, call: KnownCall, effect: Clips) -> None:
         self.state.emit(Clip(call.site, call.bound.get(effect.gradients_of), call.bound.get(effect.bound)))
