@@ -128,7 +128,8 @@ class DropoutIgnoresMode(Rule):
                 continue
             made = self._layer_called(call, method)
             if made is not None or self._drops(call, method):
-                is_meant = self._is_one_view(call, method) or self._modes.runs_in_one(call, method)
+                is_meant = self._is_one_view(call, method) or self._is_asked_for(call, method)
+                is_meant = is_meant or self._modes.runs_in_one(call, method)
                 if self._may_be_evaluated(method) and not is_meant:
                     is_sure = made is None or self._is_as_written(made, method)
                     yield AlwaysDrops(python_ast.site_of(call), made, is_sure)
@@ -191,6 +192,13 @@ class DropoutIgnoresMode(Rule):
             if isinstance(node, ast.Call) and ast.dump(node) == ast.dump(call)
         ]
         return len(alike) > 1
+
+    def _is_asked_for(self, call: ast.Call, method: definitions.FunctionInfo) -> bool:
+        """Whether a call is under a condition that is false unless a caller asks: `forward(self, x, perturb=False)`."""
+        defaults = definitions.defaults_of(method.node)
+        off = {name for name, value in defaults.items() if python_ast.is_literal(value, False)}
+        around = (item for item in self.model.tree.ancestors(call) if isinstance(item, (ast.If, ast.IfExp)))
+        return any(python_ast.dotted(item.test) in off for item in around)
 
     def _varies(self, rate: ast.expr | None, method: definitions.FunctionInfo) -> bool:
         """Whether a rate is 0 or may be 0 in evaluation, by its name or because other code sets it."""
