@@ -125,8 +125,7 @@ class SplitPerInstance(Rule):
             if item is init.node:
                 break
             if isinstance(item, (ast.If, ast.IfExp)):
-                named = {python_ast.dotted(part).removeprefix("self.") for part in python_ast.walk(item.test)}
-                found = sorted(name for name in named if name in init.parameters and _PART.search(name))
+                found = sorted(name for name in _names_in(item.test) if name in init.parameters and _PART.search(name))
                 if found:
                     return found[0]
         return ""
@@ -134,7 +133,7 @@ class SplitPerInstance(Rule):
     def _is_decided(self, call: ast.Call, parameter: str) -> bool:
         """Whether the same parameter decides whether the list is shuffled at all."""
         tests = [item.test for item in self.model.tree.ancestors(call) if isinstance(item, ast.If)]
-        return any(parameter in {python_ast.dotted(part) for part in python_ast.walk(test)} for test in tests)
+        return any(parameter in _names_in(test) for test in tests)
 
     def report_Reshuffled(self, found: Reshuffled) -> None:
         self.report(
@@ -143,3 +142,8 @@ class SplitPerInstance(Rule):
             related=[(found.cut, "a part is taken here")],
             help="shuffle with a fixed seed, or split once before you create the datasets",
         )
+
+
+def _names_in(test: ast.expr) -> set[str]:
+    """The names in a condition; a parameter that the object stores has its own: `self.mode`."""
+    return {python_ast.dotted(part).removeprefix("self.") for part in python_ast.walk(test)}
