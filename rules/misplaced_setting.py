@@ -82,6 +82,8 @@ class MisplacedSetting(Rule):
     def _misplaced(self, call: ast.Call, order: tuple[str, ...]) -> Iterator[Misplaced]:
         for parameter, value in self._given(call, order):
             role, wanted = self._role(value), ROLES[parameter]
+            if (role, wanted) == (Role.LENGTH, Role.MILESTONES):
+                continue  # `config["epochs"]` is a list of epochs: PyTorch refuses a number there
             if self._is_share(value) and wanted is Role.LENGTH:
                 yield Misplaced(python_ast.site_of(value), parameter, ast.unparse(value), None, True)
             elif role is not None and role is not wanted and not _is_stage(python_ast.called_name(call), role, wanted):
