@@ -127,7 +127,7 @@ class BypassedWrapper(Rule):
             if not is_compiled and any(word in self.model.tree.source.text.encode() for word in _BY_HAND):
                 continue
             for call in calls:
-                name = _of_inner(python_ast.dotted(call.func), inner)
+                name = _of_inner(self._name_of(call.func, function), inner)
                 if is_compiled:
                     is_past = self._is_uncompiled(name, wrapper, function)
                 else:
@@ -139,7 +139,7 @@ class BypassedWrapper(Rule):
 
     def _may_run(self, call: ast.Call, wrapper: str, function: ast.AST) -> bool:
         """Whether a call runs the wrapper, itself or under another name, or a function that may do so."""
-        is_test = python_ast.dotted(call.func) in _ASKING
+        is_test = python_ast.dotted(call.func) in _ASKING or bool(self._returned(call, function))
         if not is_test and any(python_ast.dotted(item) == wrapper for item in python_ast.arguments(call)):
             return True
         wrappers = {wrapper, *_other_names(wrapper, function)}
@@ -170,10 +170,33 @@ class BypassedWrapper(Rule):
         for node in names.own_nodes(function):
             if isinstance(node, ast.Assign):
                 value = node.value.body if isinstance(node.value, ast.IfExp) else node.value
+                is_inner = isinstance(value, ast.Attribute) and value.attr in _INNER
+                name = python_ast.dotted(value) if is_inner else self._returned(value, function)
                 for target in node.targets:
-                    is_inner = isinstance(value, ast.Attribute) and value.attr in _INNER
-                    found.setdefault(python_ast.dotted(target), []).append(python_ast.dotted(value) if is_inner else "")
+                    found.setdefault(python_ast.dotted(target), []).append(name)
         return {name: bound[0] for name, bound in found.items() if len(bound) == 1 and bound[0] and name}
+
+    def _name_of(self, called: ast.expr, function: ast.AST) -> str:
+        """The name of a called function, also of a method of the module that a helper returns: `self.inner().loss`."""
+        if isinstance(called, ast.Attribute) and isinstance(called.value, ast.Call):
+            owner = self._returned(called.value, function)
+            return f"{owner}.{called.attr}" if owner else ""
+        return python_ast.dotted(called)
+
+    def _returned(self, call: ast.expr, function: ast.AST) -> str:
+        """`ddp.module` if a helper of the program returns that, perhaps under a condition; otherwise empty."""
+        helper = self._helper(call, function) if isinstance(call, ast.Call) else None
+        if not isinstance(call, ast.Call) or not isinstance(helper, ast.FunctionDef):
+            return ""
+        results = [node.value for node in names.own_nodes(helper) if isinstance(node, ast.Return)]
+        arms = [item.body if isinstance(item, ast.IfExp) else item for item in results]
+        inner = {python_ast.dotted(item) for item in arms if isinstance(item, ast.Attribute) and item.attr in _INNER}
+        owner, _, last = inner.pop().rpartition(".") if len(inner) == 1 else ("", "", "")
+        parameters = [item.arg for item in helper.args.args]
+        if owner in parameters and owner != "self":
+            at = parameters.index(owner)
+            owner = python_ast.dotted(call.args[at]) if at < len(call.args) else ""
+        return f"{owner}.{last}" if owner else ""
 
     def _is_in_sight(self, wrapper: str, made: ast.Call, backward: ast.Call) -> bool:
         """Whether a name means the same wrapper where it is created and in the function of a backward pass."""

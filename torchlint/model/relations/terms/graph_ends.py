@@ -39,7 +39,7 @@ from torchlint.model.values import (
 from torchlint.pytorch import api, naming
 from torchlint.pytorch.autograd_table import NOT_DIFFERENTIABLE, OPERATORS
 from torchlint.pytorch.effects import GradMode
-from torchlint.pytorch.operators import GETITEM
+from torchlint.pytorch.operators import GETITEM, SETITEM
 from torchlint.syntax.python_ast import called_name, dotted
 
 RESCALING = frozenset("scale to cuda cpu float double half clone mean sum add sub mul div neg squeeze view".split())
@@ -177,7 +177,7 @@ class GraphEnds:
             return [place.to(item) for item in self._observations.copied.get(value, ())]
         if isinstance(value, (ModuleOutput, Component)):
             return _parts_of_output(place, value)
-        is_passing = value.op in OPERATORS or value.op in RESCALING or value.op == GETITEM
+        is_passing = value.op in OPERATORS or value.op in RESCALING or value.op in (GETITEM, SETITEM)
         return [place.to(item) for item in value.parents] if is_passing else None
 
     def _parts_of_number(self, place: Place, value: Plain) -> list[Place] | None:
