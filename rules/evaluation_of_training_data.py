@@ -20,12 +20,25 @@ class WrongData(NamedTuple):
     counted: str
 
 
+class WrongArgument(NamedTuple):
+    """The call that computes `score` gets `loader` at `site`, and nothing reads `unread`, bound at `bound`."""
+
+    site: python_ast.Site
+    loader: str
+    score: str
+    unread: str
+    bound: python_ast.Site
+
+
 class EvaluationOfTrainingData(Rule):
-    """An evaluation runs on training data and divides by another dataset's length.
+    """An evaluation runs on training data instead of validation or test data.
 
     ## What it does
-    Finds loops that train nothing and iterate over a training loader, recognized by its name. The code divides their
-    sum by the length of validation or test data: `correct / len(val_set)`.
+    Finds two kinds of evaluations, by the names of the loaders:
+
+    - Loops that train nothing and iterate over a training loader. The code divides their sum by the length of
+      validation or test data: `correct / len(val_set)`.
+    - `test_accuracy = accuracy(model, train_loader)`, where nothing reads the `test_loader` of the function.
 
     ## Why is this bad?
     Overfitting stays hidden. The score measures training data, on the wrong scale. Early stopping, the choice of
@@ -58,9 +71,10 @@ class EvaluationOfTrainingData(Rule):
 
     code = "TL129"
     category = Category.CORRECTNESS
-    triggers = ((b"tr",), (b"val", b"test", b"dev"), (b"len",), (b"torch",))
+    triggers = ((b"tr",), (b"val", b"test", b"dev"), (b"len", b"load"), (b"torch",))
 
-    def ask(self) -> Iterator[WrongData]:
+    def ask(self) -> Iterator[WrongData | WrongArgument]:
+        yield from [] if self.model.is_test else self._wrong_arguments()
         evaluated = {} if self.model.is_test else self._evaluated()
         for info in self.model.definitions.functions.values() if evaluated else ():
             loops = [node for node in python_ast.walk(info.node) if isinstance(node, (ast.For, ast.AsyncFor))]
@@ -74,6 +88,36 @@ class EvaluationOfTrainingData(Rule):
                 divided = self._divided(info.node, loop, sums) if sums and not others else None
                 if divided is not None:
                     yield WrongData(python_ast.site_of(loop.iter), loader, *divided)
+
+    def _wrong_arguments(self) -> Iterator[WrongArgument]:
+        """The scores of held-out data that a function computes on a training loader."""
+        for statement in self.model.tree.of_type(ast.Assign):
+            score, call = python_ast.dotted(statement.targets[0]), statement.value
+            if not isinstance(call, ast.Call) or not held_out.is_named_held_out(score) or _is_data(score):
+                continue
+            named = [(item, python_ast.dotted(item)) for item in python_ast.arguments(call)]
+            loaders = [(item, name) for item, name in named if _is_data(name) and held_out.is_named_training(name)]
+            if len(loaders) != 1 or any(held_out.is_named_held_out(name) for _, name in named):
+                continue
+            unread = self._unread(statement) if "train" not in python_ast.called_name(call) else None
+            if unread is not None:
+                name = unread.arg if isinstance(unread, ast.arg) else unread.id
+                sites = python_ast.site_of(loaders[0][0]), python_ast.site_of(unread)
+                yield WrongArgument(sites[0], loaders[0][1], score, name, sites[1])
+
+    def _unread(self, statement: ast.Assign) -> ast.Name | ast.arg | None:
+        """The only loader of held-out data in the scope of a statement, if nothing reads it."""
+        scope = self.model.tree.scope_around(statement)
+        nodes = list(python_ast.walk(scope))
+        bound = [item for item in nodes if isinstance(item, ast.Name) and isinstance(item.ctx, ast.Store)]
+        parameters = scope.args.args if isinstance(scope, python_ast.FUNCTIONS) else []
+        held = {item.id: item for item in bound if _is_data(item.id) and held_out.is_named_held_out(item.id)}
+        given = {item.arg: item for item in parameters if _is_data(item.arg) and held_out.is_named_held_out(item.arg)}
+        found: list[ast.Name | ast.arg] = [*held.values(), *given.values()]
+        read = {item.id for item in nodes if isinstance(item, ast.Name) and isinstance(item.ctx, ast.Load)}
+        if len(found) != 1 or "locals" in read or not {*held, *given}.isdisjoint(read):
+            return None
+        return found[0]
 
     def _evaluated(self) -> dict[ast.AST, str]:
         """The loops over training data that do not train, with the names of these data."""
@@ -101,6 +145,19 @@ class EvaluationOfTrainingData(Rule):
             related=[(found.division, "the sum is divided here")],
             help=f"iterate over the data of `{found.counted}`",
         )
+
+    def report_WrongArgument(self, found: WrongArgument) -> None:
+        self.report(
+            found.site,
+            f"`{found.score}` is computed on `{found.loader}`, and nothing reads `{found.unread}`",
+            related=[(found.bound, f"`{found.unread}` is bound here")],
+            help=f"pass `{found.unread}`",
+        )
+
+
+def _is_data(name: str) -> bool:
+    """Whether a name is that of a loader."""
+    return "load" in name.rpartition(".")[2].lower()
 
 
 def _trains(loop: ast.For | ast.AsyncFor) -> bool:
