@@ -7,14 +7,18 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule
+from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import values
-from torchlint.model.queries import losses
+from torchlint.model.queries import losses, masks
+from torchlint.pytorch import operators
 
 if TYPE_CHECKING:
     from torchlint.model.relations._padding import Calls, Padding
     from torchlint.syntax.python_ast import Site
 
 _FUNCTIONS = ("cross_entropy", "nll_loss")
+_MASK = LazyPattern(r"(?i)^(?:\w+_)?(?:attention|attn|pad|padding|token|text|input)_?masks?$")
+"""Names of masks that are 0 for padding."""
 _IGNORED = -100
 """The class that losses ignore by default."""
 _MASKED = (b"-100", b"DataCollatorFor", b"IGNORE_", b"ignore_index", b"SFTTrainer", b"ignore_id", b"loss_mask")
@@ -26,13 +30,16 @@ class PaddedTarget(NamedTuple):
 
     loss: Site
     padded: Site
+    is_masked: bool = False
+    """Whether the code multiplies the targets by a padding mask, so that padding has class 0."""
 
 
 class PaddingInLoss(Rule):
     """Padding counts in the loss like any other class.
 
     ## What it does
-    Finds `cross_entropy` without an `ignore_index` for targets that come from `pad_sequence`. Also finds `labels` that
+    Finds `cross_entropy` without an `ignore_index` for targets that come from `pad_sequence`, or that the code
+    multiplies by an `attention_mask`, which gives padding class 0. Also finds `labels` that
     are a copy of the `input_ids` of a tokenizer with `padding`. This rule is a preview because some programs learn to
     predict padding on purpose.
 
@@ -70,7 +77,7 @@ class PaddingInLoss(Rule):
     category = Category.SUSPICIOUS
     preview = True
     triggers = (
-        (b"pad_sequence", b"padding"),
+        (b"pad_sequence", b"padding", b"mask"),
         (b"cross_entropy", b"CrossEntropyLoss", b"nll_loss", b"NLLLoss", b"labels"),
     )
     calls = frozenset({"pad_sequence", "DataLoader", "cross_entropy", "CrossEntropyLoss"})
@@ -78,12 +85,17 @@ class PaddingInLoss(Rule):
     def ask(self) -> Iterator[PaddedTarget]:
         if self.model.is_test:
             return
+        masked_at: dict[Site, Site] = {}
         for event, loss, calls in self.model.layout.computed():
             given = losses.operands(loss) if losses.loss_function(loss) in _FUNCTIONS else ()
             if len(given) > 1 and losses.is_mean(loss, self.model.tree):
                 padding = self.model.layout.padding_of(given[1], calls)
+                masked = _masked(given[1])
                 if padding is not None and self._counts(padding, loss, calls):
                     yield PaddedTarget(event.site, padding.site)
+                elif masked is not None and loss.site is not None and self._ignored(loss, calls) == _IGNORED:
+                    masked_at[loss.site] = masked
+        yield from (PaddedTarget(site, masked, is_masked=True) for site, masked in masked_at.items())
         if not self.model.mentions(_MASKED):
             for labels, padded in self.model.layout.copied_labels():
                 yield PaddedTarget(labels, padded)
@@ -116,6 +128,15 @@ class PaddingInLoss(Rule):
         self.report(
             found.loss,
             "padding counts in this loss like any other label: the model learns to predict padding",
-            related=[(found.padded, "this pads the sequences")],
+            related=[(found.padded, "this gives padding class 0" if found.is_masked else "this pads the sequences")],
             help="set the labels of padding to -100, or pass `ignore_index` to the loss",
         )
+
+
+def _masked(target: values.Value) -> Site | None:
+    """The product of a target and a padding mask."""
+    product = masks.adapted(target)
+    if not isinstance(product, values.Tensor) or product.op != operators.MUL or len(product.parents) != 2:
+        return None
+    is_masked = any(_MASK.search(masks.adapted(item).label or "") for item in product.parents)
+    return product.site if is_masked else None
