@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from torchlint import Category, Rule
+from torchlint import Category, Confidence, Rule
 from torchlint.model import events, program, values
 from torchlint.model.relations import gradients, terms
 from torchlint.pytorch import autograd_table, operators, triggers
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from torchlint.index import FileIndex
 
     from ._foreign_terms import ForeignTerm, ForeignTerms
+    from ._left_out_terms import LeftOutTerm, LeftOutTerms
 
 _CUTTING_WORDS = "item tensor numpy detach arg round ceil floor sign no_grad data autograd > < =="
 
@@ -47,6 +48,8 @@ class DeadLossTerm(Rule):
 
     Also finds terms that reach only networks which no step updates from this loss, such as the adversarial term of a
     generator that is computed from `fake.detach()`, or the critic's verdict on an action that `sample()` draws.
+
+    Reported only with `--preview`: terms of a sum that does not go backward, although another term of it does.
 
     torchlint follows sums, `torch.stack`, weights, and the `forward` of loss modules and of networks that return their
     loss.
@@ -107,22 +110,26 @@ class DeadLossTerm(Rule):
     def concerns(cls, index: FileIndex) -> bool:
         return index.goes_backward or index.has_word((b"training_step",))
 
-    def ask(self) -> Iterator[DeadTerm | ForeignTerm]:
+    def ask(self) -> Iterator[DeadTerm | ForeignTerm | LeftOutTerm]:
         from ._foreign_terms import ForeignTerms
+        from ._left_out_terms import LeftOutTerms
 
         done: set[python_ast.Site | None] = set()
-        foreign = ForeignTerms(self.model)
+        foreign, left_out = ForeignTerms(self.model), LeftOutTerms(self.model)
         for trace in self.model.program.traces:
             if not self.model.program.tests(trace):
-                for found in self._terms_in(trace, foreign):
+                for found in self._terms_in(trace, foreign, left_out):
                     if found.site not in done:
                         done.add(found.site)
                         yield found
 
-    def _terms_in(self, trace: program.Trace, foreign: ForeignTerms) -> Iterator[DeadTerm | ForeignTerm]:
+    def _terms_in(
+        self, trace: program.Trace, foreign: ForeignTerms, left_out: LeftOutTerms
+    ) -> Iterator[DeadTerm | ForeignTerm | LeftOutTerm]:
         for loss, used in self._losses(trace):
             yield from self._dead_terms(loss, used)
         yield from foreign.terms_in(trace)
+        yield from left_out.terms_in(trace)
 
     def _losses(self, trace: program.Trace) -> Iterator[tuple[values.Value, python_ast.Site]]:
         """The losses that go backward, and where."""
@@ -191,6 +198,15 @@ class DeadLossTerm(Rule):
             + ("computed from a sample" if term.is_drawn else "detached"),
             related=[(term.cut, cut), (term.step.site, "this step uses the gradients of the loss")],
             help="draw with `rsample`" if term.is_drawn else "compute the term from a result that is not detached",
+        )
+
+    def report_LeftOutTerm(self, term: LeftOutTerm) -> None:
+        self.report(
+            term.site,
+            f"no parameter learns from the term `{self._code(term.site)}`: `backward` runs on another term of this sum",
+            related=[(term.backward, "the other term goes backward here")],
+            help="call `backward` on the sum",
+            confidence=Confidence.LOW,
         )
 
     def _reason(self, end: terms.End) -> str:
