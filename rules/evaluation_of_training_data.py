@@ -122,7 +122,7 @@ class EvaluationOfTrainingData(Rule):
     def _evaluated(self) -> dict[ast.AST, str]:
         """The loops over training data that do not train, with the names of these data."""
         loops = self.model.tree.of_type(ast.For, ast.AsyncFor)
-        named = ((loop, batch_sums.iterated(loop.iter)) for loop in loops)
+        named = ((loop, batch_sums.loader_of(loop, self.model.definitions)) for loop in loops)
         return {loop: name for loop, name in named if held_out.is_named_training(name) and not _trains(loop)}
 
     def _divided(

@@ -80,7 +80,7 @@ class LastBatchAverage(Rule):
 
     def ask(self) -> Iterator[LastBatch]:
         for loop in [] if self.model.is_test else self.model.tree.of_type(ast.For):
-            loader = batch_sums.iterated(loop.iter)
+            loader = batch_sums.loader_of(loop, self.model.definitions)
             if loader:
                 yield from self._in_loop(loop, loader)
 
@@ -96,9 +96,13 @@ class LastBatchAverage(Rule):
         if (single := self._single(loop, inside, behind)) is not None:
             yield single
             return
-        for node in assigned:
-            name = self._place(node.targets[0])
-            if name and self._is_of_batch(node.value, name, inside) and not self._is_summed(name, loop):
+        for node, target in ((item, part) for item in assigned for part in _parts(item.targets[0])):
+            name = self._place(target)
+            is_part = target is not node.targets[0]
+            is_of_batch = (
+                _is_part_of_batch(node, name, inside) if is_part else self._is_of_batch(node.value, name, inside)
+            )
+            if name and is_of_batch and not self._is_summed(name, loop):
                 use = self._division(behind, name, loader, loop)
                 if use is not None:
                     sites = [python_ast.site_of(item) for item in (use, node, loop)]
@@ -160,7 +164,7 @@ class LastBatchAverage(Rule):
         base = _base(rest[0]) if len(rest) == 1 else None
         if base is None or base is value:
             return isinstance(value, ast.Call) and (_goes_backward(name, inside) or _is_loss(value))
-        if isinstance(base, ast.Compare):
+        if isinstance(base, ast.Compare) or batch_sums.matches(value) is not None:
             return True
         loss = self._place(base)
         made = [item.value for item in inside if isinstance(item, ast.Assign) and self._place(item.targets[0]) == loss]
@@ -197,7 +201,7 @@ class LastBatchAverage(Rule):
                 dividend, divisor = node.target, node.value
             else:
                 continue
-            if self._place(_base(dividend)) != name:
+            if self._place(_base(_without_percent(dividend))) != name:
                 continue
             if lengths.own_count(divisor, loop, self.model.definitions) is not None:
                 return node
@@ -239,6 +243,31 @@ def _base(value: ast.expr) -> ast.expr:
         else:
             break
     return value
+
+
+def _parts(target: ast.expr) -> list[ast.expr]:
+    """The targets of an assignment: itself, or the variables of a tuple."""
+    return target.elts if isinstance(target, ast.Tuple) else [target]
+
+
+def _is_part_of_batch(node: ast.Assign, name: str, inside: list[ast.AST]) -> bool:
+    """Whether one of several results of a call is a loss of the batch: it goes backward, or a total adds it."""
+    if not isinstance(node.value, ast.Call) or any(
+        python_ast.dotted(item) == name for item in python_ast.walk(node.value)
+    ):
+        return False
+    added = (item.value for item in inside if isinstance(item, ast.AugAssign) and isinstance(item.op, ast.Add))
+    return _goes_backward(name, inside) or any(
+        value is not _base(value) and python_ast.dotted(_base(value)) == name for value in added
+    )
+
+
+def _without_percent(dividend: ast.expr) -> ast.expr:
+    """The factor of `100 * correct` that is no literal number."""
+    if not isinstance(dividend, ast.BinOp) or not isinstance(dividend.op, ast.Mult):
+        return dividend
+    factors = [side for side in (dividend.left, dividend.right) if not isinstance(side, ast.Constant)]
+    return factors[0] if len(factors) == 1 else dividend
 
 
 def _goes_backward(name: str, inside: list[ast.AST]) -> bool:

@@ -87,7 +87,7 @@ class LastBatchScore(Rule):
 
     def ask(self) -> Iterator[LastScore]:
         for loop in [] if self.model.is_test else self.model.tree.of_type(ast.For):
-            loader = batch_sums.iterated(loop.iter)
+            loader = batch_sums.loader_of(loop, self.model.definitions)
             if naming.LOADER.search(loader) and not any(isinstance(item, ast.Break) for item in python_ast.walk(loop)):
                 if not self._has_whole_data(loop):
                     yield from self._in_loop(loop)

@@ -113,7 +113,7 @@ class MeanScaleMismatch(Rule):
     triggers = (
         (b"+=",),
         (b"/",),
-        (b"dataset", b"size", b"shape", b"==", b".eq("),
+        (b"len", b"size", b"shape", b"==", b".eq("),
         (b"Loss", b"_loss", b"cross_entropy", b"sum", b"mean"),
     )
     calls = frozenset(
@@ -137,7 +137,7 @@ class MeanScaleMismatch(Rule):
         loop, total = self.model.tree.parent(addition), batch_sums.name_of(addition.target)
         while isinstance(loop, ast.With):
             loop = self.model.tree.parent(loop)
-        if not isinstance(loop, ast.For) or not (loader := self._loader(loop)):
+        if not isinstance(loop, ast.For) or not (loader := batch_sums.loader_of(loop, self.model.definitions)):
             return
         for division in self._divisions_of.get((scope, total), []):
             if division.lineno <= (loop.end_lineno or loop.lineno):
@@ -174,13 +174,6 @@ class MeanScaleMismatch(Rule):
                     is_batched = self._is_batched(loop) and not is_summed
                     yield WrongCount(*sites, total, loader, samples, self._is_whole(loop), counts, is_batched)
 
-    def _loader(self, loop: ast.For) -> str:
-        """The iterable of a loop as the code spells it, also through a name: `batches = tqdm(loader)`."""
-        node = loop.iter
-        value = names.only_value(node, self.model.definitions) if isinstance(node, ast.Name) else None
-        through = batch_sums.iterated(value) if isinstance(value, ast.Call) else ""
-        return through or batch_sums.iterated(node)
-
     @cached_property
     def _divisions_of(self) -> dict[tuple[ast.AST, str], list[ast.BinOp | ast.AugAssign]]:
         """The divisions of each name in each function and at module level."""
@@ -212,7 +205,8 @@ class MeanScaleMismatch(Rule):
         """Whether only the addition, a 0 before the loop, and divisions change a name."""
         for node in self._stores_of.get((scope, total), []):
             statement = self.model.tree.statement(node)
-            if statement is addition or batch_sums.divides(statement, total):
+            is_instead = names.are_alternatives(statement, loop, self.model.tree)
+            if statement is addition or is_instead or batch_sums.divides(statement, total):
                 continue
             if _is_inside(node, loop) or not isinstance(statement, ast.Assign) or not self._is_start(node, statement):
                 return False
@@ -340,7 +334,9 @@ class MeanScaleMismatch(Rule):
             return False
         loaders = self._loaders(loop)
         parts = [loader.part(name) for loader in loaders for name in ("sampler", "batch_sampler", "drop_last")]
-        return not any(parts) and bool(loaders or naming.LOADER.search(self._loader(loop)))
+        return not any(parts) and bool(
+            loaders or naming.LOADER.search(batch_sums.loader_of(loop, self.model.definitions))
+        )
 
     # -- report ---------------------------------------------------------------------------------------
 

@@ -96,7 +96,7 @@ class SoftmaxOverBatch(Rule):
             yield from self._losses()
             yield from self._of_rows()
             for loop in self.model.tree.of_type(ast.For):
-                if _LOADER.search(batch_sums.iterated(loop.iter)):
+                if _LOADER.search(batch_sums.loader_of(loop, self.model.definitions)):
                     yield from self._predictions(loop)
 
     def _losses(self) -> Iterator[OverBatch]:
@@ -140,7 +140,10 @@ class SoftmaxOverBatch(Rule):
 
     def _is_in_loop(self, event: events.Compute) -> bool:
         loops = (self.model.tree.node(loop.site) for loop in event.loops)
-        return any(isinstance(item, ast.For) and _LOADER.search(batch_sums.iterated(item.iter)) for item in loops)
+        return any(
+            isinstance(item, ast.For) and _LOADER.search(batch_sums.loader_of(item, self.model.definitions))
+            for item in loops
+        )
 
     def _of_rows(self) -> Iterator[OverAll]:
         """The comparisons of the row numbers of a tensor with its largest element."""
@@ -220,9 +223,19 @@ def _counted(node: ast.expr) -> ast.expr | None:
     return None
 
 
+def _batch(loop: ast.For) -> set[str]:
+    """The variables of a batch, also those of `x, y = batch` in the loop."""
+    found = python_ast.names_in(loop.target)
+    for node in python_ast.walk(loop):
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Name) and node.value.id in found:
+            if isinstance(node.targets[0], (ast.Tuple, ast.List)):
+                found |= python_ast.names_in(node.targets[0])
+    return found
+
+
 def _outputs(loop: ast.For) -> set[str]:
     """The variables that only get the result of a call for a whole batch: `output = model(x)`."""
-    batch, found, others = python_ast.names_in(loop.target), set[str](), set[str]()
+    batch, found, others = _batch(loop), set[str](), set[str]()
     for node in (item for item in python_ast.walk(loop) if isinstance(item, ast.Assign)):
         targets = {name for target in node.targets for name in python_ast.names_in(target)}
         if targets & batch and any(isinstance(item, ast.Subscript) for item in python_ast.walk(node.value)):
@@ -238,7 +251,7 @@ def _outputs(loop: ast.For) -> set[str]:
 
 def _comparison(prediction: ast.Call, loop: ast.For, tree: PythonTree) -> ast.Compare | None:
     """The _comparison of a prediction, or of the variable that gets it, with a variable of the batch."""
-    batch, statement = python_ast.names_in(loop.target), tree.parent(prediction)
+    batch, statement = _batch(loop), tree.parent(prediction)
     targets = statement.targets if isinstance(statement, ast.Assign) else []
     made = {name for target in targets for name in python_ast.names_in(target)} - {"_"}
     for node in python_ast.walk(loop):

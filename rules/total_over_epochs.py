@@ -74,7 +74,11 @@ class TotalOverEpochs(Rule):
                 epochs = self._loop_of(division)
                 divisor = division.right if isinstance(division, ast.BinOp) else division.value
                 counted = batch_sums.counted(divisor)
-                if epochs is not None and counted is not None and counted[0] == batch_sums.iterated(loop.iter):
+                if (
+                    epochs is not None
+                    and counted is not None
+                    and counted[0] == batch_sums.loader_of(loop, self.model.definitions)
+                ):
                     start = self._start(total, epochs, loop, addition)
                     if start is not None and epochs in [*self.model.tree.ancestors(loop)]:
                         yield NeverReset(python_ast.site_of(division), python_ast.site_of(start), total)
@@ -92,7 +96,7 @@ class TotalOverEpochs(Rule):
         for node in python_ast.walk(around.owner.node):
             if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) and batch_sums.dividend(node) == total:
                 counted = batch_sums.counted(node.right)
-                is_of_epoch = counted is not None and counted[0] == batch_sums.iterated(loop.iter)
+                is_of_epoch = counted is not None and counted[0] == batch_sums.loader_of(loop, self.model.definitions)
                 if is_of_epoch and self._loop_of(node) not in (None, loop):
                     start = python_ast.site_of(self.model.tree.statement(others[0]))
                     yield NeverReset(python_ast.site_of(node), start, total)

@@ -7,7 +7,10 @@ from __future__ import annotations
 
 SPLITS = frozenset({"torch.utils.data.random_split", "torch.utils.data.dataset.random_split"})
 """Functions that split a dataset, the first argument, into subsets of it."""
-LOADERS = frozenset({"torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader"})
+LOADERS = frozenset(
+    f"{module}.DataLoader"
+    for module in ("torch.utils.data", "torch.utils.data.dataloader", "torch_geometric.loader", "torch_geometric.data")
+)
 """Classes of loaders, whose first argument is the dataset."""
 SUBSETS = frozenset({"torch.utils.data.Subset", "torch.utils.data.dataset.Subset"})
 """Classes of parts of a dataset, the first argument; its attribute `dataset` is the whole."""

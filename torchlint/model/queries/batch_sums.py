@@ -6,9 +6,12 @@ import ast
 from collections.abc import Iterator
 
 from torchlint.lazy_pattern import LazyPattern
-from torchlint.model.queries import numbers
+from torchlint.model.definitions import Definitions
+from torchlint.model.queries import names, numbers
 from torchlint.syntax import python_ast
 
+_PASSING = frozenset({"enumerate", "tqdm", "track", "log_every"})
+"""Functions that iterate over their first argument: a counter, progress bars, and loggers of metrics."""
 _WHOLE = LazyPattern(r"(?i)batch_?size|bs")
 
 
@@ -25,9 +28,17 @@ def iterated(node: ast.expr) -> str:
     return "" if any(isinstance(item, ast.Call) for item in python_ast.walk(node)) else ast.unparse(node)
 
 
+def loader_of(loop: ast.For | ast.AsyncFor, known: Definitions) -> str:
+    """The code of a loop's iterable, also through a variable: `bar = tqdm(loader)`, then `for x in bar`."""
+    node = unwrapped(loop.iter)
+    value = names.only_value(node, known) if isinstance(node, ast.Name) else None
+    is_bar = isinstance(value, ast.Call) and unwrapped(value) is not value
+    return (iterated(value) if value is not None and is_bar else "") or iterated(node)
+
+
 def unwrapped(node: ast.expr) -> ast.expr:
     """A loop's iterable without `enumerate` and progress bars."""
-    while isinstance(node, ast.Call) and node.args and python_ast.called_name(node) in ("enumerate", "tqdm", "track"):
+    while isinstance(node, ast.Call) and node.args and python_ast.called_name(node) in _PASSING:
         node = node.args[0]
     return node
 

@@ -82,6 +82,16 @@ def returned_value(function: FunctionInfo) -> ast.expr | None:
     return found[0].value if len(found) == 1 else None
 
 
+def are_alternatives(node: ast.AST, other: ast.AST, tree: PythonTree) -> bool:
+    """Whether two nodes are in different branches of one `if`, of which only one runs."""
+    chains = [[item, *tree.ancestors(item)] for item in (node, other)]
+    common = next((item for item in chains[0] if item in chains[1]), None)
+    if not isinstance(common, ast.If):
+        return False
+    branches = [chain[chain.index(common) - 1] if chain[0] is not common else common for chain in chains]
+    return any(one in common.body and two in common.orelse for one, two in (branches, branches[::-1]))
+
+
 def is_read_after(name: str, node: ast.AST, definitions: Definitions) -> bool:
     """Whether code may read a name with the value that a node's statement leaves in it.
 
