@@ -8,7 +8,9 @@ from functools import cached_property
 from typing import NamedTuple
 
 from torchlint import Category, Confidence, Rule
-from torchlint.model.queries import names
+from torchlint.index import FileIndex
+from torchlint.model.definitions import FunctionInfo, all_parameters
+from torchlint.model.queries import names, variables, written
 from torchlint.syntax import python_ast
 from torchlint.syntax.python_ast import Site
 
@@ -104,14 +106,12 @@ class BypassedWrapper(Rule):
                 and isinstance(made, ast.Call)
                 and (wrapper := python_ast.dotted(node.targets[0]))
             ):
-                name = self.model.definitions.named(made.func)
-                is_distributed = name.startswith("torch.") and name.rpartition(".")[2] in _DISTRIBUTED
-                if (is_distributed or name in _COMPILE) and made.args:
+                is_distributed = self._is_distributed(made.func)
+                if (is_distributed or self.model.definitions.named(made.func) in _COMPILE) and made.args:
                     found.append((wrapper, python_ast.dotted(made.args[0]), made, not is_distributed))
         for test in self.model.tree.of_type(ast.Call):
             if python_ast.dotted(test.func) == "isinstance" and len(test.args) == 2 and python_ast.dotted(test.args[0]):
-                name = self.model.definitions.named(test.args[1])
-                if name.startswith("torch.") and name.rpartition(".")[2] in _DISTRIBUTED:
+                if self._is_distributed(test.args[1]):
                     found.append((python_ast.dotted(test.args[0]), "", test, False))
         return found
 
@@ -119,9 +119,8 @@ class BypassedWrapper(Rule):
         """The forward passes that bypass a wrapper in the loss of a backward pass."""
         calls = self._calls_in_loss(backward, function)
         inner = self._inner_modules(function)
-        for wrapper, wrapped, made, is_compiled in self._wrappers:
-            if not self._is_in_sight(wrapper, made, backward):
-                continue
+        seen = [item for item in self._wrappers if self._is_in_sight(item[0], item[2], backward)]
+        for wrapper, wrapped, made, is_compiled in [*seen, *self._parameters(backward)]:
             if any(self._may_run(call, wrapper, function) for call in calls):
                 continue
             if not is_compiled and any(word in self.model.tree.source.text.encode() for word in _BY_HAND):
@@ -132,10 +131,39 @@ class BypassedWrapper(Rule):
                     is_past = self._is_uncompiled(name, wrapper, function)
                 else:
                     is_past = self._goes_past(name, wrapper, wrapped, made)
-                if is_past and call.args and (call.lineno > made.lineno or "." in wrapper):
+                is_own = "." not in wrapper and made in python_ast.walk(function)
+                if is_past and call.args and (call.lineno > made.lineno or not is_own):
                     sites = [python_ast.site_of(node) for node in (call, made, backward)]
                     yield Bypass(sites[0], sites[1], sites[2], name, wrapper, is_compiled)
                     break
+
+    def _parameters(self, backward: ast.Call) -> Iterator[tuple[str, str, ast.AST, bool]]:
+        """The parameters of a function that are wrappers: by their annotation, or in each call of the file."""
+        function = self.model.definitions.function_around(backward)
+        bound = self.model.definitions.names_assigned([function.node]) if function is not None else set[str]()
+        for argument in all_parameters(function.node) if function is not None else ():
+            if function is None or argument.arg in bound:
+                continue
+            if argument.annotation is not None and self._is_distributed(argument.annotation):
+                yield argument.arg, "", argument, False
+            elif (made := self._passed_in_all(function, argument.arg)) is not None:
+                yield argument.arg, "", made, False
+
+    def _passed_in_all(self, function: FunctionInfo, name: str) -> ast.Call | None:
+        """The call that makes the wrapper which all calls of a function in the file pass for a parameter."""
+        place = function.parameters.index(name) - int(function.is_method) if name in function.parameters else -1
+        found: list[ast.Call | None] = []
+        for call in FileIndex.of(self.model.tree).calls_named(function.name):
+            given = python_ast.dotted(written.argument(call, place, name) or call) if place >= 0 else ""
+            known = (made for wrapper, wrapped, made, is_compiled in self._wrappers
+                     if wrapper == given and not is_compiled and made.args and made.lineno < call.lineno
+                     and self._is_in_sight(wrapper, made, call))  # fmt: skip
+            found.append(next(known, None))
+        return found[0] if found and all(item is not None for item in found) else None
+
+    def _is_distributed(self, node: ast.expr) -> bool:
+        name = self.model.definitions.named(node)
+        return name.startswith("torch.") and name.rpartition(".")[2] in _DISTRIBUTED
 
     def _may_run(self, call: ast.Call, wrapper: str, function: ast.AST) -> bool:
         """Whether a call runs the wrapper, itself or under another name, or a function that may do so."""
@@ -202,6 +230,8 @@ class BypassedWrapper(Rule):
         """Whether a name means the same wrapper where it is created and in the function of a backward pass."""
         known = self.model.definitions
         if "." not in wrapper:
+            if known.function_around(made) is None and variables.is_parameter(wrapper, backward, known):
+                return False
             return known.function_around(made) in (None, known.function_around(backward))
         first, second = known.method_around(made), known.method_around(backward)
         return first is not None and second is not None and first.owner is second.owner
