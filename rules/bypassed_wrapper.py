@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from torchlint import Category, Confidence, Rule
 from torchlint.index import FileIndex
+from torchlint.lazy_pattern import LazyPattern
 from torchlint.model.definitions import FunctionInfo, all_parameters
 from torchlint.model.queries import names, variables, written
 from torchlint.syntax import python_ast
@@ -17,8 +18,9 @@ from torchlint.syntax.python_ast import Site
 _DISTRIBUTED = frozenset({"DistributedDataParallel", "DDP"})
 _INNER = frozenset({"module"})
 _COMPILE = frozenset({"torch.compile"})
-_BY_HAND = (b"all_reduce", b"no_sync", b"reduce_gradients", b"average_gradients", b"register_comm_hook", b"sync_grad")
+_BY_HAND = (b"no_sync", b"reduce_gradients", b"average_gradients", b"register_comm_hook", b"sync_grad")
 """Words in programs that may average gradients themselves."""
+_GRADIENTS = LazyPattern(r"(?i)^(?:(?:main|flat|param)_)?grads?$|gradients?$|_grads$")
 _OWN_PASS = ("", ".forward", ".__call__")
 """Endings of calls that run the forward pass of the wrapper itself: `ddp(x)`, `ddp.forward(x)`."""
 _ASKING = frozenset("isinstance hasattr getattr type".split())
@@ -123,7 +125,7 @@ class BypassedWrapper(Rule):
         for wrapper, wrapped, made, is_compiled in [*seen, *self._parameters(backward)]:
             if any(self._may_run(call, wrapper, function) for call in calls):
                 continue
-            if not is_compiled and any(word in self.model.tree.source.text.encode() for word in _BY_HAND):
+            if not is_compiled and self._may_average:
                 continue
             for call in calls:
                 name = _of_inner(self._name_of(call.func, function), inner)
@@ -137,7 +139,20 @@ class BypassedWrapper(Rule):
                     yield Bypass(sites[0], sites[1], sites[2], name, wrapper, is_compiled)
                     break
 
-    def _parameters(self, backward: ast.Call) -> Iterator[tuple[str, str, ast.AST, bool]]:
+    @cached_property
+    def _may_average(self) -> bool:
+        """Whether the file may average gradients itself: by its words, or by `all_reduce` where it reads gradients."""
+        if any(word in self.model.tree.source.code for word in _BY_HAND):
+            return True
+        calls = FileIndex.of(self.model.tree).calls_named("all_reduce")
+        scopes = {self.model.tree.scope_around(call) for call in calls}
+        nodes = (node for scope in scopes for node in python_ast.walk(scope))
+        return any(
+            isinstance(node, (ast.Name, ast.Attribute)) and _GRADIENTS.search(python_ast.last_name(node))
+            for node in nodes
+        )
+
+    def _parameters(self, backward: ast.Call) -> Iterator[tuple[str, str, ast.Call | ast.arg, bool]]:
         """The parameters of a function that are wrappers: by their annotation, or in each call of the file."""
         function = self.model.definitions.function_around(backward)
         bound = self.model.definitions.names_assigned([function.node]) if function is not None else set[str]()
@@ -236,7 +251,7 @@ class BypassedWrapper(Rule):
         first, second = known.method_around(made), known.method_around(backward)
         return first is not None and second is not None and first.owner is second.owner
 
-    def _goes_past(self, name: str, wrapper: str, wrapped: str, made: ast.Call) -> bool:
+    def _goes_past(self, name: str, wrapper: str, wrapped: str, made: ast.Call | ast.arg) -> bool:
         """Whether a call to a function of this name runs the module instead of its wrapper."""
         if name in (f"{wrapper}.module", f"{wrapper}.module.forward"):
             return True
@@ -246,7 +261,7 @@ class BypassedWrapper(Rule):
         is_wrapped = name in (wrapped, f"{wrapped}.forward") and wrapped != wrapper
         return bool(wrapped) and is_wrapped and not self._is_bound_again(wrapped, made)
 
-    def _is_bound_again(self, name: str, made: ast.Call) -> bool:
+    def _is_bound_again(self, name: str, made: ast.Call | ast.arg) -> bool:
         """Whether a name may mean something else than where the wrapper was created."""
         function = self.model.definitions.function_around(made)
         nodes = self.model.tree.of_type(ast.Name, ast.Attribute)
