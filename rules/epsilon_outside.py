@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchlint import Category, Rule
 from torchlint.index import FileIndex
 from torchlint.lazy_pattern import LazyPattern
-from torchlint.model.queries import names, written
+from torchlint.model.queries import names, variables, written
 from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
@@ -19,6 +19,8 @@ _EPSILON = LazyPattern(r"(?i)^(?:.*[._])?eps(?:ilon)?$")
 _SMALL = 1e-4
 _MAY_BE_ZERO = LazyPattern(r"^(?:std|norm|sum|var|max|nanstd|nansum|amax)$")
 _NAMED = LazyPattern(r"(?i)(?:^|[._])(?:std|sigma|norm|denom\w*|union|\w+_(?:std|norm|sum))$")
+_DISTANCE = LazyPattern(r"(?i)(?:^|_)(?:l1|l2|mse|mae)(?:$|_)|l1loss|mseloss|_loss$|criterion")
+"""Names of functions and modules that compare two tensors: they are 0 if these are equal."""
 _LOGARITHMS = frozenset({"log", "log2", "log10"})
 _PROTECTED = LazyPattern(
     r"^(?:log\w*|sqrt|rsqrt|reciprocal|pow|atanh|entr|logit|div|divide|true_divide|kl_div"
@@ -81,7 +83,7 @@ class EpsilonOutside(Rule):
                 continue
             operation = node.left
             is_quotient = isinstance(operation, ast.BinOp) and isinstance(operation.op, ast.Div)
-            if is_quotient and _may_be_zero(operation.right) and not self._has_epsilon(operation.right):
+            if is_quotient and self._may_be_zero(operation.right) and not self._has_epsilon(operation.right):
                 yield Outside(python_ast.site_of(node.right), python_ast.site_of(operation), True)
             elif isinstance(operation, ast.Call) and python_ast.called_name(operation) in _LOGARITHMS:
                 if not any(_is_epsilon(item) for item in python_ast.walk(operation)) and _is_of_value(operation):
@@ -89,11 +91,35 @@ class EpsilonOutside(Rule):
 
     def _is_number(self, epsilon: ast.expr) -> bool:
         """Whether the code adds a small number, not a tensor such as `eps = torch.eye(n) * 1e-6`."""
-        if not _is_epsilon(epsilon):
+        if not self._is_small(epsilon):
             return False
         set_to = python_ast.walk(written.value_of(epsilon, self.model.definitions))
         calls = (python_ast.called_name(item) for item in set_to if isinstance(item, ast.Call))
         return _NUMBERS.issuperset(calls)
+
+    def _is_small(self, node: ast.expr) -> bool:
+        """Whether an expression is a small constant, also in a variable: `smooth = 1e-5`."""
+        value = names.only_value(node, self.model.definitions) if isinstance(node, ast.Name) else None
+        return _is_epsilon(node) or (isinstance(value, ast.Constant) and _is_epsilon(value))
+
+    def _may_be_zero(self, node: ast.expr) -> bool:
+        """Whether a denominator may be 0: a deviation, norm, sum or distance of two tensors, also in variables."""
+        if _may_be_zero(node):
+            return True
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+            return self._may_be_zero(node.left) and self._may_be_zero(node.right)
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
+            factors = [side for side in (node.left, node.right) if not isinstance(side, ast.Constant)]
+            return bool(factors) and all(map(self._may_be_zero, factors))
+        bound = variables.bindings(node.id, node, self.model.definitions) if isinstance(node, ast.Name) else []
+        values = [names.bound_value(item, self.model.tree) for item in bound]
+        made = [item for item in values if not (isinstance(item, ast.Constant) and item.value == 0)]
+        return bool(made) and all(isinstance(item, ast.Call) and self._vanishes(item) for item in made)
+
+    def _vanishes(self, call: ast.Call) -> bool:
+        """Whether a call may return 0: a sum, a norm, or a distance of two tensors."""
+        is_distance = len(call.args) == 2 and _DISTANCE.search(python_ast.called_name(call)) is not None
+        return is_distance or _may_be_zero(call)
 
     def _has_epsilon(self, denominator: ast.expr, depth: int = 3) -> bool:
         """Whether a small number went into a variable of the denominator: `norm = sqrt(total + 1e-4)`."""
@@ -142,6 +168,8 @@ class EpsilonOutside(Rule):
                 return True
             if isinstance(item, ast.BinOp) and isinstance(item.op, (ast.Div, ast.Pow)) and item.right is inner:
                 return True
+            if isinstance(item, ast.BinOp) and isinstance(item.op, ast.Add) and _is_epsilon(item.right):
+                return False  # the sum has its own small number
             inner = item
         return False
 
