@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule
-from torchlint.model.queries import names
+from torchlint.model.queries import names, variables
 from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ _STEPS = 6
 
 
 class VarianceScale(NamedTuple):
-    """The code at `site` scales noise by `exp(name)`, and the divergence at `divergence` takes that for a variance."""
+    """The code at `site` scales noise by `exp(name)`, and the code at `divergence` takes that for a variance."""
 
     site: Site
     divergence: Site
@@ -31,7 +31,8 @@ class VarianceAsDeviation(Rule):
 
     ## What it does
     Finds `mean + noise * log_var.exp()` in a file whose Kullback-Leibler divergence
-    `1 + log_var - mean.pow(2) - log_var.exp()` treats the same variable as the logarithm of the variance.
+    `1 + log_var - mean.pow(2) - log_var.exp()`, or a root `sqrt(log_var.exp())`, treats the same variable as the
+    logarithm of the variance.
 
     ## Why is this bad?
     `exp(log_var)` is the variance, and the standard deviation is `exp(0.5 * log_var)`. The samples come from another
@@ -71,7 +72,7 @@ class VarianceAsDeviation(Rule):
     def ask(self) -> Iterator[VarianceScale]:
         if self.model.is_test:
             return
-        divergences = dict(self._divergences())
+        divergences = dict([*self._roots(), *self._divergences()])
         for node in self.model.tree.of_type(ast.BinOp, ast.Call) if divergences else ():
             for scale, noise in _factors(node):
                 name = _last(self._exponent(scale))
@@ -79,7 +80,19 @@ class VarianceAsDeviation(Rule):
                     yield VarianceScale(python_ast.site_of(node), python_ast.site_of(divergences[name]), name)
                     break
 
-    def _divergences(self) -> Iterator[tuple[str, ast.BinOp]]:
+    def _roots(self) -> Iterator[tuple[str, ast.expr]]:
+        """The roots `sqrt(exp(v))`, each with the name of `v`."""
+        for call in self.model.tree.of_type(ast.Call):
+            if names.imported(call.func, self.model.definitions) == "torch.sqrt":
+                operand = call.args[0] if call.args else None
+            else:
+                is_method = python_ast.called_name(call) == "sqrt" and not call.args
+                operand = call.func.value if is_method and isinstance(call.func, ast.Attribute) else None
+            name = _last(self._exponent(operand)) if operand is not None else ""
+            if name:
+                yield name, call
+
+    def _divergences(self) -> Iterator[tuple[str, ast.expr]]:
         """The sums `1 + v - mean ** 2 - exp(v)`, each with the name of `v`."""
         for node in self.model.tree.of_type(ast.BinOp):
             terms = list(_terms(node)) if self._is_whole(node) else []
@@ -109,10 +122,12 @@ class VarianceAsDeviation(Rule):
         """Whether an expression is noise from the standard normal distribution."""
         for _ in range(_STEPS):
             if isinstance(node, ast.Name):
-                value = names.only_value(node, self.model.definitions)
-                if value is None:
+                bound = variables.bindings(node.id, node, self.model.definitions)
+                values = [names.bound_value(item, self.model.tree) for item in bound]
+                calls = [item for item in values if isinstance(item, ast.Call)]
+                if len(calls) != 1 or not all(isinstance(item, (ast.Call, ast.Name)) for item in values):
                     return False
-                node = value
+                node = calls[0]
             if not isinstance(node, ast.Call):
                 return False
             called = python_ast.called_name(node)
@@ -128,7 +143,7 @@ class VarianceAsDeviation(Rule):
         self.report(
             found.site,
             f"`exp({found.name})` is the variance, but this code uses it as the standard deviation",
-            related=[(found.divergence, f"the divergence treats `{found.name}` as the logarithm of the variance")],
+            related=[(found.divergence, f"this treats `{found.name}` as the logarithm of the variance")],
             help=f"use `exp(0.5 * {found.name})`",
         )
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchlint import Category, Rule
 from torchlint.syntax import python_ast
 
+from . import _subtracted_divergence as subtracted_divergence
 from . import _written_terms as written_terms
 
 if TYPE_CHECKING:
@@ -24,6 +25,13 @@ class NoDivergence(NamedTuple):
     is_sign: bool
 
 
+class Subtracted(NamedTuple):
+    """The loss at `loss` subtracts the divergence at `site`."""
+
+    site: Site
+    loss: Site
+
+
 class WrongGaussianDivergence(Rule):
     """A KL term of a VAE has a wrong sign or factor.
 
@@ -36,6 +44,8 @@ class WrongGaussianDivergence(Rule):
     - The sum has its minimum or maximum where the variance is 1.
 
     `1 + 2 * log_std - mu**2 - log_std.exp()` breaks the last condition, because it does not square the deviation.
+
+    Also finds a divergence that is subtracted from a PyTorch loss: `F.mse_loss(y, x) + 0.5 * (1 + log_var - ...)`.
 
     Not reported for sums with other terms, such as those of another prior.
 
@@ -68,7 +78,7 @@ class WrongGaussianDivergence(Rule):
     category = Category.CORRECTNESS
     triggers = ((b"torch",), (b"exp(", b"exp_(", b"log("), (b"pow", b"**", b"square", b"*"))
 
-    def ask(self) -> Iterator[NoDivergence]:
+    def ask(self) -> Iterator[NoDivergence | Subtracted]:
         for node in [] if self.model.is_test else self.model.tree.of_type(ast.BinOp, ast.Call):
             parent = self.model.tree.parent(node)
             owner = self.model.tree.parent(parent) if isinstance(parent, ast.Attribute) else None
@@ -79,6 +89,18 @@ class WrongGaussianDivergence(Rule):
             found = _wrong(terms or [])
             if found is not None:
                 yield NoDivergence(python_ast.site_of(node), *found)
+            elif (sign := _sign(terms or [])) and isinstance(node, ast.expr):
+                loss = subtracted_divergence.sum_with_loss(node, sign, self.model)
+                if loss is not None:
+                    yield Subtracted(python_ast.site_of(node), python_ast.site_of(loss))
+
+    def report_Subtracted(self, found: Subtracted) -> None:
+        self.report(
+            found.site,
+            "the loss subtracts this KL divergence: training makes the divergence larger",
+            related=[(found.loss, "the sum with the other loss is here")],
+            help="the divergence of N(mu, var) from N(0, 1) is `-0.5 * (1 + log(var) - mu**2 - var)`",
+        )
 
     def report_NoDivergence(self, found: NoDivergence) -> None:
         if found.is_sign:
@@ -90,6 +112,13 @@ class WrongGaussianDivergence(Rule):
             message,
             help="the divergence of N(mu, var) from N(0, 1) is `-0.5 * (1 + log(var) - mu**2 - var)`",
         )
+
+
+def _sign(terms: list[written_terms.Term]) -> int:
+    """1 for a divergence, -1 for its negative, 0 for other sums."""
+    spreads = [item for item in terms if item.function == "exp"]
+    is_whole = len(terms) == 4 and len(spreads) == 1 and any(_is_pair(item, spreads[0]) for item in terms)
+    return (1 if spreads[0].factor > 0 else -1) if is_whole else 0
 
 
 def _wrong(terms: list[written_terms.Term]) -> tuple[str, str, bool] | None:
