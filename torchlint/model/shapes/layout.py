@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from typing import NamedTuple
 
 from torchlint.model.shapes import operations
 from torchlint.model.shapes.case import Case
@@ -19,12 +20,20 @@ _PRODUCTS = frozenset({"matmul", "bmm"})
 _UNBINDING = frozenset({"unbind"})
 _PARTS = frozenset({"chunk", "split"})
 _KEEPING = frozenset(
-    "contiguous softmax masked_fill dropout div mul add sub float to type_as half clone relu "
+    "contiguous softmax masked_fill masked_fill_ dropout div mul add sub float to type_as half clone relu "
     "scaled_dot_product_attention".split()
 )
 _KEEPING_LAYERS = frozenset({"Dropout", "Softmax", "LayerNorm", "Identity", "RMSNorm"})
 
-Layout = tuple[Known, ...]
+
+class Part(NamedTuple):
+    """A dimension: its size, and the number that the view names."""
+
+    size: Known = None
+    number: Value | None = None
+
+
+Layout = tuple[Part, ...]
 
 
 def layout(case: Case, value: Value, steps: int = _MOST) -> Layout | None:
@@ -40,16 +49,26 @@ def layout(case: Case, value: Value, steps: int = _MOST) -> Layout | None:
         is_kept = isinstance(module, Module) and module.name.rpartition(".")[2] in _KEEPING_LAYERS
         return layout(case, value.parents[1], steps - 1) if is_kept and len(value.parents) > 1 else None
     if value.op in _VIEWS:
-        call = operations.operation(case, value, table.OPERATORS[value.op], ROOT)
-        return call.sizes_of(call.rest) if call.rest and call.is_complete else None
+        return named(case, value)
     if value.op == operators.GETITEM:
         return _part(case, value, steps)
     inner = layout(case, value.parents[0], steps - 1)
     if inner is None or value.op in _KEEPING:
         return inner
     if value.op in _PRODUCTS:
-        return (*inner[:-1], None)
+        other = layout(case, value.parents[1], steps - 1) if len(value.parents) > 1 else None
+        return (*inner[:-1], other[-1] if other is not None and len(other) == len(inner) else Part())
     return _moved(case, value, inner)
+
+
+def named(case: Case, view: Tensor) -> Layout | None:
+    """The sizes that a view names."""
+    call = operations.operation(case, view, table.OPERATORS[view.op], ROOT)
+    sizes = call.sizes_of(call.rest) if call.rest and call.is_complete else None
+    if sizes is None:
+        return None
+    numbers = [resolved(item) for item in call.rest] if len(call.rest) == len(sizes) else [None] * len(sizes)
+    return tuple(map(Part, sizes, numbers))
 
 
 def _part(case: Case, value: Tensor, steps: int) -> Layout | None:
@@ -61,7 +80,7 @@ def _part(case: Case, value: Tensor, steps: int) -> Layout | None:
         inner = layout(case, whole.parents[0], steps - 1)
         dimension = _dimension(case, whole)
         is_last = inner is not None and dimension in (-1, len(inner) - 1)
-        return (*inner[:-1], None) if inner is not None and is_last else None
+        return (*inner[:-1], Part()) if inner is not None and is_last else None
     if whole.op in _UNBINDING:
         inner = layout(case, whole.parents[0], steps - 1)
         return inner[1:] if inner is not None and _dimension(case, whole) == 0 else None

@@ -85,7 +85,7 @@ class Order:
         if places is None and rank is not None and rank >= _IMAGE and is_all and _takes_channels(sizes, asked):
             places = 1, 1
         if places is None and len(asked) == 3:
-            places = _merged(layout.layout(case, operand), asked)
+            places = self._merged(case, operand, layout.named(case, view) or ())
         return Displaced(view.site, *places) if places is not None else None
 
     def _restores(self, case: Case, operand: Value, asked: Sequence[Known]) -> bool:
@@ -152,6 +152,26 @@ class Order:
             return is_product
         return is_sample and (is_product or (several and is_rest))
 
+    def _merged(self, case: Case, operand: Value, asked: layout.Layout) -> tuple[int, int] | None:
+        """The place that joins heads before positions: (batch, heads, length, width) as (batch, length, all)."""
+        sizes = layout.layout(case, operand)
+        if sizes is None or len(sizes) != 4 or len(asked) != 3:
+            return None
+        batch, heads, length, width = sizes
+        if batch.size is None or heads.size is None or batch.size == _REST or heads.size == length.size:
+            return None
+        is_number = heads.size.number is not None and heads.size.number > 1
+        is_given = bool(heads.size.symbols) and all(
+            isinstance(item, Symbol) and item.dimension is None for item in heads.size.symbols
+        )
+        first = (batch.size, case.dimension(case.source(operand, ROOT), 0))
+        if asked[0].size not in first or not (is_number or is_given):
+            return None
+        if length.size is not None and length.size.symbols and asked[1].size == length.size:
+            return 2, 1
+        is_all = asked[1].size in (_REST, length.size) and _is_product(asked[2], heads, width)
+        return (1, 2) if is_all else None
+
     def _sizes(self, case: Case, operand: Value, asked: Sequence[Known]) -> tuple[tuple[Known, ...], bool]:
         """The sizes of a tensor in order, and whether the list is complete."""
         known = self._known_sizes(case, operand, _MAX_TRANSPOSES)
@@ -204,19 +224,14 @@ def _takes_channels(sizes: Sequence[Known], asked: Sequence[Known]) -> bool:
     return channels is not None and bool(channels.symbols) and channels == sizes[1] and has_positions
 
 
-def _merged(sizes: layout.Layout | None, asked: Sequence[Known]) -> tuple[int, int] | None:
-    """The place that joins heads before positions: (batch, heads, length, width) as (batch, length, all)."""
-    if sizes is None or len(sizes) != 4:
-        return None
-    batch, heads, length, _ = sizes
-    if batch is None or heads is None or length is None or batch == _REST or heads == length:
-        return None
-    is_number = heads.number is not None and heads.number > 1
-    is_given = bool(heads.symbols) and all(
-        isinstance(item, Symbol) and item.dimension is None for item in heads.symbols
-    )
-    is_length = bool(length.symbols) and tuple(asked[:2]) == (batch, length)
-    return (2, 1) if is_length and (is_number or is_given) else None
+def _is_product(whole: layout.Part, first: layout.Part, second: layout.Part) -> bool:
+    """Whether a number is the product of two sizes, by their values or by the numbers that the code multiplies."""
+    product = product_of([first.size, second.size])
+    if product is not None and product == whole.size:
+        return True
+    is_made = isinstance(whole.number, Tensor) and whole.number.op == operators.MUL
+    factors = list(map(resolved, whole.number.parents)) if is_made and whole.number is not None else []
+    return len(factors) == 2 and factors in ([first.number, second.number], [second.number, first.number])
 
 
 def _counts_states(size: Symbol, states: Sequence[Value]) -> bool:
