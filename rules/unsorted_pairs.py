@@ -17,6 +17,7 @@ _LISTINGS = frozenset({"os.listdir", "os.scandir", "glob.glob", "glob.iglob"})
 _OF_PATHS = frozenset({"glob", "rglob", "iterdir"})
 _UNPAIRED = LazyPattern(r"(?i)(?:^|[._])(?:content|style|source|target|src|tgt|domain)")
 """Names of data without pairs."""
+_STEPS = 6
 _ORDERING = frozenset({"sort", "sorted", "natsorted", "humansorted"})
 
 
@@ -33,8 +34,8 @@ class UnsortedPairs(Rule):
     """Files of two folders are paired by position in unsorted listings.
 
     ## What it does
-    Finds two lists from `os.listdir`, `glob.glob` or `Path.glob` that nothing sorts. A dataset takes their elements at
-    the same index, or `zip` pairs them.
+    Finds two lists from `os.listdir`, `glob.glob` or `Path.glob` that nothing sorts, also two parts of one listing. A
+    dataset takes their elements at the same index, or `zip` pairs them.
 
     Not reported if their names say that the data has no pairs: content and style, or the source and target of a
     domain adaptation.
@@ -84,11 +85,13 @@ class UnsortedPairs(Rule):
             return
         seen = set[tuple[str, str]]()
         for site, first, second in self._pairs():
-            listings = [self._listing(item) for item in (first, second)]
+            chains = [list(self._chain(item)) for item in (first, second)]
+            listings = [self._listing(chain[-1]) for chain in chains]
             labels = python_ast.dotted(first), python_ast.dotted(second)
-            if labels in seen or len({ast.unparse(item) for item in listings if item is not None}) < len(listings):
+            orders = {ast.unparse(item) + _filter(chain) for item, chain in zip(listings, chains, strict=True) if item}
+            if labels in seen or len(orders) < len(listings):
                 continue
-            if any(self._is_ordered(item) for item in (first, second)) or all(map(_UNPAIRED.search, labels)):
+            if any(self._is_ordered(item) for item in (*chains[0], *chains[1])) or all(map(_UNPAIRED.search, labels)):
                 continue
             seen.add(labels)
             made = [python_ast.site_of(item) for item in listings if item is not None]
@@ -110,13 +113,21 @@ class UnsortedPairs(Rule):
             for item in items[1:]:
                 yield item, items[0].value, item.value
 
-    def _listing(self, node: ast.expr) -> ast.expr | None:
-        """The listing that gives a list its order, or None for any other list."""
-        made = written.value_of(node, self.model.definitions)
-        if isinstance(made, ast.ListComp) and len(made.generators) == 1:
-            made = written.value_of(made.generators[0].iter, self.model.definitions)
-        while isinstance(made, ast.Call) and python_ast.dotted(made.func) in ("list", "tuple") and len(made.args) == 1:
-            made = made.args[0]
+    def _chain(self, node: ast.expr) -> Iterator[ast.expr]:
+        """A list with the expressions that it comes from, the last one being its listing, if it is one."""
+        for _ in range(_STEPS):
+            yield node
+            made = written.only_value(node, self.model.definitions)
+            if made is None and isinstance(node, ast.ListComp) and len(node.generators) == 1:
+                made = node.generators[0].iter
+            if made is None and isinstance(node, ast.Call) and python_ast.dotted(node.func) in ("list", "tuple"):
+                made = node.args[0] if len(node.args) == 1 else None
+            if made is None:
+                return
+            node = made
+
+    def _listing(self, made: ast.expr) -> ast.Call | None:
+        """A call that lists a folder, or None for any other expression."""
         if not isinstance(made, ast.Call):
             return None
         is_listing = names.imported(made.func, self.model.definitions) in _LISTINGS
@@ -133,10 +144,11 @@ class UnsortedPairs(Rule):
 
     def _is_ordered(self, node: ast.expr) -> bool:
         """Whether code may sort a list later: `self.images.sort()`, or any call that gets the list."""
-        name = python_ast.dotted(node)
-        for item in FileIndex.of(self.model.tree).calls_named(*_ORDERING):
+        name, known = python_ast.dotted(node), self.model.definitions
+        for item in FileIndex.of(self.model.tree).calls_named(*_ORDERING) if name else ():
             owner = item.func.value if isinstance(item.func, ast.Attribute) else None
-            if any(python_ast.dotted(given) == name for given in (owner, *item.args) if given is not None):
+            is_same = "." in name or known.function_around(item) is known.function_around(node)
+            if is_same and any(python_ast.dotted(given) == name for given in (owner, *item.args) if given is not None):
                 return True
         return False
 
@@ -146,6 +158,14 @@ class UnsortedPairs(Rule):
         self.report(
             found.site,
             f"{what} are paired by position, but the order of both listings is arbitrary",
-            related=[(found.first, "this lists one folder"), (found.second, "this lists the other folder")],
+            related=[(found.first, "this lists one folder"), (found.second, "this lists the other folder")]
+            if found.first != found.second
+            else [(found.first, "both are parts of this listing")],
             help="sort both: `sorted(os.listdir(folder))`",
         )
+
+
+def _filter(chain: list[ast.expr]) -> str:
+    """The condition with which a comprehension takes a part of a listing."""
+    taken = (item for node in chain if isinstance(node, ast.ListComp) for item in node.generators[0].ifs)
+    return " and ".join(map(ast.unparse, taken))
