@@ -10,7 +10,7 @@ from typing import NamedTuple
 from torchlint import Category, Confidence, Rule
 from torchlint.index import FileIndex
 from torchlint.lazy_pattern import LazyPattern
-from torchlint.model.definitions import FunctionInfo, all_parameters
+from torchlint.model import definitions
 from torchlint.model.queries import names, variables, written
 from torchlint.syntax import python_ast
 from torchlint.syntax.python_ast import Site
@@ -156,7 +156,7 @@ class BypassedWrapper(Rule):
         """The parameters of a function that are wrappers: by their annotation, or in each call of the file."""
         function = self.model.definitions.function_around(backward)
         bound = self.model.definitions.names_assigned([function.node]) if function is not None else set[str]()
-        for argument in all_parameters(function.node) if function is not None else ():
+        for argument in definitions.all_parameters(function.node) if function is not None else ():
             if function is None or argument.arg in bound:
                 continue
             if argument.annotation is not None and self._is_distributed(argument.annotation):
@@ -164,7 +164,7 @@ class BypassedWrapper(Rule):
             elif (made := self._passed_in_all(function, argument.arg)) is not None:
                 yield argument.arg, "", made, False
 
-    def _passed_in_all(self, function: FunctionInfo, name: str) -> ast.Call | None:
+    def _passed_in_all(self, function: definitions.FunctionInfo, name: str) -> ast.Call | None:
         """The call that makes the wrapper which all calls of a function in the file pass for a parameter."""
         place = function.parameters.index(name) - int(function.is_method) if name in function.parameters else -1
         found: list[ast.Call | None] = []
