@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule
 from torchlint.lazy_pattern import LazyPattern
-from torchlint.model.queries import names
+from torchlint.model.queries import names, variables
 from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
@@ -125,8 +125,9 @@ class IgnoredEndOfEpisode(Rule):
             if isinstance(item, ast.Call) and any(following & python_ast.names_in(given) for given in item.args):
                 return True
             if isinstance(item, ast.Name) and steps and item.id not in following:
-                value = names.only_value(item, self.model.definitions)
-                if value is not None and self._is_of(value, following, steps - 1):
+                bound = variables.bindings(item.id, item, self.model.definitions)
+                values = [names.bound_value(target, self.model.tree) for target in bound if target.lineno < item.lineno]
+                if any(value is not None and self._is_of(value, following, steps - 1) for value in values):
                     return True
         return False
 
