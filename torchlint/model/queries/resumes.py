@@ -64,7 +64,25 @@ def _is_start(read: ast.Name, model: Model) -> bool:
     if function is None or not _is_returned(function, read, kept):
         return False
     files = (model.definitions, *model.importers(function.name, (b"range",)))
-    return any(_continues(file, function.name) for file in files)
+    return _is_passed_on(kept, model.definitions) or any(_continues(file, function.name) for file in files)
+
+
+def _is_passed_on(kept: set[str], file: Definitions) -> bool:
+    """Whether a loop of the file starts at a parameter of the same name: `trainer.fit(start_epoch=start_epoch)`."""
+    calls = (item for item in file.tree.of_type(ast.keyword) if item.arg in kept)
+    passed = {item.arg for item in calls if isinstance(item.value, ast.Name) and item.value.id == item.arg}
+    for loop in file.tree.of_type(ast.For) if passed else ():
+        around = file.function_around(loop)
+        start = _counts_from(loop)
+        if isinstance(start, ast.Name) and start.id in passed and around is not None and start.id in around.parameters:
+            return True
+    return False
+
+
+def _counts_from(loop: ast.For) -> ast.expr | None:
+    """The number from which a loop counts: `start` of `for epoch in range(start, epochs)`."""
+    counts = isinstance(loop.iter, ast.Call) and called_name(loop.iter) in ("range", "trange")
+    return loop.iter.args[0] if counts and isinstance(loop.iter, ast.Call) and len(loop.iter.args) > 1 else None
 
 
 def _is_returned(function: FunctionInfo, read: ast.Name, kept: set[str]) -> bool:
@@ -85,8 +103,8 @@ def _starts_loop(target: ast.expr, file: Definitions) -> bool:
     """Whether a loop counts from a variable or attribute: `for epoch in range(start, epochs)`."""
     place, around = dotted(target), file.function_around(target)
     for loop in file.tree.of_type(ast.For) if place else ():
-        counts = isinstance(loop.iter, ast.Call) and called_name(loop.iter) in ("range", "trange")
-        if counts and len(loop.iter.args) > 1 and place in names_read(loop.iter.args[0]):
+        start = _counts_from(loop)
+        if start is not None and place in names_read(start):
             if "." in place or file.function_around(loop) is around:
                 return True
     return False
