@@ -257,9 +257,7 @@ def _is_part_of_batch(node: ast.Assign, name: str, inside: list[ast.AST]) -> boo
     ):
         return False
     added = (item.value for item in inside if isinstance(item, ast.AugAssign) and isinstance(item.op, ast.Add))
-    return _goes_backward(name, inside) or any(
-        value is not _base(value) and python_ast.dotted(_base(value)) == name for value in added
-    )
+    return _goes_backward(name, inside) or any(python_ast.dotted(_base(value)) == name for value in added)
 
 
 def _without_percent(dividend: ast.expr) -> ast.expr:
