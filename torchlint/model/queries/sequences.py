@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 
 from torchlint.model.program import Program
 from torchlint.model.queries import numbers
@@ -16,6 +17,8 @@ ENCODERS = frozenset({"TransformerEncoder", "TransformerEncoderLayer"})
 _POOLING = frozenset({operators.MEAN, operators.SUM, "max", "amax"})
 _PASSING = frozenset({"dropout", "relu", "contiguous", "tanh"})
 _REPEATING = frozenset({"expand", "repeat", "to", "long"})
+_MOVING = frozenset("permute transpose movedim swapaxes swapdims size flip roll cat stack narrow mean sum".split())
+"""Functions whose numbers are dimensions or counts, not sizes."""
 _FIRST_STEP = frozenset({"(:, 0)", ":, 0", "(:, 0, :)", ":, 0, :"})
 
 
@@ -88,8 +91,8 @@ class Sequences:
     def is_single(self, given: Value) -> bool:
         """Whether a layer's input has a dimension of size 1, which may be either one."""
         given = resolved(given)
-        code = self._program.tree.code(given.site) if given.site is not None else ""
-        return isinstance(given, Tensor) and ("unsqueeze" in code or "None" in code or "1," in code)
+        node = self._program.tree.node(given.site) if given.site is not None else None
+        return isinstance(given, Tensor) and node is not None and any(map(_makes_single, python_ast.walk(node)))
 
     def positions(self, given: Value) -> tuple[Site, int] | None:
         """The places that add positions to a layer's input, with the dimension: `x + pe[:x.size(0)]`."""
@@ -144,6 +147,20 @@ class Sequences:
         if not isinstance(call, ast.Call) or python_ast.called_name(call) != "arange" or len(call.args) > 2:
             return None
         return place if call.args and _measured(call.args[-1]) == place else None
+
+
+def _makes_single(node: ast.AST) -> bool:
+    """Whether an expression may make a dimension of size 1: `x.unsqueeze(0)`, `x[None]`, `x.view(1, n, d)`."""
+    if isinstance(node, ast.Call) and python_ast.called_name(node) not in _MOVING:
+        is_one = any(isinstance(item, ast.Constant) and item.value == 1 for item in _sizes(node))
+        return is_one or python_ast.called_name(node).startswith("unsqueeze")
+    return isinstance(node, ast.Constant) and node.value is None
+
+
+def _sizes(call: ast.Call) -> Iterator[ast.expr]:
+    """The arguments of a call, also in a tuple or list: `view(1, n)`, `randn((1, n))`."""
+    for item in python_ast.arguments(call):
+        yield from item.elts if isinstance(item, (ast.Tuple, ast.List)) else (item,)
 
 
 def _measured(size: ast.expr) -> int | None:
