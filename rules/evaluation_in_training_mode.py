@@ -142,7 +142,7 @@ class EvaluationInTrainingMode(Rule):
             is_left = (
                 bool(before)
                 and self._is_repeated_for_data(forward)
-                and all(switch.training and _is_for(switch, before) for switch in switches)
+                and all(switch.training and self._is_for(trace, switch, before, module) for switch in switches)
             )
             is_asked = self._is_repeated_for_data(forward) or self._is_without_gradients(forward)
             is_undone = bool(undone) and len(undone) == len(settings) and is_asked
@@ -156,6 +156,15 @@ class EvaluationInTrainingMode(Rule):
                 made = module.site if not switches else None
                 since, eval_ = next(iter(switches), None), next(iter(undone), None)
                 yield EvaluatedInTraining(forward, self._name(forward), since, eval_, made, kept)
+
+    def _is_for(
+        self, trace: program.Trace, switch: events.ModeSwitch, trained: list[mode.Pass], module: values.Value
+    ) -> bool:
+        """Whether a switch serves training passes: later ones, or earlier ones that the same statement switches."""
+        if any(switch.order < forward.order for forward in trained):
+            return True
+        settings = (item for forward in trained for item in self.model.mode.at(trace, forward, module))
+        return any(item.switch is not None and item.switch.site == switch.site for item in settings)
 
     # -- evaluations ----------------------------------------------------------------------------------
 
@@ -286,11 +295,6 @@ def _undone_by_callee(setting: mode.Setting, forward: mode.Pass) -> events.ModeS
     """The `eval()` in the function of a pass that a callee undoes before the pass."""
     is_here = setting.outer is not None and setting.outer.calls == forward.calls and bool(forward.calls)
     return setting.outer if is_here else None
-
-
-def _is_for(switch: events.ModeSwitch, trained: list[mode.Pass]) -> bool:
-    """Whether a switch serves later training passes."""
-    return any(switch.order < forward.order for forward in trained)
 
 
 def _names_of_data(loop: ast.AST) -> Iterator[str]:
