@@ -119,7 +119,7 @@ class EpsilonOutside(Rule):
     def _vanishes(self, call: ast.Call) -> bool:
         """Whether a call may return 0: a sum, a norm, or a distance of two tensors."""
         is_distance = len(call.args) == 2 and _DISTANCE.search(python_ast.called_name(call)) is not None
-        return is_distance or _may_be_zero(call)
+        return is_distance or (isinstance(call.func, ast.Attribute) and _may_be_zero(call))
 
     def _has_epsilon(self, denominator: ast.expr, depth: int = 3) -> bool:
         """Whether a small number went into a variable of the denominator: `norm = sqrt(total + 1e-4)`."""
