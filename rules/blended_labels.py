@@ -15,16 +15,22 @@ if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
 
 _MASK = LazyPattern(r"(?i)(?:^|_)(?:mask|label|seg|gt|target|annotation)s?(?:_|$)")
+_SPLINES = frozenset(
+    f"scipy.ndimage{module}.{name}" for module in ("", ".interpolation") for name in ("zoom", "rotate")
+)
+_HARMLESS = frozenset({"shape", "astype", "copy"})
+_PASSING = frozenset({"from_numpy", "zoom", "rotate"})
 
 
 class Blended(NamedTuple):
-    """The call at `site` changes class numbers of `name`, which become integers at `use`."""
+    """The call at `site` changes class numbers of `name`, which become integers at `use`. `advice` repairs it."""
 
     site: Site
     use: Site
     name: str
     is_scaled: bool
     """Whether the call divides them by 255. Otherwise it interpolates."""
+    advice: str
 
 
 class BlendedLabels(Rule):
@@ -34,6 +40,7 @@ class BlendedLabels(Rule):
     Finds masks that become integers with `long()` after a call that changes their class numbers:
 
     - `cv2.resize` without `interpolation`;
+    - `zoom` and `rotate` of `scipy.ndimage` without `order=0`;
     - reported only with `--preview`: `ToTensor` or `to_tensor`, which divide images by 255. This is right for masks
       that hold only 0 and 255.
 
@@ -72,17 +79,51 @@ class BlendedLabels(Rule):
 
     code = "TL639"
     category = Category.CORRECTNESS
-    triggers = ((b"resize", b"ToTensor", b"to_tensor"), (b"long", b"int64"), (b"torch",))
+    triggers = ((b"resize", b"ToTensor", b"to_tensor", b"zoom", b"rotate"), (b"long", b"int64"), (b"torch",))
 
     def ask(self) -> Iterator[Blended]:
         for call in [] if self.model.is_test else self.model.tree.of_type(ast.Call):
-            is_scaled = self._scales(call)
-            if not is_scaled and not _interpolates(call):
+            is_scaled, is_zoomed = self._scales(call), self._zooms(call)
+            if not is_scaled and not is_zoomed and not _interpolates(call):
                 continue
             name = self._mask(call)
-            use = self._use(call, name) if name else None
+            use = (self._use(call, name) or (self._late_use(call, name) if is_zoomed else None)) if name else None
             if use is not None:
-                yield Blended(python_ast.site_of(call), python_ast.site_of(use), name, is_scaled)
+                advice = "use `torch.from_numpy`" if is_scaled else "pass `interpolation=cv2.INTER_NEAREST`"
+                advice = "pass `order=0`" if is_zoomed else advice
+                yield Blended(python_ast.site_of(call), python_ast.site_of(use), name, is_scaled, advice)
+
+    def _zooms(self, call: ast.Call) -> bool:
+        """Whether SciPy interpolates: `zoom(mask, factor)`, whose default is a cubic spline."""
+        if names.imported(call.func, self.model.definitions) not in _SPLINES:
+            return False
+        place = 5 if python_ast.called_name(call) == "rotate" else 3
+        order = written.argument(call, place, "order")
+        is_written_out = not any(item.arg is None for item in call.keywords)
+        return is_written_out and (order is None or (isinstance(order, ast.Constant) and order.value != 0))
+
+    def _late_use(self, call: ast.Call, name: str) -> ast.AST | None:
+        """The same, if code between only reads the shape of the mask, or makes it a tensor of the same name."""
+        scope, statement = self.model.tree.function_around(call), self.model.tree.parent(call)
+        if scope is None or not isinstance(statement, ast.Assign) or python_ast.dotted(statement.targets[0]) != name:
+            return None
+        found: ast.AST | None = None
+        for node in names.own_nodes(scope):
+            if not isinstance(node, (ast.Name, ast.Attribute)) or python_ast.dotted(node) != name:
+                continue
+            if (node.lineno, node.col_offset) <= python_ast.end_of(call):
+                continue
+            around = self.model.tree.parent(node)
+            if isinstance(around, ast.Attribute) and around.attr == "long":
+                found = found or around
+            elif isinstance(node, ast.Name) and not written.is_load(node):
+                if not isinstance(around, ast.Assign) or not _is_from_numpy(around.value, name):
+                    return None
+            elif isinstance(around, ast.Attribute) and around.attr in _HARMLESS:
+                continue
+            elif not isinstance(around, ast.Call) or python_ast.called_name(around) not in _PASSING:
+                return None
+        return found
 
     def _scales(self, call: ast.Call) -> bool:
         """Whether a call divides an image by 255: `to_tensor(mask)`, or a `Compose` that ends with `ToTensor`."""
@@ -139,8 +180,14 @@ class BlendedLabels(Rule):
             f"this {how.format(found.name)}, and `long()` truncates the result",
             related=[(found.use, "here the mask becomes integers")],
             confidence=Confidence.LOW if found.is_scaled else Confidence.HIGH,
-            help="use `torch.from_numpy`" if found.is_scaled else "pass `interpolation=cv2.INTER_NEAREST`",
+            help=found.advice,
         )
+
+
+def _is_from_numpy(value: ast.expr, name: str) -> bool:
+    """Whether a value is the tensor of an array: `torch.from_numpy(mask.astype(np.float32))`."""
+    calls = {python_ast.called_name(item) for item in python_ast.walk(value) if isinstance(item, ast.Call)}
+    return "from_numpy" in calls and calls <= {"from_numpy", "astype", "copy"} and name in python_ast.names_read(value)
 
 
 def _interpolates(call: ast.Call) -> bool:
