@@ -93,7 +93,7 @@ class ClearedBeforeStep(Rule):
     ## Known limits
     If another `backward` runs between the `zero_grad` and the `step`, and gives gradients only to other parameters, the
     finding needs `--preview`. Clearing by hand (`p.grad = None` for each parameter) is not reported, because the code
-    seldom shows which optimizer holds these parameters.
+    rarely shows which optimizer holds these parameters.
 
     ## References
     - [torch.optim: taking an optimization step](https://docs.pytorch.org/docs/stable/optim.html#taking-an-optimization-step)

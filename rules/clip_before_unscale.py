@@ -30,8 +30,8 @@ class ClipBeforeUnscale(Rule):
     `scaler.step(optimizer)`, if nothing calls `scaler.unscale_(optimizer)` before the clipping.
 
     ## Why is this bad?
-    With SGD, training makes no progress. A gradient scaler multiplies the loss by a scale of 65536 at first, and so the
-    gradients, too. Clipping compares these scaled gradients with the bound, and almost always shrinks them.
+    With SGD, training makes no progress. A gradient scaler multiplies the loss, and thus the gradients, by a scale that
+    starts at 65536. Clipping compares these scaled gradients with the bound, and almost always shrinks them.
     `scaler.step` then divides them by the scale, so the step sees a norm of 0.000015 instead of 1.0. Adam compensates
     for small gradients, but every gradient is clipped.
 

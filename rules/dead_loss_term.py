@@ -47,15 +47,15 @@ class DeadLossTerm(Rule):
     - a detached output, or the data of a parameter.
 
     Also finds terms that reach only networks which no step updates from this loss, such as the adversarial term of a
-    generator that is computed from `fake.detach()`, or the critic's verdict on an action that `sample()` draws.
+    generator that is computed from `fake.detach()`, or the critic's value of an action that `sample()` draws.
 
     Reported only with `--preview`: terms of a sum that does not go backward, although another term of it does.
 
     torchlint follows sums, `torch.stack`, weights, and the `forward` of loss modules and of networks that return their
     loss.
 
-    Not reported: a whole term that is detached, data and constants, a factor of a term that has a graph, a
-    difference from a reference, and the entropy of a target that another term is multiplied by.
+    Not reported: a whole term that is detached, data and constants, a factor of a term that has a graph, a difference
+    from a reference, and the entropy of a target if another term is multiplied by the same target.
 
     ## Why is this bad?
     The term changes the logged loss but no gradient. The model trains without it, and there is no error.
@@ -93,9 +93,9 @@ class DeadLossTerm(Rule):
     ```
 
     ## What verify shows
-    `torchlint verify` tracks the terms at the line, also numbers. It confirms the finding if, in three or more steps, a
-    term without a graph was added, `backward` ran on the sum, and the term changed from step to step. It refutes the
-    finding if both terms had a graph each time.
+    `torchlint verify` tracks the terms at the line, including numbers. It confirms the finding if, in three or more
+    steps, a term without a graph was added, `backward` ran on the sum, and the term changed from step to step. It
+    refutes the finding if both terms had a graph each time.
 
     ## References
     - [torch.Tensor.item](https://docs.pytorch.org/docs/stable/generated/torch.Tensor.item.html): "This operation is not

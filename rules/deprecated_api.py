@@ -231,7 +231,7 @@ class DeprecatedApi(Rule):
     def report_ReadByBytes(self, answer: ReadByBytes) -> None:
         self.report(
             answer.site,
-            "indexing by a byte mask has been deprecated since PyTorch 1.2, and warns",
+            "indexing with a byte mask has been deprecated since PyTorch 1.2, and warns",
             related=[(answer.mask, "the mask is made here")],
             help="create it with `.bool()`, or use the result of the comparison directly",
         )

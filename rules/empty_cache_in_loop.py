@@ -33,9 +33,9 @@ class EmptyCacheInLoop(Rule):
     """The CUDA cache is emptied in every iteration of a loop.
 
     ## What it does
-    Finds calls of `torch.cuda.empty_cache()` that run in every training or evaluation step, also in functions that the
-    step calls. Also finds `empty_cache` of other backends, such as `torch.mps.empty_cache()`. A *step* is an iteration
-    that trains, or that runs a model on the data of the loop.
+    Finds calls of `torch.cuda.empty_cache()` that run in every training or evaluation step, including those in
+    functions that the step calls. Also finds `empty_cache` of other backends, such as `torch.mps.empty_cache()`. A
+    *step* is an iteration that trains, or that runs a model on the data of the loop.
 
     Not reported:
 

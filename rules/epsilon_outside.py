@@ -49,7 +49,7 @@ class EpsilonOutside(Rule):
     Not reported:
 
     - The code then divides by this sum, or takes its logarithm or root.
-    - The sum is a variance, a probability or a weight with a lower bound, by its name.
+    - The name of the sum says that it is a variance, a probability or a weight, for which the number is a lower bound.
     - A tensor is added, such as `eps * torch.eye(n)`.
 
     ## Why is this bad?

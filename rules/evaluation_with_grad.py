@@ -43,7 +43,7 @@ class EvaluationWithGrad(Rule):
 
     Not reported:
 
-    - code that sets `requires_grad` of parameters or of the input, also inside networks of an imported module
+    - code that sets `requires_grad` of parameters or of the input, including networks of an imported module
     - tests, and files that try out their own network before any training
     - outputs that go directly to NumPy, which raises an error unless a caller has turned gradients off
 

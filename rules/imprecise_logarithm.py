@@ -24,16 +24,16 @@ class Imprecise(NamedTuple):
 
 
 class ImpreciseLogarithm(Rule):
-    """A logarithm or exponential is computed in a way that loses digits.
+    """A logarithm or exponential is computed in a way that loses precision.
 
     ## What it does
     Finds `torch.log(1 + x)`, `torch.exp(x) - 1` and `torch.log(torch.sum(torch.exp(x), dim))`, for which PyTorch has
     `log1p`, `expm1` and `logsumexp`. Also finds `torch.log(1 + torch.exp(x))`, which is a softplus.
 
     ## Why is this bad?
-    In single precision, `1 + x` is 1 for an x below 6e-8, so its logarithm is 0. `exp(x) - 1` loses the same digits. A
-    sum of exponentials is infinite as soon as one x exceeds 88. This rule is off by default, because no digits are lost
-    where numbers are never near zero and never large.
+    In single precision, `1 + x` is 1 for an x below 6e-8, so its logarithm is 0. `exp(x) - 1` loses precision in the
+    same way. A sum of exponentials is infinite as soon as one x exceeds 88. This rule is off by default, because
+    nothing is lost where numbers are never near zero and never large.
 
     ## Example
     ```python

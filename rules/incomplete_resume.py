@@ -199,7 +199,7 @@ class IncompleteResume(Rule):
     def report_Restarted(self, found: Restarted) -> None:
         self.report(
             found.loop,
-            f"a resumed training starts over here: no loop continues at `{found.name}`",
+            f"the resumed training starts over here: no loop continues at `{found.name}`",
             related=[(found.read, "the epoch of the checkpoint is read here")],
             help=f"start the loop at `{found.name}`",
         )
@@ -207,7 +207,7 @@ class IncompleteResume(Rule):
     def report_Unread(self, found: Unread) -> None:
         self.report(
             found.loop,
-            f"a resumed training starts over here: nothing reads the entry {found.key!r} of the checkpoint",
+            f"the resumed training starts over here: nothing reads the entry {found.key!r} of the checkpoint",
             related=[(found.load, "the optimizer is restored here"), (found.saved, "the epoch is saved here")],
             help="start the loop behind the saved epoch",
         )

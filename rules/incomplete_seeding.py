@@ -50,8 +50,8 @@ class IncompleteSeeding(Rule):
     """A script seeds one random generator but draws from another.
 
     ## What it does
-    Finds main scripts and notebooks that seed one or two of `random`, `numpy.random` and `torch`, but draw from another
-    of them that nothing in the file seeds. Layer weights and a shuffling `DataLoader` draw from `torch`.
+    Finds main scripts and notebooks that seed one or two of `random`, `numpy.random` and `torch`, but draw numbers from
+    another one, which nothing in the file seeds. Layer weights and a shuffling `DataLoader` draw from `torch`.
 
     ## Why is this bad?
     The three generators are independent. The script looks reproducible, but the order of the data, the augmentation or

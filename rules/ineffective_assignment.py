@@ -60,7 +60,7 @@ class IneffectiveAssignment(Rule):
     - a store into `optimizer.state_dict()` or `model.state_dict()`, including one in a loop over its groups, or through
       a variable that nothing loads;
     - a loop over `parameters()` that reassigns its variable, `p = p - lr * p.grad`, and never reads it again;
-    - a weighted sum of the parameters of two networks, in a variable that nothing reads;
+    - a variable that gets a weighted sum of the parameters of two networks, and that nothing reads;
     - `model.encoder.requires_grad = False` on a module;
     - `model.state_dict(weights)`, which does not load the weights.
 

@@ -65,7 +65,7 @@ class InplaceOnLeaf(Rule):
 
     ## Fix safety
     The fix puts the change, and changes next to it, into a `with torch.no_grad():` block. It is unsafe: if the change
-    should have a gradient, the code needs another formula.
+    should have a gradient, the code needs a different formula.
 
     ## What verify shows
     `torchlint verify` confirms the finding if PyTorch raises the error at the line. It refutes the finding if the line

@@ -34,9 +34,9 @@ class InplaceOnSavedTensor(Rule):
 
     ## What it does
     Finds tensors that are changed in place after an operator has saved them for `backward`, and before this `backward`
-    runs. The change may be `+=`, `x[...] =`, `add_`, an in-place activation or `out=`, also on a view of the tensor. It
-    may also be an optimizer step that changes the weights before the `backward` of another loss. torchlint knows from
-    PyTorch which operators save their input or result.
+    runs. The change may be `+=`, `x[...] =`, `add_`, an in-place activation or `out=`, on the tensor or on a view of
+    it. It may also be an optimizer step that changes the weights before the `backward` of another loss. torchlint knows
+    from PyTorch which operators save their input or result.
 
     Also finds an in-place activation whose argument is read again later. The reader may expect the old values, but gets
     the new ones.

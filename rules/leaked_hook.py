@@ -20,7 +20,7 @@ class LeakedHook(Rule):
     ## What it does
     Finds `register_forward_hook` and similar calls that run on the same module in every iteration of a loop, or in
     every `forward`. No code stores the handle that could remove the hook. torchlint follows functions and constructors
-    that the loop calls, also in other files. It also follows inner loops over all layers of the module.
+    that the loop calls, even in other files. It also follows inner loops over all layers of the module.
 
     ## Why is this bad?
     Every iteration is slower than the one before. A module keeps its hooks until they are removed, so after a thousand

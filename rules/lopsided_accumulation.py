@@ -27,7 +27,7 @@ class LopsidedWindow(NamedTuple):
 
 
 class LopsidedAccumulation(Rule):
-    """Gradient accumulation makes its first step after a single micro-batch.
+    """Gradient accumulation takes its first step after a single micro-batch.
 
     ## What it does
     Finds loops that accumulate gradients and step under `if i % k == 0`, with a counter that starts at 0. The condition

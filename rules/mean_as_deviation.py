@@ -34,7 +34,7 @@ class MeanAsDeviation(Rule):
 
     ## Why is this bad?
     One of the two was copied in place of the other. The images are shifted or scaled by the wrong numbers. A pretrained
-    network then receives inputs of another range than in its training.
+    network then receives inputs in a different range than during its training.
 
     ## Example
     ```python

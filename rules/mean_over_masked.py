@@ -32,8 +32,8 @@ class MeanOverMasked(Rule):
 
     ## What it does
     Finds `(loss * mask).mean()`, where `loss` is the loss of each position and `mask` a mask of padding or tokens, and
-    `loss.masked_fill(target == pad, 0).mean()`. The
-    rule is in preview, because some programs scale the loss this way on purpose.
+    `loss.masked_fill(target == pad, 0).mean()`. The rule is a preview because some programs scale the loss this way on
+    purpose.
 
     ## Why is this bad?
     The masked positions contribute 0 to the sum, but they count in the mean. The loss and its gradients shrink with

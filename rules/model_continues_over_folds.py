@@ -147,7 +147,7 @@ class ModelContinuesOverFolds(Rule):
             related.insert(0, (found.module.site, "it is created here, once"))
         self.report(
             found.loop.site,
-            f"all folds train the same `{name}`: it has seen the samples that later folds validate it with",
+            f"all folds train the same `{name}`: it has already seen the validation samples of later folds",
             related=related,
             help="create the model in the loop",
         )

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
 
 _LIGHTNING = ("pytorch_lightning.", "lightning.")
-_EFFECTS = {"ModelCheckpoint": "keeps the worst checkpoints", "EarlyStopping": "stops a training that improves"}
+_EFFECTS = {"ModelCheckpoint": "keeps the worst checkpoints", "EarlyStopping": "stops a run that still improves"}
 _REMOVED = frozenset({"filepath", "period", "prefix"})
 """Arguments of old versions of Lightning, which derived the mode from the name of the score."""
 _TRAINER = frozenset({"TrainingArguments", "Seq2SeqTrainingArguments"})
@@ -45,8 +45,8 @@ class MonitorInWrongDirection(Rule):
     Not reported if the name does not say which direction is better.
 
     ## Why is this bad?
-    The trainer keeps the worst checkpoint as the best one. Early stopping ends a training that still improves. A
-    plateau schedule lowers the learning rate while the score improves. There is no error.
+    The trainer keeps the worst checkpoint as the best one. Early stopping ends a run that still improves. A plateau
+    schedule lowers the learning rate while the score improves. There is no error.
 
     ## Example
     ```python

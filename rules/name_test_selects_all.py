@@ -40,11 +40,12 @@ class NameTestSelectsAll(Rule):
     ## What it does
     Finds two kinds of tests in loops over the names of parameters, modules or states:
 
-    - `"head" or "neck" in name`, which is true for each name, since the text `"head"` is true;
+    - `"head" or "neck" in name`, which is true for each name, because the string `"head"` counts as true;
     - `name in ["bias", "LayerNorm.weight"]` for the names of `named_parameters()`. A name starts with the path of its
       layer, as in `encoder.0.bias`, and so is never in the list.
 
-    Reported only with `--preview`: lists with other texts, which may be whole names of a small model.
+    Reported only with `--preview`: lists with other strings, because these may be full parameter names of a small
+    model.
 
     ## Why is this bad?
     The code freezes, initializes or decays all parameters instead of the selected ones, or none of them. Nothing

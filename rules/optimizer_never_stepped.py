@@ -34,11 +34,12 @@ class OptimizerNeverStepped(Rule):
     """A training loop clears the gradients of an optimizer, but nothing steps it.
 
     ## What it does
-    Finds loops that call `optimizer.zero_grad()` and go backward, where no code steps this optimizer: the call of
-    `step` is missing, or steps another optimizer.
+    Finds loops that call `optimizer.zero_grad()` and `backward`, where no code steps this optimizer: the call of `step`
+    is missing, or steps another optimizer.
 
-    Not reported where other code may step it: the optimizer is passed to a function, returned, or an attribute of an
-    object that other files use. Also not reported where code reads the gradients, or where the step is commented out.
+    Not reported where other code may step it: the optimizer is passed to a function or returned, or it is an attribute
+    of an object that other files use. Also not reported where code reads the gradients, or where the step is commented
+    out.
 
     ## Why is this bad?
     The parameters keep their initial values. The loop computes gradients and discards them. Nothing raises, and the

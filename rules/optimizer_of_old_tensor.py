@@ -78,7 +78,7 @@ class OptimizerOfOldTensor(Rule):
 
     def report_Rebound(self, found: provenance.Rebound) -> None:
         place = self.model.tree.code(found.place)
-        what = "gets new parameters" if found.is_network else "becomes another tensor"
+        what = "gets new parameters" if found.is_network else "is replaced by a new tensor"
         self.report(
             site_of(found.statement),
             f"`{place}` {what} here, but the optimizer holds the old ones: the new ones never learn"

@@ -39,7 +39,7 @@ class OptionNotPassedOn(Rule):
     `**options`.
 
     ## Why is this bad?
-    The option has no effect. Experiments with different dropout rates, weights of a loss or learning rates are the same
+    The option has no effect. Experiments with different dropout rates, loss weights or learning rates are the same
     experiment.
 
     ## Example

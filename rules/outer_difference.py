@@ -34,8 +34,9 @@ class OuterDifference(Rule):
     `values` has the shape (batch, 1) and `returns` the shape (batch).
 
     ## Why is this bad?
-    PyTorch broadcasts the difference to a matrix: it subtracts each value from every return. As advantages, each action
-    then gets the returns of all samples of the batch. The mean is still a number, so there is no error.
+    PyTorch broadcasts the difference to a matrix: it subtracts each value from every return. If the differences are
+    advantages, each action gets the returns of all samples in the batch. The mean is still a number, so there is no
+    error.
 
     ## Example
     ```python

@@ -77,8 +77,8 @@ class ParameterLostByMove(Rule):
     refutes the finding if it is a leaf.
 
     ## Known limits
-    Not reported: parameters built from the method's arguments, or from variables that the code computes from
-    themselves, as in `x = f(x)`.
+    Not reported: parameters that the code builds from the method's arguments, or from a variable that it has
+    reassigned, as in `x = f(x)`.
 
     ## References
     - [torch.Tensor.is_leaf](https://docs.pytorch.org/docs/stable/generated/torch.Tensor.is_leaf.html): "b was created
@@ -228,7 +228,7 @@ class ParameterLostByMove(Rule):
         )
         self.report(
             lost.move,
-            f"where this move makes a copy, as on a GPU, `{lost.name}` is not a leaf: {then}",
+            f"if this move makes a copy, as on a GPU, `{lost.name}` is not a leaf: {then}",
             related=[(lost.made, "the leaf is created here")],
             help="move the data first, or create it on the device",
             fix=self._fix(lost),

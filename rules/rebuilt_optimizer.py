@@ -42,8 +42,8 @@ class RebuiltOptimizer(Rule):
 
     ## What it does
     Finds optimizers with state, such as Adam or SGD with momentum, that a loop over epochs creates in each iteration
-    for the same network. In the iteration, the optimizer trains for one pass over the data, or makes a single step.
-    torchlint follows function calls, also into other files.
+    for the same network. In the iteration, the optimizer trains for one pass over the data, or takes a single step.
+    torchlint follows function calls, even into other files.
 
     Not reported if one of these holds:
 

@@ -123,7 +123,7 @@ class RemovedApi(Rule):
         if "Tensor.__setitem__" in names and may_store_number(code):
             for access in byte_masks.accesses(self.model):
                 if access.stores_number:
-                    yield MaskOfBytes(access.site, access.mask, "storing a number in elements")
+                    yield MaskOfBytes(access.site, access.mask, "assigning to masked elements")
 
     def _is_in_vain(self, volatile: ast.keyword | None) -> bool:
         """Whether `volatile` is False, possibly as an unused parameter, or gradients are off around it."""

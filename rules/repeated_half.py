@@ -26,7 +26,7 @@ class Repeated(NamedTuple):
 
 
 class RepeatedHalf(Rule):
-    """The second of two values is computed from the first.
+    """Two values get the same expression, so the second value is lost.
 
     ## What it does
     Finds `h, c = h[:, order], h[:, order]` where an earlier line gives `h` and `c` values of their own, and nothing

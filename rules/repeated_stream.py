@@ -52,8 +52,8 @@ class RepeatedStream(Rule):
     that of the loader uses the worker's ID or mentions sharding.
 
     ## Why is this bad?
-    Each worker has its own copy of the dataset, and runs `__iter__` from the start. With two workers, each sample comes
-    up twice in an epoch, and with eight workers, eight times. An evaluation counts samples several times.
+    Each worker has its own copy of the dataset, and runs `__iter__` from the start. With two workers, each epoch
+    contains each sample twice, and with eight workers, eight times. An evaluation counts samples several times.
 
     ## Example
     ```python
@@ -136,7 +136,7 @@ class RepeatedStream(Rule):
         self.report(
             found.loader,
             f"each of the {found.workers} workers reads all of `{found.name}`: "
-            f"each sample comes up {found.workers} times",
+            f"each epoch contains each sample {found.workers} times",
             related=[(found.start, "each worker starts here")] if found.start is not None else (),
             help="let `__iter__` ask `get_worker_info()` which part of the data is the worker's",
         )

@@ -46,7 +46,8 @@ class ScaledTwice(Rule):
     numbers of about 1. The transform is visible where the class creates it, in all files that pass it to the class, or
     in the dataset of a loader.
 
-    Also finds `Normalize` whose numbers below 1 are divided by 255: `std=[x / 255 for x in (0.27, 0.26, 0.28)]`.
+    Also finds `Normalize` with means or deviations that are already below 1 and are divided by 255 again:
+    `std=[x / 255 for x in (0.27, 0.26, 0.28)]`.
 
     Not reported if the transform may receive an array of floats, because `ToTensor` scales bytes only.
 

@@ -124,7 +124,7 @@ class ScalerBeforeSplit(Rule):
     def report_Leaked(self, found: Leaked) -> None:
         self.report(
             found.site,
-            f"the scale of `{found.name}` comes from all data, also from the test data",
+            f"the scale of `{found.name}` comes from all data, including the test data",
             related=[(found.split, "the test data are split off here")],
             help="split first, fit to the training data, and `transform` the test data",
         )

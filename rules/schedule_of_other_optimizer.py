@@ -22,7 +22,7 @@ class Repeated(NamedTuple):
 
 
 class ScheduleOfOtherOptimizer(Rule):
-    """Two equal schedules change one optimizer, and another optimizer has none.
+    """Two identical schedules change one optimizer, and another optimizer has none.
 
     ## What it does
     Finds two schedules of one optimizer, created in the same function with the same arguments, if the function has

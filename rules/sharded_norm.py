@@ -30,7 +30,7 @@ class ShardedNorm(Rule):
 
     ## Why is this bad?
     Each process holds a shard of every gradient, and the function computes only the norm of that shard. So each process
-    scales its shard by another factor. The step goes in a wrong direction, and training depends on the number of
+    scales its shard by a different factor. The step goes in the wrong direction, and training depends on the number of
     processes.
 
     ## Example

@@ -22,11 +22,11 @@ class OneGroup(NamedTuple):
 
 
 class SkippedParameterGroups(Rule):
-    """A loop over an optimizer's parameter groups changes one of them only.
+    """A loop over an optimizer's parameter groups changes only one of them.
 
     ## What it does
-    Finds stores such as `group["lr"] = rate` that follow a loop over `optimizer.param_groups` instead of being inside
-    it. Also finds loops whose statements all change the same group, `param_groups[0]`, and do not use the loop's
+    Finds assignments such as `group["lr"] = rate` that follow a loop over `optimizer.param_groups` instead of being
+    inside it. Also finds loops whose statements all change the same group, `param_groups[0]`, and do not use the loop's
     variable.
 
     ## Why is this bad?

@@ -40,9 +40,9 @@ class StaleRecord(Rule):
     assigns again.
 
     ## Why is this bad?
-    Each score is compared with the start, such as 0 or infinity, and beats it. The program overwrites the file of the
-    best model again and again, so the file ends up with the last model. Early stopping never counts an epoch without
-    progress.
+    Each score is compared with the starting value, such as 0 or infinity, and beats it. The program overwrites the file
+    of the best model again and again, so the file ends up with the last model. Early stopping never counts an epoch
+    without progress.
 
     ## Example
     ```python

@@ -37,7 +37,7 @@ class TeacherInTrainingMode(Rule):
 
     ## What it does
     Finds networks named like a teacher or an old model that run in training mode while another network trains. Their
-    weights are loaded, or copied from a trained network. No optimizer holds them, they are no running average, and
+    weights are loaded, or copied from a trained network. No optimizer holds them, they are not a running average, and
     nothing calls `eval()` on the network.
 
     If torchlint does not know the layers of the teacher, the finding has low confidence.

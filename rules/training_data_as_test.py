@@ -38,13 +38,13 @@ class TrainingDataAsTest(Rule):
     Finds variables for validation or test data that get training data, where another variable for training data gets
     the same:
 
-    - `test_loader = DataLoader(train_set)`, without a sampler, also through a function of the repository;
+    - `test_loader = DataLoader(train_set)`, without a sampler, directly or through a function of the repository;
     - `test_loader = DataLoader(data, sampler=train_sampler)`, with the sampler of the training loader;
     - `test_set = CIFAR10(root, train=True)`;
     - two datasets of a class of the repository that name the same split, for training and for validation.
 
     ## Why is this bad?
-    The score measures data that the model has learned by heart. Overfitting stays hidden, and the best weights are
+    The score comes from data that the model may have memorized. Overfitting stays hidden, and the best weights are
     those that overfit most.
 
     ## Example

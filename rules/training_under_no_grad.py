@@ -43,7 +43,7 @@ class TrainingUnderNoGrad(Rule):
 
     ## What it does
     Finds a `backward` on a loss that was computed under `no_grad`, `inference_mode` or `set_grad_enabled(False)`. These
-    may be a `with` block, a decorator or a statement, also in a function that is called.
+    may be a `with` block, a decorator or a statement, here or in a function that is called.
 
     Also finds modules whose parameters the optimizer holds but that run only with gradients off, including parts of a
     larger module.

@@ -1,4 +1,4 @@
-"""Warm-ups whose factor grows without end."""
+"""Warm-ups whose factor grows without bound."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ class Unbounded(NamedTuple):
 
 
 class UnboundedWarmup(Rule):
-    """The factor of a warm-up grows on after the warm-up.
+    """The factor of a warm-up keeps growing after the warm-up.
 
     ## What it does
     Finds functions for `LambdaLR` that return the step divided by a number of steps, without `min` or a condition.
 
-    The names of the scheduler, the function or the number say that it is a warm-up. Otherwise it may be a test of
-    learning rates.
+    The names of the scheduler, the function or the number say that it is a warm-up. Otherwise it may be a learning-rate
+    range test.
 
     Not reported where another scheduler ends the warm-up, as `SequentialLR` does, or where the schedule steps under a
     comparison.
@@ -136,7 +136,7 @@ class UnboundedWarmup(Rule):
     def report_Unbounded(self, found: Unbounded) -> None:
         self.report(
             found.site,
-            f"this factor grows without end: after `{found.length}` steps the learning rate is above its maximum",
+            f"this factor grows without bound: after `{found.length}` steps the learning rate is above its maximum",
             related=[(found.step, "the schedule steps here")],
             help="limit the factor: `min(1.0, ...)`",
         )

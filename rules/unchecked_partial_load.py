@@ -35,7 +35,7 @@ class UncheckedPartialLoad(Rule):
     on purpose.
 
     ## Why is this bad?
-    The model may keep its random weights. Keys with another prefix, such as `module.`, match no parameter. With
+    The model may keep its random weights. Keys with a different prefix, such as `module.`, match no parameter. With
     `strict=False` nothing loads and there is no error.
 
     ## Example

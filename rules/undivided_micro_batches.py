@@ -36,8 +36,8 @@ class UndividedMicroBatches(Rule):
     Not reported where losses are sums, or where a library such as accelerate scales the loss.
 
     ## Why is this bad?
-    The gradient is as many times too large as there are micro-batches. With SGD, the learning rate grows with the
-    number of micro-batches, and a bound for clipping cuts nearly all gradients.
+    With `n` micro-batches, the gradient is `n` times too large. With SGD, this acts like a learning rate that is `n`
+    times larger. Clipping with a fixed bound shrinks nearly all gradients.
 
     ## Example
     ```python

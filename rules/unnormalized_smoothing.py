@@ -40,11 +40,10 @@ class UnnormalizedSmoothing(Rule):
     - `labels.fill_(smoothing / (n - 2))` followed by `labels.scatter_(1, y, 1 - smoothing)`, if no code sets one of the
       `n` columns to 0
 
-    The first needs `--preview` if the file makes no one-hot labels: the labels may answer several questions with yes or
-    no, and need not sum to 1.
+    The first needs `--preview` if the file does not create one-hot labels: multi-label targets need not sum to 1.
 
     ## Why is this bad?
-    The targets are no distribution. The loss has its minimum at another prediction than the smoothed labels, and an
+    The targets are not a distribution. The prediction with the smallest loss differs from the smoothed labels, and an
     option `smoothing` of 0 does not turn the smoothing off.
 
     ## Example

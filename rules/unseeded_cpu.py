@@ -37,8 +37,8 @@ class UnseededCpu(Rule):
     `torch.manual_seed` or another function that sets all seeds.
 
     ## Why is this bad?
-    Each run starts from other weights and has other batches, although the program looks reproducible. Layers draw their
-    initial weights from the CPU generator, and so does a loader with `shuffle=True`.
+    Each run starts from different weights and has different batches, although the program looks reproducible. Layers
+    draw their initial weights from the CPU generator, and so does a loader with `shuffle=True`.
 
     ## Example
     ```python

@@ -35,9 +35,9 @@ class VarianceAsDeviation(Rule):
     logarithm of the variance.
 
     ## Why is this bad?
-    `exp(log_var)` is the variance, and the standard deviation is `exp(0.5 * log_var)`. The samples come from another
-    distribution than the one whose divergence the loss computes. The loss is no bound of the likelihood, and reported
-    likelihoods are wrong.
+    `exp(log_var)` is the variance, and the standard deviation is `exp(0.5 * log_var)`. The samples come from one
+    distribution, and the loss computes the divergence of a different one. The loss is no longer a bound on the
+    likelihood, and reported likelihoods are wrong.
 
     ## Example
     ```python

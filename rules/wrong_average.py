@@ -23,7 +23,7 @@ _HIGH = 0.9
 class Fault(Enum):
     """The fault of an update; the value contains the message and the advice."""
 
-    AWAY = "moves away from the new weights", "subtract `{rate}` times its distance from them"
+    AWAY = "moves away from the new weights", "subtract `{rate}` times the difference from the new weights"
     SUM = "shrinks or grows", "give the new weights the remaining share: `1 - {rate}`"
     SWAPPED = "keeps almost nothing of itself", "apply the share `{rate}` to the average, not to the new weights"
 

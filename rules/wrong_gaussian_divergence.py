@@ -51,7 +51,7 @@ class WrongGaussianDivergence(Rule):
 
     ## Why is this bad?
     Samples from the prior look bad, although reconstructions look right. With a wrong factor, the term pulls the
-    variance of the posterior to another number than 1. With a wrong sign, it has no minimum: the variance collapses to
+    variance of the posterior to a number other than 1. With a wrong sign, it has no minimum: the variance collapses to
     0 or grows without bound.
 
     ## Example

@@ -113,7 +113,7 @@ REMOVALS = (
     Change("torch.gels", _MISSING, "torch.linalg.lstsq", (1, 3), (1, 9)),
     Change("torch.potrf", _MISSING, "torch.linalg.cholesky", (1, 2), (1, 8)),
     Change("torch.btrifact", _MISSING, "torch.linalg.lu_factor", (1, 2), (1, 11)),
-    Change("torch._six", _MISSING, "`math.inf`, and what Python has itself", (2, 0)),
+    Change("torch._six", _MISSING, "`math.inf`, and Python's own types and modules", (2, 0)),
     Change("torch.testing.rand", _MISSING, "torch.rand", (2, 0), fix=_rename("torch.rand")),
     Change("torch.testing.randn", _MISSING, "torch.randn", (2, 0), fix=_rename("torch.randn")),
     # -- calls and arguments ------------------------------------------------------------------------------

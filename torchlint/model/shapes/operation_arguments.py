@@ -84,7 +84,7 @@ class Operation:
         if given is None or rank is None:
             return given
         if not -max(rank, 1) <= given < max(rank, 1):
-            self.misfit(f"uses dimension {given}, but is given {_dimensions(rank)}")
+            self.misfit(f"uses dimension {given} of a tensor with {_dimensions(rank)}")
         return given % max(rank, 1)
 
     def with_rank(self, name: str, ranks: Sequence[int], type_: TensorType) -> TensorType:

@@ -279,7 +279,7 @@ def _indexed(call: Operation, type_: TensorType, items: Sequence[ast.expr]) -> T
     if type_.is_open or None in kinds or kinds.count("rest") > 1:
         return ANY.with_dtype(type_.dtype)
     if used > len(type_.sizes):
-        call.misfit(f"has {used} indices, but is of sizes {text(type_)}")
+        call.misfit(f"has {used} indices, but the tensor has the sizes {text(type_)}")
     if "rest" not in kinds:
         kinds.append("rest")
     left, sizes = list(type_.sizes), list[Known]()

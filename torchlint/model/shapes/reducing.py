@@ -73,7 +73,7 @@ def _dimensions(call: Operation, type_: TensorType) -> tuple[int, ...] | None:
         return None
     rank = type_.rank
     if rank is not None and any(not -max(rank, 1) <= item < max(rank, 1) for item in numbers):
-        call.misfit(f"uses dimensions {numbers}, but is given {rank} dimensions")
+        call.misfit(f"uses dimensions {numbers} of a tensor with {rank} dimensions")
     return tuple(item % rank for item in numbers) if rank else numbers
 
 
