@@ -15,7 +15,7 @@ class Change(Enum):
     PUT = "puts something into"
     EMPTIED = "empties"
     SET = "sets an entry of"
-    TAKEN = "takes something out of"
+    TAKEN = "removes elements from"
     UNKNOWN = "may change"
 
 

@@ -1,4 +1,4 @@
-"""Arrays and tensors that a function surely changes in place, where its caller gives them."""
+"""Arrays and tensors that a function certainly changes in place, where its caller gives them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Draws from the global random generators, and the statements of a script that surely run."""
+"""Draws from the global random generators, and the statements of a script that certainly run."""
 
 from __future__ import annotations
 

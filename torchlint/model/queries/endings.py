@@ -1,4 +1,4 @@
-"""Endings: the operator that surely produces a value, through modules and changes of its shape."""
+"""Endings: the operator that certainly produces a value, through modules and changes of its shape."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Host reads of tensors, which wait for a GPU, and expressions that are surely the CPU."""
+"""Host reads of tensors, which wait for a GPU, and expressions that certainly name the CPU."""
 
 from __future__ import annotations
 

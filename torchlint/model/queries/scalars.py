@@ -1,4 +1,4 @@
-"""Tensors that surely hold a single number: reduced losses, and sums and means over all elements."""
+"""Tensors that certainly hold a single number: reduced losses, and sums and means over all elements."""
 
 from __future__ import annotations
 

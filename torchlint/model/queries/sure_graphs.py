@@ -1,4 +1,4 @@
-"""The certain part of a graph: the values that a backward pass surely reaches despite unknowns."""
+"""The certain part of a graph: the values that a backward pass certainly reaches despite unknowns."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ class Cadences:
             return f"unknown: {cadence.reason}"
         horizon = self._units.horizon(schedule, cadence)
         unit = f"; its length is in {horizon.unit.value}" if horizon is not None and horizon.unit is not None else ""
-        beside = f"; the optimizer steps in {self._lines(cadence)}" if cadence.step is not None else ""
+        beside = f"; the optimizer steps on {self._lines(cadence)}" if cadence.step is not None else ""
         return f"{cadence.pace.value}{beside}{unit}"
 
     def _lines(self, cadence: Cadence) -> str:

@@ -70,7 +70,7 @@ class Kind(Enum):
     PROBABILITIES = "probabilities"
     LOGARITHMS = "logarithms of probabilities"
     LOGITS = "logits"
-    NON_NEGATIVE = "numbers from 0 up"
+    NON_NEGATIVE = "non-negative numbers"
     NUMBERS = "numbers"
 
 
@@ -108,7 +108,7 @@ class Domains:
         return self._known[value]
 
     def under_root(self, root: Tensor) -> Domain | None:
-        """The numbers under a root: a product of a matrix and squares holds sums of squares, from 0 up."""
+        """The numbers under a root: a product of a matrix and squares holds sums of squares, which are not negative."""
         operand = resolved(root.parents[0])
         known = self.of(operand)
         if known is not None or not isinstance(operand, Tensor) or operand.op not in _PRODUCTS:
@@ -335,7 +335,7 @@ class Domains:
                     yield Text(event.site, self._said(domain) if domain is not None else unknown)
 
     def _said(self, domain: Domain) -> str:
-        zero = {Answer.YES: "; one is 0", Answer.NO: "; none is 0", Answer.UNKNOWN: ""}
+        zero = {Answer.YES: "; at least one is 0", Answer.NO: "; none is 0", Answer.UNKNOWN: ""}
         return f"takes {domain.kind.value}" + zero[domain.zero]
 
 

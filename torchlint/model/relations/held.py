@@ -73,7 +73,7 @@ class Held:
         if edge is None:
             return Holding(Answer.NO, "there is no second iteration")
         if self._is_bounded(keep, container, loop, trace):
-            return Holding(Answer.NO, "it holds a few only")
+            return Holding(Answer.NO, "it holds only a few")
         places = self._known.get(loop or trace)
         if places is None:
             places = self._known[loop or trace] = Places(edge, loop, self._program)
@@ -204,7 +204,7 @@ class Held:
         if holding.answer is Answer.YES:
             return f"{name} holds the graphs of all iterations of {where}"
         if holding.answer is Answer.NO:
-            return f"{name} holds no graph of the iteration before, of {where}: {holding.reason}"
+            return f"{name} holds no graph of an earlier iteration of {where}: {holding.reason}"
         return f"unknown: {holding.reason}"
 
     # -- the places --------------------------------------------------------------------------------------
@@ -305,14 +305,14 @@ class Held:
     def _values_of_sum(self, begun: Value, ended: Value | None) -> Iterator[End]:
         for item, arms in alternatives(ended, begun):
             if item is None or is_none(item):
-                yield End(Answer.NO, arms, "it begins anew")
+                yield End(Answer.NO, arms, "the sum starts again")
                 continue
             tracked = self._tracking.tracked(item)
             goes_on = begun in item.parents or begun in self._tracking.graph(item)
             if item is begun or (tracked is not Answer.NO and goes_on):
                 yield End(Answer.YES, arms)
             elif tracked is not Answer.YES:
-                yield End(tracked, arms, "it begins anew")
+                yield End(tracked, arms, "the sum starts again")
 
     def _bound(self, begun: Value, ended: Value | None, alive: set[Value], places: Places) -> Iterator[End]:
         for item, arms in alternatives(ended, begun):
@@ -321,7 +321,7 @@ class Held:
             elif isinstance(item, CallResult):
                 yield End(Answer.UNKNOWN, arms, "it is bound to the result of a call")
             else:
-                yield End(Answer.NO, arms, "it is bound anew")
+                yield End(Answer.NO, arms, "it is assigned again")
 
     def _includes(self, item: Value, begun: Value, alive: set[Value], places: Places) -> bool:
         """Whether a value is the previous value of a place, or a list that includes it."""

@@ -219,7 +219,7 @@ class Mode:
             parts += [f"{word}, since {self._lines(since)}"] if since else []
         if any(item.switch is None for item in settings):
             is_made = self.starts_in_training(trace, module) and isinstance(module, Module)
-            parts.append("trains, as it was made" if is_made else "unknown: nothing here switches it")
+            parts.append("trains, since it was created" if is_made else "unknown: nothing here switches it")
         undone = [item.undone for item in settings if item.undone is not None]
         is_undone = len(undone) == len(settings)
         return "; or ".join(parts) + (f"; `eval()` of {self._lines(undone)} is undone" if is_undone else "")

@@ -60,7 +60,7 @@ class ModuleStates:
         for info in self._program.definitions.classes.values():
             for state in self._of(info) if self._program.is_module_class(info) else ():
                 if state.owner is info and state.user.site is not None:
-                    yield Text(state.user.site, f"`self.{state.name}` has the graph of the call before")
+                    yield Text(state.user.site, f"`self.{state.name}` has the graph of the previous call")
 
     def may_drag(self, module: Value) -> bool:
         """Whether a module's result may depend on a graph that earlier calls left on it."""

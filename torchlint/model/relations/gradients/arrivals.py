@@ -193,7 +193,7 @@ class Gradients:
                         text += "; nothing clears them"
                     elif step in parts:
                         text += f"; nothing clears those of `{parts[step]}`"
-                    elif "; again" in text and self._may_be_cleared_unseen(step):
+                    elif "; uses old" in text and self._may_be_cleared_unseen(step):
                         text += "; unknown: other code may clear them"
                     yield Text(step.site, text)
 
@@ -208,14 +208,14 @@ class Gradients:
         used = [item.backward for item in arrivals if item.is_used]
         cleared = [item for item in arrivals if item.is_thrown_away]
         parts = [f"uses the gradients of {self._lines(fresh)}"] if fresh else []
-        parts += [f"again those of {self._lines(used)}"] if used else []
+        parts += [f"uses old gradients of {self._lines(used)} again"] if used else []
         if not (fresh or used):
             parts.append("has no gradients")
         elif any(item.backward is None or item.is_thrown_away for item in arrivals):
             parts.append("perhaps there are none")
         if cleared:
             lost = self._lines(item.backward for item in cleared)
-            parts.append(f"those of {lost} are cleared in {self._lines(item.then for item in cleared)}")
+            parts.append(f"those of {lost} are cleared on {self._lines(item.then for item in cleared)}")
         return "; ".join(parts)
 
     def _lines(self, events: Iterable[Event | None]) -> str:

@@ -65,7 +65,7 @@ class Provenance:
             yield answer.Answer(site_of(copy.node), text)
         for site, place, load in self.states.discarded():
             lines = answer.lines(self.definitions.tree, [load])
-            yield answer.Answer(site, f"`{place}` is made anew; the state of the one before is lost, from {lines}")
+            yield answer.Answer(site, f"`{place}` is created again; the state that {lines} loaded is lost")
 
     def average_updates(self, loop: ast.For) -> Iterator[AverageUpdate]:
         """The averages of weights that one iteration changes, with the shares of the old and the new weights."""
