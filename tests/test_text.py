@@ -109,8 +109,8 @@ def test_a_fix_is_marked() -> None:
     assert [line.removesuffix("wrong") != line for line in lines] == [True, False, False, False]
     assert [line.partition("wrong")[2] for line in lines] == ["", " [fix]", " [unsafe fix]", " [fix]"]
     assert last.endswith(
-        "in 1 file. --fix repairs 2 findings marked [fix]; "
-        "--fix --unsafe-fixes also repairs 1 finding marked [unsafe fix]."
+        "in 1 file. --fix fixes 2 findings marked [fix]; "
+        "--fix --unsafe-fixes also fixes 1 finding marked [unsafe fix]."
     )
 
 
@@ -118,8 +118,8 @@ def test_a_fix_is_marked() -> None:
     ("fixes", "legend"),
     [
         ((None,), ""),
-        ((Safety.SAFE, None), " --fix repairs 1 finding marked [fix]."),
-        ((Safety.UNSAFE, Safety.UNSAFE), " --fix --unsafe-fixes repairs 2 findings marked [unsafe fix]."),
+        ((Safety.SAFE, None), " --fix fixes 1 finding marked [fix]."),
+        ((Safety.UNSAFE, Safety.UNSAFE), " --fix --unsafe-fixes fixes 2 findings marked [unsafe fix]."),
     ],
 )
 def test_the_last_line_says_what_marks_mean(fixes: tuple[Safety | None, ...], legend: str) -> None:

@@ -271,7 +271,7 @@ def test_nothing_outlives_a_launcher_that_is_killed(tmp_path: Path, training: st
     run.kill()
     _, errors = run.communicate()
     wait_until(lambda: not alive(marker), 15)
-    folder = re.search(r"writing what the run shows to (\S+);", errors)
+    folder = re.search(r"writing evidence to (\S+);", errors)
     assert folder is not None
     done = subprocess.run(
         [sys.executable, "-m", "torchlint", "verify", "--format", "json", "--evidence", folder[1]],

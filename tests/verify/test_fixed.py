@@ -168,7 +168,7 @@ def test_nothing_to_fix_runs_once(verify: Callable[..., Any]) -> None:
     assert fixes(done.report) == {"cleared-before-step": ("confirmed", "no-fix")}
     assert done.report["comparison"] is None
     assert "ran once" in " ".join(done.report["notes"])
-    assert done.errors.count("writing what the run shows to") == 1
+    assert done.errors.count("writing evidence to") == 1
     jsonschema.validate(done.report, SCHEMA, jsonschema.Draft202012Validator)
 
 

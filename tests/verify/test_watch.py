@@ -232,7 +232,7 @@ def test_a_program_that_ignores_errors(line: str, tmp_path: Path, run: Callable[
         assert seen.exit_code == 1
         return
     assert seen.exit_code == 3
-    assert RAISING.get(line, "no optimizer made a step") in said
+    assert RAISING.get(line, "no optimizer took a step") in said
     assert line not in RAISING or ("8 times" in said and "train.py:7" in said)
     assert text_report.render(seen, False).splitlines()[-1].startswith("no training step was seen. 0 steps")
 

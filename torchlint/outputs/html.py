@@ -15,7 +15,7 @@ from torchlint.outputs import Style, summary
 from torchlint.outputs.escaping import html_text, printable
 from torchlint.outputs.fix_diff import fix_diff
 from torchlint.outputs.listing import listing
-from torchlint.outputs.page import DARK, page
+from torchlint.outputs.page import DARK, breakable, page
 from torchlint.outputs.places import shown_place
 from torchlint.outputs.prose import prose
 from torchlint.outputs.statistics import rows
@@ -151,7 +151,7 @@ def _parts(file: LintedFile, finding: Finding, name: str) -> Iterator[str]:
     shown = f'<a href="{escape(href)}">{escape(rule)}</a>' if href else escape(rule)
     yield f'<article id="finding={name}" class="{severity}" {data}>\n'
     yield f'<h2><span class="severity">{severity}</span> {shown} '
-    place = escape(shown_place(file.source, finding.span.start))
+    place = breakable(shown_place(file.source, finding.span.start))
     yield f'<a class="link" href="#finding={name}" title="link to this finding">{place}</a></h2>\n'
     yield f"<p>{prose(finding.message)}</p>\n{listing(file.source, finding)}"
     if finding.help:

@@ -20,11 +20,16 @@ article { border: 1px solid var(--line); border-left: 5px solid var(--colour); b
 DARK = """
 @media (prefers-color-scheme: dark) {
   :root { color-scheme: dark; --text: #e6edf3; --dim: #9198a1; --line: #3d444d; --code: #161b22;
-          --mark: #5d1f1a; --back: #0d1117; --red: #ff7b72; --green: #56d364; --yellow: #e3b341; --blue: #79c0ff; }
+          --mark: #521a16; --back: #0d1117; --red: #ff7b72; --green: #56d364; --yellow: #e3b341; --blue: #79c0ff; }
   body { background: var(--back); }
 }
 """
 """Colours for those who prefer a dark screen, for a page whose pictures can be seen on one."""
+
+
+def breakable(path: str) -> str:
+    """A path as HTML that may continue on the next line after each slash."""
+    return escape(path).replace("/", "/<wbr>")
 
 
 def page(title: str, body: str, style: str) -> str:

@@ -80,8 +80,8 @@ def _fixable(found: Iterable[Finding]) -> Iterator[str]:
     """The options that repair findings, how many, and how those are marked."""
     kinds = Counter(finding.fix.safety for finding in found if finding.fix is not None)
     safe, unsafe = kinds[Safety.SAFE], kinds[Safety.UNSAFE]
-    offers = [f"--fix repairs {counted(safe, 'finding')} marked [fix]"] * bool(safe)
-    also = "also repairs" if safe else "repairs"
+    offers = [f"--fix fixes {counted(safe, 'finding')} marked [fix]"] * bool(safe)
+    also = "also fixes" if safe else "fixes"
     offers += [f"--fix --unsafe-fixes {also} {counted(unsafe, 'finding')} marked [unsafe fix]"] * bool(unsafe)
     if offers:
         yield f"{'; '.join(offers)}."

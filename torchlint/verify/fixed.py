@@ -40,7 +40,7 @@ def verify_fixed(
     trial = _Trial(command, subjects, root, limits, announce)
     if not trial.texts:
         verification = run(command, subjects, root, limits, announce)
-        note = "torchlint can make no fix for these findings: the program ran once, as it is."
+        note = "torchlint has no fix for these findings: the program ran once, as it is."
         return replace(verification, judged=_unfixed(verification), notes=(*verification.notes, note))
     trial.run(pairs)
     return trial.verification()
@@ -51,7 +51,9 @@ def _unfixed(verification: Verification) -> tuple[Judged, ...]:
 
 
 def _no_fix(exists: bool) -> Proof:
-    return Proof(Outcome.NO_FIX, "torchlint cannot make its fix here" if exists else "there is no fix for it")
+    return Proof(
+        Outcome.NO_FIX, "torchlint cannot make its fix here" if exists else "torchlint has no fix for this finding"
+    )
 
 
 def _unproven(verdict: Verdict, reason: str) -> Proof:
@@ -162,7 +164,7 @@ class _Trial:
             return ["Losses and gradient norms differ, but they also differ between runs without the fixes."]
         return [
             f"From step {step:,} on, losses or gradient norms differ with the fixes, although all fixes are "
-            "safe. This is a fault of torchlint's, please report it."
+            "safe. This is a bug in torchlint: please report it."
         ]
 
 

@@ -107,7 +107,7 @@ def _proof(pair: tuple[Verdict, Verdict], before: Run, after: Run, allowed: Mapp
     needed = max(before.steps, ENOUGH_STEPS)
     if after.steps < needed:
         return Proof(
-            Outcome.NOT_PROVEN, f"with the fixes it made {times(after.steps, 'step')}, but {needed:,} are needed"
+            Outcome.NOT_PROVEN, f"with the fixes it took {times(after.steps, 'step')}, but {needed:,} are needed"
         )
     if now.answer is Answer.REFUTED:
         if now.numbers.get("summed_steps"):

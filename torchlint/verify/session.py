@@ -171,7 +171,7 @@ def run(
     folder = Folder()
     try:
         folder.write_plan(list(case.claims.values()), root, limits, conditions, case.watched)
-        announce(f"writing what the run shows to {folder.path}; the report deletes it")
+        announce(f"writing evidence to {folder.path}; torchlint deletes it after the report")
         variables = {} if conditions is None else conditions.variables(os.environ)
         ended = launcher(command, folder, limits, variables)
         verification = _judged(case, folder, tuple(command), ended, limits)
@@ -322,7 +322,7 @@ def _no_step(evidence: Sequence[Evidence]) -> str:
     errors = [(one.count, one, item) for item in evidence for one in item.raised]
     count, error, of = max(errors, key=lambda pair: pair[0], default=(0, None, None))
     if error is None or of is None or count < _OFTEN:
-        return "No training step was seen: no optimizer made a step."
+        return "No training step was seen: no optimizer took a step."
     place = of.place(error.site)
     where = f" at {place}" if place else ""
     return f"No training step was seen: `{error.error}` was raised {count:,} times{where}, and the program continued."

@@ -51,7 +51,7 @@ def _of_one_thread(kept: Kept, evidence: Evidence) -> Verdict:
         reason = f"at most {times(held.peak, 'older graph')} existed at the same time: too few to decide"
         return inconclusive(reason, numbers, doubtful=True)
     if held.pending:
-        reason = f"{times(held.pending, 'older graph')} are kept and may still go backward"
+        reason = f"{times(held.pending, 'older graph')} are kept, and a later backward may use them"
         return inconclusive(reason, numbers, doubtful=True)
     others = [life for life in kept.lives if not life[3] or life[4] >= 0]
     return _not_held(kept, held, pile(kept, others, ended), numbers)

@@ -43,14 +43,18 @@ def loss_without_activation(claim: Claim, evidence: Evidence) -> Verdict:
     seen = evidence.of_claim(claim.index)
     if seen["binary"]:
         return _values(claim, evidence, seen["outside"], "values outside of [0, 1]", seen["odd"] + seen["probable"])
-    return _values(claim, evidence, seen["above"], "values above 0, so no log-probabilities", seen["logarithms"])
+    return _values(claim, evidence, seen["above"], "values above 0, which no log-probability has", seen["logarithms"])
 
 
 def kl_div_input(claim: Claim, evidence: Evidence) -> Verdict:
     """Confirmed by inputs above zero, or targets below it; refuted if there are none."""
     seen = evidence.of_claim(claim.index)
     wrong = max(seen["above"], seen["below"])
-    what = "an input above 0, so no log-probability" if seen["above"] else "a target below 0, so no probability"
+    what = (
+        "an input above 0, which is not a log-probability"
+        if seen["above"]
+        else "a target below 0, which is not a probability"
+    )
     return _values(claim, evidence, wrong, what, seen["logarithms"])
 
 

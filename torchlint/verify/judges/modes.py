@@ -78,13 +78,13 @@ def evaluation_with_grad(claim: Claim, evidence: Evidence) -> Verdict:
     unused = seen["with"] - seen["used"] if evidence.has_ended else seen["unused"]
     if unused >= _ENOUGH and not seen["used"] and not seen["training"]:
         return confirmed(
-            f"no backward used {times(unused, 'graph')} of {times(seen['calls'], 'call')} in eval mode; one "
-            f"keeps {size(seen['bytes'])}",
+            f"{times(seen['calls'], 'call')} in eval mode built {times(unused, 'graph')} that no backward used; one "
+            f"graph keeps {size(seen['bytes'])}",
             numbers,
         )
     if seen["calls"] >= _ENOUGH and not seen["with"]:
         off = "gradients were off" if seen["off"] == seen["calls"] else "nothing in them requires gradients"
-        return refuted(f"{times(seen['calls'], 'call')} made no graph: {off}", numbers)
+        return refuted(f"{times(seen['calls'], 'call')} built no graph: {off}", numbers)
     if seen["used"] >= _ENOUGH and not unused:
         return refuted(f"a backward used the graphs of {times(seen['used'], 'call')}, and none was dropped", numbers)
     if unused:

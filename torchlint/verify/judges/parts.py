@@ -61,7 +61,7 @@ def generator_graph_in_discriminator_step(claim: Claim, evidence: Evidence) -> V
     if seen["detached"] == seen["calls"] >= _ENOUGH:
         reason = f"the input of the line led to no parameters of other modules in {times(seen['calls'], 'call')}"
         return refuted(reason, numbers)
-    return inconclusive(f"too few of {times(seen['calls'], 'call')} went backward", numbers)
+    return inconclusive(f"too few of {times(seen['calls'], 'call')} had a backward pass", numbers)
 
 
 def parameter_lost_by_move(claim: Claim, evidence: Evidence) -> Verdict:

@@ -19,17 +19,21 @@ def scheduler_never_stepped(claim: Claim, evidence: Evidence) -> Verdict:
             return inconclusive("the line ran, but no schedule of PyTorch was observed", advice=READ)
         return not_reached()
     if seen["moves"]:
-        moved = f"the schedule moved {times(seen['moves'], 'time')} in {times(seen['steps'], 'step')} of its optimizer"
+        moved = (
+            f"the schedule stepped {times(seen['moves'], 'time')} in {times(seen['steps'], 'step')} of its optimizer"
+        )
         return refuted(moved, numbers)
     if seen["steps"] < _ENOUGH:
-        return inconclusive(f"its optimizer made only {times(seen['steps'], 'step')}", numbers)
+        return inconclusive(f"its optimizer took only {times(seen['steps'], 'step')}", numbers)
     if seen["gone"] == seen["made"]:
-        reason = f"the schedule was freed, and never moved in {times(seen['steps'], 'step')} of its optimizer"
+        reason = f"the schedule was freed, and never stepped in {times(seen['steps'], 'step')} of its optimizer"
         return confirmed(reason, numbers, 0)
     if evidence.has_ended:
         steps = times(seen["steps"], "step")
-        return confirmed(f"the program ended after {steps} of the optimizer, and the schedule never moved", numbers, 0)
-    reason = f"it did not move in {times(seen['steps'], 'step')}, but may do so later"
+        return confirmed(
+            f"the program ended after {steps} of the optimizer, and the schedule never stepped", numbers, 0
+        )
+    reason = f"it did not step in {times(seen['steps'], 'step')} of its optimizer, but may do so later"
     return inconclusive(reason, numbers, _TO_THE_END, doubtful=True)
 
 
@@ -39,23 +43,22 @@ def scheduler_before_optimizer(claim: Claim, evidence: Evidence) -> Verdict:
     numbers = seen.numbers("moves", "steps", "between", "behind")
     if not seen["moves"]:
         if claim.index in evidence.reached:
-            return inconclusive("the line ran, but moved no schedule of PyTorch", numbers, READ)
+            return inconclusive("the line ran, but stepped no schedule of PyTorch", numbers, READ)
         return not_reached()
     if seen["untrained"] and seen["steps"]:
         return confirmed(
-            "the line moved the schedule before its optimizer had made a step, or had gradients for one: the first "
+            "the line stepped the schedule before its optimizer had taken a step, or had gradients for one: the first "
             "value of the schedule was never used",
             numbers,
             0,
         )
     if seen["unstepped"] and seen["between"] >= _ENOUGH and not seen["behind"]:
-        reason = f"the line moved the schedule before the first step, and {times(seen['between'], 'time')} between a "
-        return confirmed(f"{reason}backward and the step that uses it", numbers, 0)
+        between = f"{times(seen['between'], 'time')} between a backward and the step that uses it"
+        return confirmed(f"the line stepped the schedule before the optimizer's first step, and {between}", numbers, 0)
     if seen["unstepped"] or seen["untrained"]:
-        reason = "the schedule moved before the first step: a gradient scaler that skips steps looks the same"
+        reason = "the schedule stepped before its optimizer: a gradient scaler that skips steps looks the same"
         return inconclusive(reason, numbers, READ if seen["behind"] else MORE_STEPS, doubtful=True)
     steps, moves = times(seen["steps"], "step"), times(seen["moves"], "time")
-    reason = (
-        f"the optimizer had made a step when the line first moved the schedule; {steps} in all, and it moved {moves}"
-    )
+    both = f"{steps} of the optimizer, and the schedule stepped {moves}"
+    reason = f"the optimizer had taken a step when the line first stepped the schedule; in all {both}"
     return refuted(reason, numbers)

@@ -10,7 +10,7 @@ from importlib.metadata import version
 from pathlib import PurePath
 
 from torchlint.files.source import SourceError
-from torchlint.outputs.page import DARK, page
+from torchlint.outputs.page import DARK, breakable, page
 from torchlint.verify.comparison import Comparison
 from torchlint.verify.evidence import Evidence
 from torchlint.verify.proof import Outcome
@@ -32,7 +32,7 @@ nav label { margin-right: 1rem; white-space: nowrap; }
 .inconclusive { --colour: var(--yellow); } .not-reached { --colour: var(--dim); }
 dl { display: flex; flex-wrap: wrap; gap: .2rem 1.4rem; margin: .5rem 0; }
 dt { color: var(--dim); } dl div { display: flex; gap: .4rem; } dd { margin: 0; font-variant-numeric: tabular-nums; }
-figure { margin: 0; } svg { height: auto; max-width: 100%; }
+figure { margin: 0; overflow-x: auto; } svg { height: auto; max-width: 100%; min-width: 34rem; }
 body:has(#show-confirmed:not(:checked)) article.confirmed, body:has(#show-refuted:not(:checked)) article.refuted,
 body:has(#show-inconclusive:not(:checked)) article.inconclusive,
 body:has(#show-not-reached:not(:checked)) article.not-reached { display: none; }
@@ -157,7 +157,7 @@ def _article(judged: Judged, number: int, evidence: Evidence | None) -> str:
     return (
         f'<article class="{verdict.answer.value}" id="finding-{number}">\n'
         f'<h2><span class="verdict">{verdict.answer.value}</span> {escape(finding.code)} {escape(finding.name)} '
-        f'<span class="dim">{escape(finding.path)}:{finding.span.start.line}</span></h2>\n'
+        f'<span class="dim">{breakable(finding.path)}:{finding.span.start.line}</span></h2>\n'
         f"{_message(judged)}{_code(judged)}\n"
         f"<p><b>{_text(_sentence(verdict.reason))}</b>{_meaning(judged)}{first}{escape(device)}{_advice(verdict.advice)}</p>\n"
         f"{_beside(judged)}{_fix(judged)}{_numbers(judged)}\n{_plot(judged, number, evidence)}</article>"

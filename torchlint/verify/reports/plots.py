@@ -108,7 +108,7 @@ _PLOTS = {
 def comparisons(comparison: Comparison) -> tuple[Plot, ...]:
     """Curves of both forms of the program."""
     drawn = (
-        ("Loss that went backward at each step", "loss", "loss", False),
+        ("Loss passed to `backward` at each step", "loss", "loss", False),
         ("Gradient norm at each measured step", "norm of sampled gradients", "norm", True),
         ("Autograd graphs alive at each step", "graphs", "graphs", True),
     )

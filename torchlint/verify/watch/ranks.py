@@ -16,7 +16,7 @@ UNMATCHED = "unmatched-collective"
 InBranch = Callable[[Evidence, Sequence[Sequence[int]]], bool]
 _RANKS = 4
 """The number of ranks that a message names."""
-_MEANT = "average the gradients of these, too, unless each rank shall have its own (experts, for example)"
+_MEANT = "average the gradients of these, too, unless each rank should have its own (experts, for example)"
 _SAME_CALLS = "Let every rank make the same calls in the same order, and equally often"
 _SHOWN = 3
 _BATCHES = 3

@@ -102,7 +102,7 @@ def _once(
     folder = Folder()
     try:
         folder.write_plan(run.claims, root, limits, conditions, watched)
-        announce(f"writing what the run shows to {folder.path}; the report deletes it")
+        announce(f"writing evidence to {folder.path}; torchlint deletes it after the report")
         ended = launcher(command, folder, limits, {} if conditions is None else conditions.variables(os.environ))
         evidence, refused = folder.evidence()
         return _Once(ended, evidence, refused, bool(folder.booted()))

@@ -60,7 +60,7 @@ def _maker(node: Any, name: str, value: torch.Tensor) -> Bad | None:
     masks = bool((torch.isfinite(dense(value)) | (value == -torch.inf)).all())
     before = [item for item, _ in node.next_functions]
     if name in _RESULTS:
-        text = f"`{node.name()}` made the first value that is not finite ({count}){inputs_of(node)}"
+        text = f"`{node.name()}` computed the first value that is not finite ({count}){inputs_of(node)}"
         is_row = node.name().startswith(("Softmax", "LogSoftmax")) and bool(torch.isnan(value).any())
         return Bad(node, f"{text}: the softmax of a row of minus infinities is undefined" if is_row else text)
     position = _POSITIONS.get(name)
@@ -76,7 +76,7 @@ def _maker(node: Any, name: str, value: torch.Tensor) -> Bad | None:
         return Bad(node, f"a tensor without a graph that `{node.name()}` uses is not finite ({count})")
     if masks and maker.name().startswith(_MASKING):
         return None
-    return Bad(maker, f"`{maker.name()}` made the first value that is not finite ({count}){inputs_of(maker)}")
+    return Bad(maker, f"`{maker.name()}` computed the first value that is not finite ({count}){inputs_of(maker)}")
 
 
 def _through(node: Any) -> Any:

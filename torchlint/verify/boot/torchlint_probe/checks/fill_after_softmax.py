@@ -70,7 +70,7 @@ class FillAfterSoftmax(Check):
     def acquittals(self) -> Iterator[Sighting]:
         for site, count in list(self._scores.items()):
             if count >= _ENOUGH and site not in self._seen:
-                message = f"the values before were no probabilities at {count:,} calls: some were negative"
+                message = f"the values before were not probabilities in {count:,} calls: some were negative"
                 yield Sighting(site, message, {"calls": count})
 
     def sightings(self) -> Iterator[Sighting]:

@@ -172,7 +172,7 @@ class NonfiniteValue(Loads):
             return  # a loss that was scaled up too far: the gradient scaler skips the step
         what = "not a number" if is_nan else "infinite"
         if "without a graph" in bad.text and self._undefined is not None and self._undefined[2] == self.probe.steps:
-            message = f"the loss is {what}: `{self._undefined[0]}` of a single value is not a number"
+            message = f"the loss is {what}: `{self._undefined[0]}` of a single value is NaN"
             self._seen = Sighting(self._undefined[1], message, {}, self.probe.steps)
             return
         message = f"the loss is {what}: {bad.text}{self._inside(made)}"
@@ -192,7 +192,7 @@ class NonfiniteValue(Loads):
         if maker is None or not maker[1].site:
             return None
         message = (
-            f"{name} is not finite: in the previous step's backward, `{maker[0]}` made the first gradient that is "
+            f"{name} is not finite: in the previous step's backward, `{maker[0]}` computed the first gradient that is "
             f"not{self._inside(maker[1])}"
         )
         return Sighting(maker[1].site, message, {}, self._flagged)
@@ -202,10 +202,12 @@ class NonfiniteValue(Loads):
         if self._search.found is not None:
             name, made = self._search.found
             if self._evaluated is not None:
-                message = f"{self._evaluated.message}: `{name}` made the first value that is not{self._inside(made)}"
+                message = (
+                    f"{self._evaluated.message}: `{name}` computed the first value that is not{self._inside(made)}"
+                )
                 self._evaluated = Sighting(made.site, message, {}, self._evaluated.first_step)
             elif self._seen is not None:
-                message = f"the loss is not a number: `{name}` made the first value that is not, without a graph"
+                message = f"the loss is NaN: `{name}` computed the first value that is not, without a graph"
                 self._seen = Sighting(made.site, message + self._inside(made), {}, self._seen.first_step)
         self._search.look(False)
 
@@ -227,7 +229,7 @@ class NonfiniteValue(Loads):
         if self._seen is None and bool(torch.isnan(output).any()):
             kind = type(module).__name__
             given = any(isinstance(item, torch.Tensor) and not is_finite(item) for item in args)
-            message = f"`{kind}` returns values that are not a number, without gradients"
+            message = f"`{kind}` returns NaN values, without gradients"
             self._evaluated = Sighting(
                 self.probe.sites.here(), message + (", for inputs that are not finite" if given else ""), {}, -1
             )

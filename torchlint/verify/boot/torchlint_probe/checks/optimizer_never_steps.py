@@ -150,7 +150,7 @@ class OptimizerNeverSteps(Check):
     def _sighting(self, other: Any, leaves: list[torch.Tensor], idle: _Idle) -> Sighting:
         message = (
             f"this `{type(other).__name__}` never steps, although backward passes compute gradients for its "
-            f"{self.models.named(leaves)}: other optimizers made {self._steps:,} steps"
+            f"{self.models.named(leaves)}: other optimizers took {self._steps:,} steps"
         )
         return Sighting(self.probe.made_at(other), message, {"steps": self._steps}, idle.first)
 

@@ -44,7 +44,7 @@ _MEAN = "`kl_div` with the reduction `mean` also divides by the number of classe
 _BATCHMEAN = "use `reduction='batchmean'`, unless another factor of the loss makes up for it"
 _EARLY = "the schedule stepped before its optimizer: the first learning rate was never used"
 _LATER = "step the optimizer first, unless the program resumes a run here or a gradient scaler skipped the first step"
-_OTHER = "the schedule moved {:,} times, but its optimizer never steps: another one trains the same parameters"
+_OTHER = "the schedule stepped {:,} times, but its optimizer never steps: another one trains the same parameters"
 _OF_OTHER = "create the schedule for the optimizer that steps"
 _MOVES = 2
 _CHECKPOINT = "no input of this checkpoint requires a gradient: the parameters inside get none"

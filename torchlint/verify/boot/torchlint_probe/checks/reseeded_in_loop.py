@@ -126,7 +126,9 @@ class ReseededInLoop(Check):
     def sightings(self) -> Iterator[Sighting]:
         for site, values in list(self._values.items()):
             if site and values.row >= _STEPS:
-                message = f"this line drew the same numbers at {values.row:,} steps in a row: its generator begins anew"
+                message = (
+                    f"this line drew the same numbers at {values.row:,} steps in a row: its generator starts again"
+                )
                 yield Sighting(site, message, {"steps": values.row})
         for site, line in list(self._lines.items()):
             if site and line.row >= _STEPS and not self._restores:

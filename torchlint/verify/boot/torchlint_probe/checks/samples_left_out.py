@@ -157,7 +157,7 @@ class SamplesLeftOut(Check):
                 first = len(passes.first)
                 message = (
                     f"{passes.starts:,} loops in a row ended after the same first {first:,} of {passes.size:,} "
-                    "samples: the loader does not shuffle, and each loop begins anew"
+                    "samples: the loader does not shuffle, and each loop starts again"
                 )
                 yield Sighting(passes.site, message, {"samples": first, "of": passes.size})
             elif passes.left_out:

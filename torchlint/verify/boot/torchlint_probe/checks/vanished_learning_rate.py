@@ -34,7 +34,7 @@ _LAST_OF_ALL = 12
 _SHARE = 3
 _SHORT = 20
 _OVER = 3
-_MORE = "check whether the schedule should move with every batch"
+_MORE = "check whether the schedule should step with every batch"
 
 
 class _Rate:
@@ -110,7 +110,7 @@ class VanishedLearningRate(Check):
             rate = max(gone, key=lambda one: one.last)
             message = (
                 f"the learning rate fell from {rate.largest:.2g} to {rate.last:.2g} in {rates.steps:,} steps, in which "
-                f"the schedule moved {rates.moves:,} times: the last {rate.tiny:,} steps barely trained"
+                f"the schedule stepped {rates.moves:,} times: the last {rate.tiny:,} steps barely trained"
             )
             numbers = {"largest": rate.largest, "last": rate.last, "steps": rates.steps}
             yield Sighting(rates.moved, message, numbers, rates.steps - rate.tiny, "" if is_stopped else _MORE)
@@ -119,8 +119,8 @@ class VanishedLearningRate(Check):
         """A schedule that has passed its end several times, and rises again."""
         if rates.length and rates.beyond >= _OVER * rates.length:
             message = (
-                f"the schedule ends after {rates.length:,} moves and made {rates.beyond:,}: after its end the learning "
-                "rate rises and falls again"
+                f"the schedule ends after {rates.length:,} steps but took {rates.beyond:,}: after its end, the "
+                "learning rate rises and falls again"
             )
             advice = "" if self.is_asked("schedule-in-wrong-unit") else _MORE
             yield Sighting(rates.moved, message, {"length": rates.length, "moves": rates.beyond}, rates.length, advice)
