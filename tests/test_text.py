@@ -109,8 +109,7 @@ def test_a_fix_is_marked() -> None:
     assert [line.removesuffix("wrong") != line for line in lines] == [True, False, False, False]
     assert [line.partition("wrong")[2] for line in lines] == ["", " [fix]", " [unsafe fix]", " [fix]"]
     assert last.endswith(
-        "in 1 file. --fix fixes 2 findings marked [fix]; "
-        "--fix --unsafe-fixes also fixes 1 finding marked [unsafe fix]."
+        "in 1 file. --fix fixes 2 findings marked [fix]; --fix --unsafe-fixes also fixes 1 finding marked [unsafe fix]."
     )
 
 

@@ -1,7 +1,7 @@
 """Batch normalization gets one sample at a time, so it removes the differences between samples.
 
 The check counts the samples in each call of `batch_norm` in training mode. It reports a problem if a line got a single
-sample in all of at least ten calls. Some models are meant to be trained this way (pix2pix), so the check is off by
+sample in each of at least ten calls. Some models are meant to be trained this way (pix2pix), so the check is off by
 default.
 
 Source: Ioffe and Szegedy, "Batch Normalization" (2015); Wu and He, "Group Normalization" (2018), on small batches.

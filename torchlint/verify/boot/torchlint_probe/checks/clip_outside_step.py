@@ -1,7 +1,7 @@
 """Gradients are clipped when no step can use the result: after the step, or before `backward` computes them.
 
 For each call of PyTorch's `clip_grad_norm_` and `clip_grad_value_`, the check asks whether any of the parameters has a
-gradient, and whether a backward pass ran since the last step. It reports a problem if a line found no gradient in all
+gradient, and whether a backward pass ran since the last step. It reports a problem if a line found no gradient in each
 of at least five calls. It also reports a problem if a line reduced gradients that a step had already used, and these
 were cleared before the next backward pass. A call that only measures the norm changes nothing, and is not reported.
 

@@ -1,7 +1,7 @@
 """Units of a layer return zero for every sample in all batches, so they no longer get a gradient.
 
 For each line that calls `relu` in a training pass, the check records which units returned only zeros. Units are the
-entries of the last dimension, or the channels. It reports a problem if at least nine in ten units did so in all of at
+entries of the last dimension, or the channels. It reports a problem if at least nine in ten units did so in each of at
 least ten calls, with gradients on. A unit that is zero for one batch only is sparse, which is fine.
 
 Source: Lu, Shin, Su and Karniadakis, "Dying ReLU and Initialization" (2019).

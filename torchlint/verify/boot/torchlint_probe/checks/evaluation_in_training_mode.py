@@ -1,7 +1,7 @@
 """A trained model is evaluated in training mode, so dropout and batch normalization distort its results.
 
 The check looks at models that are called without gradients, are in training mode, and have a layer that behaves
-differently in eval mode. It reports a problem if that was the case in all of at least three calls of a line, and the
+differently in eval mode. It reports a problem if that was the case in each of at least three calls of a line, and the
 same model is called with gradients elsewhere. Some programs do this on purpose (Monte Carlo dropout, samples of a
 generator), so the check is off by default.
 

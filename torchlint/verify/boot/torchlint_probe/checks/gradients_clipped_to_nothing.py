@@ -2,7 +2,7 @@
 
 The check measures the norm of the gradients before and after each call of `clip_grad_norm_` and `clip_grad_value_`, and
 how much the next step changes the first elements of weight matrices. It reports a problem if a line left less than a
-thousandth of the norm in all of at least ten calls, and the median change of the matrices was less than a millionth of
+thousandth of the norm in each of at least ten calls, and the median change of the matrices was less than a millionth of
 their size. A bound far below the usual norm is fine if the optimizer compensates for it, as Adam does.
 
 Source: Pascanu, Mikolov and Bengio, "On the difficulty of training recurrent neural networks" (2013): bounds from half

@@ -1,7 +1,7 @@
-"""`kl_div` gets probabilities or logits, but it expects log-probabilities, or targets of the wrong kind.
+"""`kl_div` gets an input that does not hold log-probabilities, or targets of the wrong kind.
 
 For each line that calls `kl_div`, the check asks whether the input has values above zero, which no log-probability has.
-It reports a problem if that was the case in all of at least three calls, and the targets are probabilities that sum to
+It reports a problem if that was the case in each of at least three calls, and the targets are probabilities that sum to
 one over the second or the last dimension. Measures that are not normalized are not reported.
 
 It also reports a problem if the targets are log-probabilities, whose exponentials sum to one, and `log_target` is not

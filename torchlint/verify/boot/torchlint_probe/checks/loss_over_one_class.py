@@ -1,10 +1,10 @@
 """A loss normalizes over a dimension of size one, so its input does not matter and gets no gradient.
 
-The check reads the number of classes in each call of `cross_entropy`, and asks for each call of other losses whether a
-softmax over one value computed the input. It reports a problem if there was one class or value in all of at least three
-calls with a graph. The softmax of one value is always 1, and its logarithm is 0. For two classes in one channel, use
-`binary_cross_entropy_with_logits`. At lines that the linter reports, the check also reads the size of the dimension of
-each softmax and `argmax`.
+The check reads the number of classes in each call of `cross_entropy`, and asks for each call of other losses whether
+a softmax over one value computed the input. It reports a problem if there was one class or value in each of at least
+three calls with a graph. The softmax of one value is always 1, and its logarithm is 0. For two classes in one
+channel, use `binary_cross_entropy_with_logits`. At lines that the linter reports, the check also reads the size of
+the dimension of each softmax and `argmax`.
 
 Source: `torch.nn.CrossEntropyLoss` in PyTorch's documentation.
 """

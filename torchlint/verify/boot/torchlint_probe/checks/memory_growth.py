@@ -7,8 +7,8 @@ loader starts again or the program ends. Outputs that are collected until the en
 are read, so they are not reported. The check follows the first steps for as long as every step is measured. Other
 checks report graphs that stay in memory.
 
-If the program has no loader, the tensors of at least twenty steps exist, nearly all of them, and they take at least 100
-kB per step, the result is inconclusive: something may read them later.
+If the program has no loader, the check reports a line if nearly all of its tensors from at least twenty steps exist and
+take at least 100 kB per step. The result is then inconclusive, because something may read them later.
 
 Source: "My model reports out of memory" in PyTorch's FAQ: don't hold onto tensors you don't need.
 """

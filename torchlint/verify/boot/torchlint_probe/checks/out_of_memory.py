@@ -3,8 +3,8 @@
 The check runs when a failed allocation ends the program. It reports a problem if the error is PyTorch's out-of-memory
 error of a GPU, or the error of its CPU allocator. The report counts the bytes of parameters, gradients and optimizer
 states. It also counts the tensors that the program's graphs have saved at that moment, by the line that created them.
-Memory has grown if, after each of the last two steps, it is a quarter and 128 MB larger than after the third and fourth
-step. The heap of a process may keep smaller amounts that are not in use.
+Memory has grown if, after each of the last two steps, it is larger than after the third and fourth step by at least a
+quarter and at least 128 MB. The heap of a process may keep smaller amounts that are not in use.
 
 Source: "My model reports out of memory" in PyTorch's FAQ; "CUDA semantics, memory management" in its documentation.
 """

@@ -1,7 +1,7 @@
 """The loss counts padding as targets, so the model mostly learns to predict padding.
 
 The check looks at calls of `cross_entropy` and `nll_loss` with sequences of class numbers as targets. It reports a
-problem if, in all of at least three calls, one number fills the ends of the sequences and occurs nowhere else, the
+problem if, in each of at least three calls, one number fills the ends of the sequences and occurs nowhere else, the
 lengths differ, and the number makes up at least a fifth of the targets, although `ignore_index` is a different number.
 The result is inconclusive, because a model may have to learn where a sequence ends. Losses without a reduction, and
 losses with class weights, are not reported.

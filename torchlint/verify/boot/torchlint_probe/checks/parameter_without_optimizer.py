@@ -1,11 +1,12 @@
 """Parameters of a model get gradients that no optimizer uses, while other parameters of the same model are trained.
 
-At every fifth step of an optimizer, the check lists the parameters of the models that ran which have a gradient and are
-in no optimizer. It reports a problem if an optimizer that has stepped holds other parameters of the same model, and the
-listed ones have not changed since the previous check. Parameters that the program updates by hand do change. Causes are
-a part that was added after the optimizer was created, or a part that should be frozen and is not: its gradients cost
-time and memory. Some programs train only a head and accept that cost, so the result is inconclusive, unless only biases
-and normalization parameters are left out. Parameters that do not require gradients are frozen on purpose.
+At every fifth step of an optimizer, the check looks at the models that ran, and lists their parameters that have a
+gradient and are in no optimizer. It reports a problem if an optimizer that has stepped holds other parameters of the
+same model, and the listed ones have not changed since the previous check. Parameters that the program updates by hand
+do change. Causes are a part that was added after the optimizer was created, or a part that should be frozen and is not:
+its gradients cost time and memory. Some programs train only a head and accept that cost, so the result is inconclusive,
+unless only biases and normalization parameters are left out. Parameters that do not require gradients are frozen on
+purpose.
 
 Source: "Optimizer, constructing it" in PyTorch's documentation of `torch.optim`.
 """

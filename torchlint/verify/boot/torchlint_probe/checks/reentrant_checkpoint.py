@@ -1,7 +1,8 @@
 """Parameters in a reentrant checkpoint get no gradient, because none of its inputs requires one.
 
 For each reentrant checkpoint that runs with gradients on, the check asks whether an input requires a gradient. It
-reports a problem if none did in at least three calls. A line is correct if an input did in all of at least three calls.
+reports a problem if none did in at least three calls. A line is correct if an input did in each of at least three
+calls.
 
 Source: the warning of `torch.utils.checkpoint`, and `use_reentrant` in its documentation.
 """

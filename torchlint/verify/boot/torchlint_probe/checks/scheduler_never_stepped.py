@@ -1,8 +1,8 @@
 """The learning rate keeps its initial value, because the program creates a schedule and never steps it.
 
 The check reads the position of each schedule of `torch.optim.lr_scheduler` at each step of its optimizer, and at the
-end. It reports a problem if no schedule of an optimizer has moved since it was created, the optimizer took at least ten
-steps after that, and the program ran to its end. By then a schedule with one step per epoch would have moved.
+end. It reports a problem if no schedule of an optimizer has stepped since it was created, the optimizer took at least
+ten steps after that, and the program ran to its end. By then a schedule with one step per epoch would have stepped.
 
 Source: "How to adjust learning rate" in PyTorch's documentation of `torch.optim`.
 """

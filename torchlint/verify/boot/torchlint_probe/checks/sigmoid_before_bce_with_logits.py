@@ -1,7 +1,7 @@
 """`binary_cross_entropy_with_logits` gets the output of a sigmoid or softmax, and applies sigmoid again.
 
 For each line that calls this loss, the check finds the operator that computed its input, behind views, copies and
-clamps. It reports a problem if it was a sigmoid or a softmax in all of at least three calls. Predictions then stay
+clamps. It reports a problem if it was a sigmoid or a softmax in each of at least three calls. Predictions then stay
 between 0.5 and 0.73.
 
 Source: `torch.nn.BCEWithLogitsLoss` in PyTorch's documentation: it combines a sigmoid and the loss.

@@ -1,7 +1,7 @@
 """`cross_entropy` gets probabilities, and applies softmax to them again.
 
 For each line that calls `cross_entropy` with an input that has a graph, the check tests whether each row sums to one
-and no value is below zero. It reports a problem if that was the case in all of at least three calls. The scores of two
+and no value is below zero. It reports a problem if that was the case in each of at least three calls. The scores of two
 classes then differ by at most one, so no prediction can become certain, and gradients are small.
 
 The check also tests this for `nll_loss`, which expects log-probabilities: use `log_softmax`.

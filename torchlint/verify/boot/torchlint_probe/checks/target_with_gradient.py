@@ -1,4 +1,4 @@
-"""Every backward computes unused gradients, because the target of a loss has a graph to untrained parameters.
+"""Every backward computes unused gradients, because the graph of a loss target reaches untrained parameters.
 
 For each line that calls a regression loss after an optimizer has stepped, the check lists the parameters that the
 graphs of both sides reach. It reports a problem if, in at least three calls, one side reaches parameters of optimizers

@@ -3,9 +3,9 @@
 The check records the calls of `torch.distributed` in each rank: collectives, calls that create groups, and the
 synchronizations that `DistributedDataParallel` runs when it is created, in its forward pass (buffers) and in the
 backward pass. It numbers the calls of a group in each rank. It reports a problem if the same number is a different
-collective in another rank, or if a rank waits for five seconds for a call that never comes, because the missing ranks
-have ended or themselves wait for waiting ranks. The run then stops. Programs in a `Join` context, and ranks with
-collectives in several threads, are left out.
+collective in another rank, or if a rank waits for five seconds for a call that never comes, because the other ranks
+have ended or are waiting, too. The run then stops. Programs in a `Join` context, and ranks with collectives in several
+threads, are left out.
 
 Source: "Collective functions" and "Debugging torch.distributed applications" in PyTorch's documentation.
 """

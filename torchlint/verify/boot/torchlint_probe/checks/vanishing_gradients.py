@@ -1,7 +1,7 @@
 """The gradients of some layers are almost zero compared with other layers, at every step.
 
 At each step, the check computes the root mean square of the gradient of each weight matrix. It reports a problem if, in
-all of at least ten steps, it was below a hundred-millionth of the optimizer's largest one, and not zero. At the
+each of at least ten steps, it was below a hundred-millionth of the optimizer's largest one, and not zero. At the
 precision of 32-bit numbers such a layer is not trained. Many layers of `sigmoid` or `tanh` without normalization look
 like this.
 
