@@ -137,7 +137,7 @@ class RepeatedLayer(Rule):
     def report_Repeated(self, found: Repeated) -> None:
         self.report(
             found.site,
-            f"`{found.name}` is a single layer that is registered several times: all places share its weights",
+            f"`{found.name}` is a single layer, registered several times: every place uses the same weights",
             related=[(found.made, "it is created once, here")],
             help="create a layer for each place, or copy it with `copy.deepcopy`",
         )

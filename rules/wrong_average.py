@@ -23,7 +23,10 @@ _HIGH = 0.9
 class Fault(Enum):
     """The fault of an update; the value contains the message and the advice."""
 
-    AWAY = "moves away from the new weights", "subtract `{rate}` times the difference from the new weights"
+    AWAY = (
+        "moves away from the new weights",
+        "subtract `{rate}` times the difference between the average and the new weights",
+    )
     SUM = "shrinks or grows", "give the new weights the remaining share: `1 - {rate}`"
     SWAPPED = "keeps almost nothing of itself", "apply the share `{rate}` to the average, not to the new weights"
 
