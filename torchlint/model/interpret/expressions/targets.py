@@ -137,7 +137,7 @@ class Targets(Part):
                 self.state.change(owner, Change.EMPTIED, target)
                 for name in owner.known_parts:
                     owner.set_part(name, value)
-            else:
+            elif not _is_moved_in(owner, value):
                 owner.add(value)
                 name = dotted(target.value)
                 emptied = Keep(site_of(target), owner, Plain(target), Keeping.CLEAR, name)
@@ -185,6 +185,15 @@ def _may_change(module: Module, given: Value) -> bool:
     if module.info is not None:
         return isinstance(given, (Module, Function))
     return not isinstance(given, Tensor) or given.leaf
+
+
+def _is_moved_in(owner: Container, value: Value) -> bool:
+    """Whether a list already holds a value, as in `items[i], items[j] = items[j], items[i]`."""
+    if not isinstance(owner, List):
+        return False
+    held = {item for element in owner.elements() for item in inputs_of(element)}
+    moved = list(inputs_of(value))
+    return bool(moved) and all(item in held or (isinstance(item, Element) and owner in item.parents) for item in moved)
 
 
 def _is_unnamed_comprehension(value: Value) -> bool:
