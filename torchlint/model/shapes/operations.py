@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from torchlint.model.shapes import arithmetic, creation, joining, layers, rearranging, reducing
+from torchlint.model.shapes import arithmetic, creation, joining, layers, rearranging, reducing, states
 from torchlint.model.shapes.case import Case, Stop
 from torchlint.model.shapes.operation_arguments import Operation
 from torchlint.model.shapes.scope import Scope
@@ -47,6 +47,9 @@ def type_of(case: Case, value: Tensor, scope: Scope) -> TensorType:
     """The type of the result of an operator, a layer or a module."""
     if isinstance(value, ModuleOutput):
         return _of_call(case, value, scope)
+    state = states.state_type(case, value, scope) if isinstance(value, Component) or _is_element(value) else None
+    if state is not None:
+        return state
     if isinstance(value, Component):
         return _of_component(case, value, scope)
     if isinstance(value, (NewTensor, Leaf, ModuleParameter)):
@@ -66,6 +69,11 @@ def _is_change(value: Tensor) -> bool:
     if value.op.endswith("_") or value.op == operators.SETITEM or value.op[:1].isupper():
         return value.op not in table.IN_PLACE_SHAPES
     return value.op in _ARITHMETIC
+
+
+def _is_element(value: Tensor) -> bool:
+    """Whether a value is an element of a module's result: `h` of `_, (h, c) = lstm(x)`."""
+    return value.op == operators.GETITEM and isinstance(resolved(value.parents[0]), Component)
 
 
 def operation(case: Case, value: Tensor, transfer: table.Transfer, scope: Scope) -> Operation:

@@ -14,8 +14,9 @@ from torchlint.model.shapes.numbers import is_shape
 from torchlint.model.shapes.operation_arguments import Operation
 from torchlint.model.shapes.scope import ROOT
 from torchlint.model.shapes.sizes import Known, Size, Symbol, product_of
+from torchlint.model.shapes.states import layer_of_state
 from torchlint.model.shapes.tensor_type import Choice, Misfit
-from torchlint.model.values import Component, Module, ModuleOutput, NewTensor, Plain, Tensor, Value, resolved
+from torchlint.model.values import Module, ModuleOutput, NewTensor, Plain, Tensor, Value, resolved
 from torchlint.pytorch import operators
 from torchlint.pytorch import shapes as table
 from torchlint.syntax.python_ast import Site
@@ -129,7 +130,7 @@ class Order:
 
         The view is valid for a state of one layer and direction, and for a view with one row per state.
         """
-        output = _layer_of_state(operand)
+        output = layer_of_state(operand)
         layer = case.layer(resolved(output.parents[0])) if output is not None else None
         if output is None or layer is None or layer.kind != table.RECURRENT:
             return False
@@ -237,25 +238,8 @@ def _is_product(whole: layout.Part, first: layout.Part, second: layout.Part) -> 
 def _counts_states(size: Symbol, states: Sequence[Value]) -> bool:
     """Whether a size may be the number of states: the first size of a layer's input or output state."""
     whole = size.source[0] if isinstance(size.source, tuple) else size.source
-    is_state = isinstance(whole, Value) and _layer_of_state(whole) is not None
+    is_state = isinstance(whole, Value) and layer_of_state(whole) is not None
     return (is_state and size.dimension == 0) or whole in states
-
-
-def _layer_of_state(value: Value) -> ModuleOutput | None:
-    """The output of the recurrent layer to which a state belongs: the second result, a pair for an LSTM."""
-    value, parts = resolved(value), 0
-    while isinstance(value, Tensor) and value.op in (operators.CONTIGUOUS, operators.GETITEM) and value.parents:
-        parts += value.op == operators.GETITEM
-        value = resolved(value.parents[0])
-    while isinstance(value, Component):
-        whole = resolved(value.parents[0])
-        key = whole.key_of(value)
-        if isinstance(whole, ModuleOutput):
-            module = resolved(whole.parents[0])
-            wanted = int(isinstance(module, Module) and module.name.rpartition(".")[2] == "LSTM")
-            return whole if key == 1 and parts == wanted else None
-        value, parts = whole, parts + 1
-    return None
 
 
 def _ranks(program: Program) -> Iterator[tuple[Value, int]]:
