@@ -149,7 +149,7 @@ class EvaluationWithGrad(Rule):
             self._useless[loop] = self._is_useless(trace, loop)
         if not self._useless[loop] or self._measures(loop, forward) or self._shows_elsewhere(loop):
             return None
-        if any(map(gradient_users.adapts_itself, values.meanings(module))):
+        if any(map(gradient_users.adapts_itself, values.meanings(module))) or self._is_chosen_by_name(module):
             return None
         if initial_weights.tries_out(self.model.program, trace, module):
             return None
@@ -157,6 +157,14 @@ class EvaluationWithGrad(Rule):
         site = next((place for place in places if place.inner is None), places[0])
         name, is_own = self._name(site, forward, evaluations[0]), self._switches_itself(evaluations[0], trace)
         return UnusedGraphs(site, loop, evaluations[0], name, self._grows(forward), is_own)
+
+    def _is_chosen_by_name(self, module: values.Value) -> bool:
+        """Whether a name chooses the class of a network, `find_class(name)(size)`, and some code takes gradients."""
+        made = self.model.tree.own_node(values.resolved(module).site)
+        while isinstance(made, ast.Call) and isinstance(made.func, ast.Attribute):
+            made = made.func.value
+        is_chosen = isinstance(made, ast.Call) and isinstance(made.func, ast.Call)
+        return is_chosen and self.model.mentions((b"autograd.grad(",))
 
     def _switches_itself(self, switch: events.ModeSwitch, trace: program.Trace) -> bool:
         """Whether a method without known callers calls `self.eval()`, as the decoder of a module does."""
