@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from torchlint import Category, Rule
 from torchlint.lazy_pattern import LazyPattern
+from torchlint.model.queries import names as variable_names
 from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 _SHIFT = LazyPattern(r"shift|skew|roll|shuffle|rel_")
 """Words in functions that reorder elements on purpose, as relative positions in attention do."""
 
+_KERNEL = LazyPattern(r"k(ernel)?_?(h|w|x|y|height|width|\d)")
+"""Names of the sizes of a convolution's kernel, which is square as a rule."""
 _REDUCTIONS = frozenset({"sum", "mean", "max", "min"})
 
 
@@ -70,7 +73,7 @@ class ViewSwapsDimensions(Rule):
         if not self.model.is_test:
             for view in self.model.shapes.displaced:
                 node = self.model.tree.node(view.site)
-                if isinstance(node, ast.Call) and not self._is_meant(node):
+                if isinstance(node, ast.Call) and not self._is_meant(node) and not self._swaps_kernel(node, view):
                     yield view
 
     def _is_meant(self, node: ast.Call) -> bool:
@@ -81,9 +84,25 @@ class ViewSwapsDimensions(Rule):
         around = self.model.tree.parent(node)
         if isinstance(around, ast.Attribute) and around.attr in _REDUCTIONS:
             return True
+        if self._is_unread(node):
+            return True
         names = {item.id for argument in node.args for item in python_ast.walk(argument) if isinstance(item, ast.Name)}
         return bool(_SHIFT.search(function.name)) or any(
             self._is_cut(item, node) or _compares_with_one(item, names) for item in python_ast.walk(function)
+        )
+
+    def _swaps_kernel(self, node: ast.Call, view: Displaced) -> bool:
+        """Whether a view only swaps the sizes of a kernel, which is square: `weight.view(count, kh, kw)`."""
+        sizes = node.args if isinstance(node.func, ast.Attribute) else []
+        moved = [python_ast.dotted(item) for item in sizes[view.after :]]
+        return bool(moved) and all(map(_KERNEL.fullmatch, moved))
+
+    def _is_unread(self, node: ast.Call) -> bool:
+        """Whether nothing reads the variable that receives a view."""
+        statement = self.model.tree.statement(node)
+        target = statement.targets[0] if isinstance(statement, ast.Assign) else None
+        return isinstance(target, ast.Name) and not variable_names.is_read_after(
+            target.id, target, self.model.definitions
         )
 
     def _is_cut(self, node: ast.AST, view: ast.Call) -> bool:
