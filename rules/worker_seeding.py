@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _CHANGES = LazyPattern(r"epoch|step|iter|round|time|rand|rng|info|state", re.IGNORECASE)
 """Names whose number may differ in each epoch or worker."""
 _INSTEAD = "torch.initial_seed() % 2**32"
+_SAMPLERS = ("sampler", "batch_sampler")
 _BEFORE_WORKERS = 5
 """The positional arguments of a `DataLoader` before the number of workers."""
 
@@ -163,7 +164,15 @@ class WorkerSeeding(Rule):
         return drawn is not None and not any(module.startswith(f"{item}.") for item in drawn)
 
     def _is_held_out(self, loader: ast.Call) -> bool:
-        """Whether a loader is for validation or test data, which may be the same in each epoch on purpose."""
+        """Whether a loader is for validation or test data, which may be the same in each epoch on purpose.
+
+        A loader that neither shuffles nor samples is one, too.
+        """
+        options = {item.arg: item.value for item in loader.keywords}
+        samplers = [written.value_of(options[name], self.model.definitions) for name in _SAMPLERS if name in options]
+        is_plain = "shuffle" in options and python_ast.is_literal(options["shuffle"], False)
+        if is_plain and all(python_ast.is_literal(item, None) for item in samplers):
+            return True
         statement = self.model.tree.parent(loader)
         target = statement.targets[0] if isinstance(statement, ast.Assign) else None
         return any(held_out.is_named_held_out(python_ast.dotted(item)) for item in (target, *loader.args[:1]) if item)
