@@ -41,7 +41,7 @@ class DoubledActivation(Rule):
 
     def ask(self) -> Iterator[Doubled]:
         """Losses that train; otherwise losses of evaluations."""
-        found = list(self._found())
+        found = list(self._found()) if not self.model.is_test else []
         with_grad = [(answer, value) for answer, value in found if not answer.evaluates]
         trained = [answer for answer, value in with_grad if self._may_train(value)]
         yield from trained or (answer for answer, _ in with_grad or found)
