@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from torchlint.model.definitions import ClassInfo
 from torchlint.model.events import (
     Backward,
     Clear,
@@ -15,6 +16,7 @@ from torchlint.model.events import (
 )
 from torchlint.model.ownership import MAX_OPTIMIZERS, Ownership
 from torchlint.model.program import Program, Trace
+from torchlint.model.queries import names, written
 from torchlint.model.relations.gradients.step_paths import Paths
 from torchlint.model.relations.gradients.timed_loops import only_times
 from torchlint.model.values import (
@@ -27,11 +29,13 @@ from torchlint.model.values import (
     Tensor,
     UnknownObject,
     Value,
+    class_of,
     drawn_from,
     inputs_of,
     resolved,
 )
 from torchlint.pytorch import api, naming
+from torchlint.syntax.python_ast import dotted
 
 
 class StaleGradients(NamedTuple):
@@ -132,6 +136,8 @@ class GradientsBetweenSteps:
                 if optimizer in asked or len(asked) == MAX_OPTIMIZERS or _is_part_of_data(optimizer, loop):
                     continue
                 asked.add(optimizer)
+                if isinstance(optimizer, Attribute) and _is_other_object(optimizer, self.program):
+                    continue
                 found = list(self._stale_in(self.ownership.touching(loop or trace), loop, optimizer))
                 if found and not (loop is not None and only_times(loop, trace, self.program.definitions)):
                     yield from found
@@ -164,6 +170,19 @@ def _is_part_of_data(optimizer: Value, loop: Loop | None) -> bool:
             return False
         owner = owner.parents[0]
     return bool(data)
+
+
+def _is_other_object(attribute: Attribute, program: Program) -> bool:
+    """Whether a class only stores objects of other classes of the program there: `self.averager = Averager(net)`."""
+    owner = class_of(attribute.parents[0]) if attribute.parents else None
+    if owner is None:
+        return False
+    home = owner.definitions
+    made = [names.bound_value(store, home.tree) for store in written.stores_of(attribute.label, owner)]
+    classes = [home.defined(dotted(value.func)) if isinstance(value, ast.Call) else None for value in made]
+    return bool(classes) and all(
+        isinstance(item, ClassInfo) and not program.is_optimizer_class(item) for item in classes
+    )
 
 
 def _is_made_in(optimizer: Value, trace: Trace) -> bool:
