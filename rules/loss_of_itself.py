@@ -94,6 +94,8 @@ class LossOfItself(Rule):
         """Whether a value is a single tensor. Excludes elements with an unknown key, and items made in another loop."""
         if not isinstance(value, (values.Tensor, values.Unknown)) or value.label.startswith("["):
             return False
+        if isinstance(value, values.Element) and value.parents and value.parents[0].key_of(value) == "[None]":
+            return False  # perhaps a name stands for it: `first = x[:, :size]`
         around = {loop.site for loop in loss.loops} | self._repeats(loss.site)
         return value.site is None or self._repeats(value.site) <= around
 
