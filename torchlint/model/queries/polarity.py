@@ -17,7 +17,9 @@ _MOST = 24
 _PAD = LazyPattern(r"(?i)(?:^|[._])pad(?:ding)?(?:_?(?:id|ids|idx|index|token|token_id|value|symbol))?$")
 _BOOLEAN = frozenset({"bool", "byte"})
 _NUMERIC = frozenset({"float", "half", "double", "long", "int"})
-_SAME = frozenset("unsqueeze squeeze expand view reshape repeat to cuda cpu type_as contiguous detach clone".split())
+_SAME = frozenset(
+    "unsqueeze squeeze expand view reshape repeat to type cuda cpu type_as contiguous detach clone".split()
+)
 _MOVING = frozenset({"transpose", "permute"})
 _TRIANGLES = frozenset({"tril", "triu"})
 _METHODS = {"eq": ast.Eq, "ne": ast.NotEq, "gt": ast.Gt, "lt": ast.Lt, "ge": ast.GtE, "le": ast.LtE}
@@ -51,8 +53,8 @@ class Polarities:
     def _of(self, mask: Value, calls: masks.Calls, steps: int) -> Polarity | None:
         mask = resolved(mask)
         if isinstance(mask, Parameter):
-            given = masks.argument(mask, calls)
-            return self._of(given, calls, steps - 1) if given is not mask and steps else None
+            given = calls[-1].given.get(mask.label) if calls and steps else None
+            return self._of(given, calls[:-1], steps - 1) if given is not None else None
         if isinstance(mask, Phi):
             found = (
                 {self._of(item, calls, steps - 1) for item in mask.parents} if steps and not mask.is_loop else {None}
@@ -69,7 +71,7 @@ class Polarities:
             return self._of_difference(mask, calls, steps)
         if inner is None:
             return None
-        if mask.op in _BOOLEAN:
+        if mask.op in _BOOLEAN or self._converts_to_bool(mask.site):
             return inner._replace(is_boolean=True)
         if mask.op in _NUMERIC:
             return inner._replace(is_boolean=False)
@@ -78,6 +80,12 @@ class Polarities:
         return (
             inner if mask.op in _SAME or mask.op == operators.GETITEM or self._transposes_padding(mask, inner) else None
         )
+
+    def _converts_to_bool(self, site: Site) -> bool:
+        """Whether an expression is `mask.to(torch.bool)` or `mask.type(torch.bool)`."""
+        node = self._program.tree.node(site)
+        is_conversion = isinstance(node, ast.Call) and python_ast.called_name(node) in ("to", "type")
+        return is_conversion and any(map(_is_bool, python_ast.arguments(node)))
 
     def _transposes_padding(self, mask: Tensor, inner: Polarity) -> bool:
         return mask.op in _MOVING and not inner.is_causal
