@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from torchlint import Category, Rule
 from torchlint.lazy_pattern import LazyPattern
-from torchlint.model.queries import names as variable_names
+from torchlint.model.queries import names
 from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
@@ -86,9 +86,9 @@ class ViewSwapsDimensions(Rule):
             return True
         if self._is_unread(node):
             return True
-        names = {item.id for argument in node.args for item in python_ast.walk(argument) if isinstance(item, ast.Name)}
+        sizes = {item.id for argument in node.args for item in python_ast.walk(argument) if isinstance(item, ast.Name)}
         return bool(_SHIFT.search(function.name)) or any(
-            self._is_cut(item, node) or _compares_with_one(item, names) for item in python_ast.walk(function)
+            self._is_cut(item, node) or _compares_with_one(item, sizes) for item in python_ast.walk(function)
         )
 
     def _swaps_kernel(self, node: ast.Call, view: Displaced) -> bool:
@@ -101,9 +101,7 @@ class ViewSwapsDimensions(Rule):
         """Whether nothing reads the variable that receives a view."""
         statement = self.model.tree.statement(node)
         target = statement.targets[0] if isinstance(statement, ast.Assign) else None
-        return isinstance(target, ast.Name) and not variable_names.is_read_after(
-            target.id, target, self.model.definitions
-        )
+        return isinstance(target, ast.Name) and not names.is_read_after(target.id, target, self.model.definitions)
 
     def _is_cut(self, node: ast.AST, view: ast.Call) -> bool:
         """Whether code cuts off the first positions of a view: `x = x.view(...)`, then `x[1:]`."""

@@ -28,6 +28,7 @@ _POINTWISE = frozenset(
     " ReLU LeakyReLU GELU SiLU ELU Sigmoid Tanh Dropout Identity".split()
 )
 _OF_ROWS = frozenset({"Linear", "LayerNorm"})
+_SAME_ELEMENTS = _VIEWS | {"expand", "contiguous", "clone", "detach", "float", "to"}
 _MAX_STEPS = 8
 _MAX_TRANSPOSES = 4
 _LINEAR = "linear"
@@ -76,7 +77,7 @@ class Order:
         if rank is not None and case.type_of(operand, ROOT).rank not in (None, rank):
             raise Stop(Misfit("shape", view.site, f"is not of {rank} dimensions, into which its shape is unpacked"))
         sizes, is_all = self._sizes(case, operand, asked)
-        if self._restores(case, operand, asked):
+        if self._restores(case, operand, asked) or self._is_repeated(case, operand):
             return None
         places = _displaced(sizes, is_all, asked)
         if places is not None and not is_all and _only_adds_ones(sizes, asked):
@@ -107,6 +108,19 @@ class Order:
             else:
                 is_pointwise = is_pointwise and self._is_pointwise(case, before, asked)
                 before = resolved(before.parents[1 if isinstance(before, ModuleOutput) else 0])
+        return False
+
+    def _is_repeated(self, case: Case, operand: Value) -> bool:
+        """Whether each sample repeats one number, `x.view(n, 1).expand(n, w * h)`, so that no order matters."""
+        value = resolved(operand)
+        for _ in range(_MAX_STEPS):
+            if not isinstance(value, Tensor) or not value.parents or value.op not in _SAME_ELEMENTS:
+                return False
+            before = resolved(value.parents[0])
+            sizes, is_all = self._sizes(case, before, ())
+            if value.op == "expand" and is_all and all(size is not None and size.number == 1 for size in sizes[1:]):
+                return bool(sizes)
+            value = before
         return False
 
     def _has(self, case: Case, value: Value, asked: Sequence[Known]) -> bool:
