@@ -64,7 +64,8 @@ def _items(node: ast.expr, definitions: Definitions) -> list[ast.expr]:
             name = dotted(item.func.value) if item.func.attr in ("append", "extend") else ""
             value = ast.List(item.args) if item.func.attr == "append" else item.args[0]
         if name == steps.id:
-            if not isinstance(value, ast.List):
+            starts_over = isinstance(item, ast.Assign) and found
+            if not isinstance(value, ast.List) or starts_over:
                 return []
             found += value.elts
     return found
