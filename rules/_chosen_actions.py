@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from torchlint.model import values
 from torchlint.model.queries import numbers
-from torchlint.pytorch import operators
+from torchlint.pytorch import api, operators
+from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
     from torchlint import Model
@@ -49,21 +51,39 @@ def _is_widened(index: values.Value | None) -> bool:
     return isinstance(index, values.Tensor) and index.op in _WIDENING
 
 
+def adds_column(value: values.Value, program: Program) -> bool:
+    """Whether a sum also has a term that keeps the second dimension: a column, `memory[:, 3:4]`."""
+    return any(_is_column(item, program) for item in _terms(value))
+
+
 def _lacks_second(value: values.Value, model: Model) -> bool:
     """Whether a sum has a term without the second dimension: `reward + gamma * q.max(1)[0] * (1 - done)`."""
+    return any(_is_extremum(item, model.program) or _is_row(item, model) for item in _terms(value))
+
+
+def _terms(value: values.Value) -> Iterator[values.Value]:
+    """The parts of a sum or product of the same size as the whole, or broadcast to it."""
     stack, seen = [value], set[values.Value]()
     while stack and len(seen) < _MOST_STEPS:
         item = values.resolved(stack.pop())
         if item in seen:
             continue
         seen.add(item)
-        if _is_extremum(item, model.program) or _is_row(item, model):
-            return True
+        yield item
         if isinstance(item, values.Tensor) and item.op in _SAME:
             stack.extend(item.parents[:1])
         elif isinstance(item, values.Tensor) and item.op in _ELEMENTWISE:
             stack.extend(item.parents)
-    return False
+
+
+def _is_column(value: values.Value, program: Program) -> bool:
+    """Whether an expression makes a tensor of a slice of columns: `torch.FloatTensor(batch[:, n : n + 1])`."""
+    node = program.tree.node(value.site) if value.site is not None else None
+    if isinstance(node, ast.Call) and node.args and python_ast.called_name(node) in api.CREATORS:
+        node = node.args[0]
+    index = node.slice if isinstance(node, ast.Subscript) else None
+    parts = index.elts if isinstance(index, ast.Tuple) else []
+    return len(parts) == 2 and all(isinstance(part, ast.Slice) for part in parts)
 
 
 def _is_row(value: values.Value, model: Model) -> bool:

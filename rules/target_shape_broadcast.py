@@ -22,6 +22,8 @@ _SQUARES = (b"pow", b"square", b"abs", b"**")
 
 _ADVICE = "give both the same shape: `view(-1, 1)` for one, or `squeeze(1)` for the other"
 
+_OF_MATRIX = "the target adds sizes (N, 1) and (N,): it is a matrix, and each prediction is compared with each row"
+
 
 class BroadcastTarget(NamedTuple):
     """One operand of the loss at `loss` is a column (`column`: the first), and the other has one dimension."""
@@ -30,6 +32,8 @@ class BroadcastTarget(NamedTuple):
     column_first: bool
     is_sure: bool
     """Whether both operands come from a batch of a loader whose dataset is known."""
+    is_matrix: bool = False
+    """Whether the other operand adds a row to a column, so that it has all pairs."""
 
 
 class CrossedSamples(NamedTuple):
@@ -136,7 +140,9 @@ class TargetShapeBroadcast(Rule):
             elif (
                 len(operands) > 1 and (column := actions.chosen_first(operands[0], operands[1], self.model)) is not None
             ):
-                yield BroadcastTarget(event.site, column, is_sure=True)
+                target = operands[1] if column else operands[0]
+                is_matrix = actions.adds_column(target, self.model.program)
+                yield BroadcastTarget(event.site, column, is_sure=True, is_matrix=is_matrix)
             elif len(operands) > 1 and self._are_of_batch(*operands[:2]):
                 ranks = compared_operands.crossed(*(self.model.shapes.types_of(item) for item in operands[:2]))
                 if ranks is not None:
@@ -172,7 +178,7 @@ class TargetShapeBroadcast(Rule):
     def report_BroadcastTarget(self, answer: BroadcastTarget) -> None:
         self.report(
             answer.loss,
-            _message("loss", answer.column_first),
+            _OF_MATRIX if answer.is_matrix else _message("loss", answer.column_first),
             help=_ADVICE,
             confidence=Confidence.HIGH if answer.is_sure else Confidence.LOW,
         )
