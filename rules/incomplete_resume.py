@@ -121,7 +121,8 @@ class IncompleteResume(Rule):
                     True,
                 )
             elif kind == "scheduler":
-                yield from (found for call in restored for found in self._stepped(call))
+                stepped = [found for call in restored for found in self._stepped(call)]
+                yield from {found.use: found for found in reversed(stepped)}.values()
 
     def _is_restored(self, words: LazyPattern[str]) -> bool:
         """Whether this file loads a state of this kind, or any file reads its entry."""
