@@ -99,7 +99,9 @@ class StaleRecord(Rule):
             return None
         loops = [item for item in self._around(condition) if isinstance(item, python_ast.LOOPS)]
         is_kept = any(_KEEPING.search(self.model.tree.code(item)) or _sets_record(item) for item in condition.body)
-        if not is_kept or not (loops or isinstance(record, ast.Attribute)):
+        last = condition.body[-1]
+        is_end = isinstance(last, ast.Break) or (bool(loops) and isinstance(last, ast.Return))
+        if not is_kept or is_end or not (loops or isinstance(record, ast.Attribute)):
             return None
         stores = self._stores(record, condition)
         if len(stores) != 1 or any(loop in self.model.tree.ancestors(stores[0]) for loop in loops):
