@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchlint import Category, Confidence, Rule, edits
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import definitions
-from torchlint.model.queries import one_mode, variables
+from torchlint.model.queries import given, one_mode, variables
 from torchlint.pytorch import api, binding, table, triggers
 from torchlint.syntax import python_ast
 
@@ -243,7 +243,7 @@ class DropoutIgnoresMode(Rule):
         place = init.parameters.index(name) - 1
         others = (other.tree for other in self.model.importers(owner.name, (b"(",)))
         calls = (call for tree in chain((self.model.tree,), others) for call in tree.of_type(ast.Call))
-        return not any(_may_give(call, name, place, owner.name) for call in calls)
+        return not any(given.may_give(call, name, place, owner.name) for call in calls)
 
     def _bound_in(self, method: definitions.FunctionInfo) -> set[str]:
         """The names that a method assigns, except its own object: their values may depend on the mode."""
@@ -275,9 +275,9 @@ class DropoutIgnoresMode(Rule):
         """Whether an expression creates a PyTorch dropout layer with a rate above zero."""
         if not isinstance(node, ast.Call) or not _LAYERS.match(self.model.definitions.named(node.func)):
             return False
-        given = python_ast.arguments(node)
-        return not (given and isinstance(given[0], ast.Constant) and given[0].value == 0) and not any(
-            one_mode.NAMES.search(name) for item in given for name in python_ast.names_read(item)
+        rates = python_ast.arguments(node)
+        return not (rates and isinstance(rates[0], ast.Constant) and rates[0].value == 0) and not any(
+            one_mode.NAMES.search(name) for item in rates for name in python_ast.names_read(item)
         )
 
     # -- report ---------------------------------------------------------------------------------------
@@ -350,11 +350,3 @@ def _attention_rate(call: ast.Call) -> ast.expr | None:
 def _has_stars(call: ast.Call) -> bool:
     """Whether some arguments of a call come from `*` or `**`."""
     return any(isinstance(item, ast.Starred) for item in call.args) or any(item.arg is None for item in call.keywords)
-
-
-def _may_give(call: ast.Call, parameter: str, place: int, called: str) -> bool:
-    """Whether a call to the function `called` passes a parameter, or may do so by position or a star."""
-    names = {item.arg for item in call.keywords}
-    if parameter in names or python_ast.called_name(call) != called:
-        return parameter in names
-    return None in names or len(call.args) > place or any(isinstance(item, ast.Starred) for item in call.args)

@@ -9,7 +9,7 @@ from torchlint.index import FileIndex
 from torchlint.model.definitions import FunctionInfo
 from torchlint.model.program import Program
 from torchlint.model.queries import written
-from torchlint.syntax.python_ast import FUNCTIONS, last_name
+from torchlint.syntax.python_ast import FUNCTIONS, called_name, last_name
 
 
 def argument_for(node: ast.expr, program: Program) -> ast.expr | None:
@@ -23,6 +23,14 @@ def argument_for(node: ast.expr, program: Program) -> ast.expr | None:
     calls = list(_calls_of(around, program))
     place = around.parameters.index(node.id) - int(around.is_method)
     return written.argument(calls[0], place, node.id) if len(calls) == 1 and place >= 0 else None
+
+
+def may_give(call: ast.Call, parameter: str, place: int, called: str) -> bool:
+    """Whether a call to the function `called` passes a parameter, or may do so by position or a star."""
+    names = {item.arg for item in call.keywords}
+    if parameter in names or called_name(call) != called:
+        return parameter in names
+    return None in names or len(call.args) > place or any(isinstance(item, ast.Starred) for item in call.args)
 
 
 def stored_for(node: ast.expr, program: Program) -> ast.expr | None:
