@@ -84,8 +84,9 @@ class Polarities:
     def _converts_to_bool(self, site: Site) -> bool:
         """Whether an expression is `mask.to(torch.bool)` or `mask.type(torch.bool)`."""
         node = self._program.tree.node(site)
-        is_conversion = isinstance(node, ast.Call) and python_ast.called_name(node) in ("to", "type")
-        return is_conversion and any(map(_is_bool, python_ast.arguments(node)))
+        if not isinstance(node, ast.Call) or python_ast.called_name(node) not in ("to", "type"):
+            return False
+        return any(map(_is_bool, python_ast.arguments(node)))
 
     def _transposes_padding(self, mask: Tensor, inner: Polarity) -> bool:
         return mask.op in _MOVING and not inner.is_causal

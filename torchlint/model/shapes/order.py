@@ -28,7 +28,7 @@ _POINTWISE = frozenset(
     " ReLU LeakyReLU GELU SiLU ELU Sigmoid Tanh Dropout Identity".split()
 )
 _OF_ROWS = frozenset({"Linear", "LayerNorm"})
-_SAME_ELEMENTS = _VIEWS | {"expand", "contiguous", "clone", "detach", "float", "to"}
+_SAME_ELEMENTS = _VIEWS | {operators.EXPAND, "contiguous", "clone", "detach", "float", "to"}
 _MAX_STEPS = 8
 _MAX_TRANSPOSES = 4
 _LINEAR = "linear"
@@ -118,7 +118,11 @@ class Order:
                 return False
             before = resolved(value.parents[0])
             sizes, is_all = self._sizes(case, before, ())
-            if value.op == "expand" and is_all and all(size is not None and size.number == 1 for size in sizes[1:]):
+            if (
+                value.op == operators.EXPAND
+                and is_all
+                and all(size is not None and size.number == 1 for size in sizes[1:])
+            ):
                 return bool(sizes)
             value = before
         return False
