@@ -190,7 +190,7 @@ class UnregisteredModule(Rule):
         for container in containers:
             if container.site is None or not isinstance(container, (values.List, values.Tuple, values.Dict)):
                 continue
-            inside = [item for item in _inside(container) if isinstance(item, (values.Module, values.Tensor))]
+            inside = [item for item in _inside(container) if self._is_part(item)]
             parts = [part for part in map(container.part, optimized) if part is not None]
             given = {item for part in parts for item in values.inputs_of(part)}
             lost = [item for item in inside if item not in given and self._is_trained(item)]
@@ -199,6 +199,9 @@ class UnregisteredModule(Rule):
                 kind = "Dict" if isinstance(container, values.Dict) else "List"
                 holder = f"{'Parameter' if is_parameter else 'Module'}{kind}"
                 yield PlainContainer(container.site, name, holder, lost[0].site)
+
+    def _is_part(self, value: values.Value) -> bool:
+        return isinstance(value, (values.Module, values.Tensor)) or self.model.imported_class(value) is not None
 
     def _is_trained(self, value: values.Value) -> bool:
         """Whether a value certainly has parameters, none of which the program may freeze."""
@@ -250,6 +253,9 @@ class UnregisteredModule(Rule):
         """Whether a value is a parameter, or a module that certainly has some."""
         if isinstance(value, values.Tensor):
             return value.leaf and self._is_parameter(value)
+        imported = self.model.imported_class(value)
+        if imported is not None:
+            return torch_classes.owns_weights(imported)
         if not isinstance(value, values.Module) or not depth:
             return False
         if value.info is None:

@@ -174,17 +174,22 @@ class ClassInfo:
         return {method for item in self._classes() for method in item.bound.get(name, ())}
 
     def builders(self) -> frozenset[str]:
-        """`__init__`, and the private methods that nothing else in their file mentions: they run once, at the start."""
+        """`__init__`, and the methods that it calls and nothing else in their file mentions.
+
+        These run at the start. Another file that calls a public one again stores the same kind of value.
+        """
         if self._builders is None:
             self._builders = frozenset({"__init__", *(name for name in self.methods if self._is_builder(name))})
         return self._builders
 
     def _is_builder(self, name: str) -> bool:
         init = self.methods.get("__init__")
-        if init is None or not name.startswith("_") or name.endswith("__"):
+        if init is None or name.endswith("__"):
             return False
-        mentions = [item for item in self.definitions.tree.of_type(ast.Attribute) if item.attr == name]
-        return bool(mentions) and all(self.definitions.function_around(item) is init for item in mentions)
+        tree = self.definitions.tree
+        mentions = [item for item in tree.of_type(ast.Attribute) if item.attr == name]
+        is_called = name.startswith("_") or all(isinstance(tree.parent(item), ast.Call) for item in mentions)
+        return bool(mentions) and is_called and all(self.definitions.function_around(item) is init for item in mentions)
 
     def _classes(self) -> Iterator[ClassInfo]:
         return (item for item in self.ancestors() if isinstance(item, ClassInfo))

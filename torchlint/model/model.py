@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from torchlint.model import relations
 from torchlint.model.cases import Case
-from torchlint.model.definitions import Definitions
+from torchlint.model.definitions import ClassInfo, Definitions
 from torchlint.model.frozen import Frozen
 from torchlint.model.imports import Bases, Imports
 from torchlint.model.ownership import Ownership
@@ -25,7 +25,7 @@ from torchlint.model.queries.sure_graphs import SureGraphs
 from torchlint.model.queries.training_layers import TrainingLayers
 from torchlint.model.queries.uncalled import Uncalled
 from torchlint.model.tracking import Tracking
-from torchlint.model.values import Tensor
+from torchlint.model.values import External, Tensor, Unknown, Value
 from torchlint.pytorch.naming import is_test
 from torchlint.pytorch.releases import Releases
 from torchlint.syntax.python_tree import PythonTree
@@ -108,6 +108,14 @@ class Model:
     @property
     def _modules(self) -> Imports | None:
         return self._bases.imports if self._bases is not None else self._imports
+
+    def imported_class(self, value: Value) -> ClassInfo | None:
+        """The class of an object that a class of another file of the repository creates, followed or not."""
+        callee = value.callee if isinstance(value, Unknown) else None
+        if not isinstance(callee, External) or self._modules is None:
+            return None
+        found = self._modules.defined(callee.name, self.definitions)
+        return found if isinstance(found, ClassInfo) else None
 
     def importers(self, name: str, words: tuple[bytes, ...]) -> Iterator[Definitions]:
         """The repository files that import this one and contain a name and one of some words, used as hints."""

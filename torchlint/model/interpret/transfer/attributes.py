@@ -34,6 +34,7 @@ from torchlint.model.values import (
     Tensor,
     Value,
     class_of,
+    inputs_of,
     is_none,
     resolved,
 )
@@ -106,9 +107,22 @@ class Attributes(Part):
             member = self._member(owner, info, name)
             if member is not None:
                 return member
+        if name == "module" and self.is_wrapped(owner):
+            return owner
         if isinstance(owner, Phi) and _may_be_rewritten(owner):
             return self.state.shared_part(owner, name, lambda: self._of_each(owner, name, node))
         return self.state.part_of(owner, name, Attribute, node)
+
+    def is_wrapped(self, owner: Value) -> bool:
+        """Whether a module with an attribute `module` must be in a wrapper, because its own class sets none.
+
+        Another method may have put a wrapper in place of the stored module.
+        """
+        options = list(inputs_of(owner))
+        modules = [item for item in options if isinstance(item, Module)]
+        replaced = [item for item in options if isinstance(item, Attribute)]
+        is_all = bool(modules) and len(modules) + len(replaced) == len(options)
+        return is_all and all(_has_no_module(item.info) for item in modules)
 
     def _of_each(self, owner: Phi, name: str, node: ast.AST | None) -> Value:
         """The attribute of each possible owner."""
@@ -226,6 +240,13 @@ class Attributes(Part):
                 known.label = key
             owner.set_part(key, known)
         return known
+
+
+def _has_no_module(info: ClassInfo | None) -> bool:
+    """Whether no class of a module, PyTorch's or the program's, has an attribute `module`."""
+    bases = info.ancestors() if info is not None else ()
+    is_known = all(isinstance(item, ClassInfo) or item.startswith("torch.") for item in bases)
+    return is_known and (info is None or not (info.binders("module") or info.method("module")))
 
 
 def _may_be_rewritten(owner: Phi) -> bool:

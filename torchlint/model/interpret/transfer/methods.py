@@ -106,6 +106,8 @@ class Methods(Part):
                 return self.modules.call(receiver, arguments, node)
             if isinstance(receiver, (Attribute, Parameter)) and not self._is_own(receiver):
                 return self.machine.call(receiver, arguments, node)
+        if name == "module" and self.attributes.is_wrapped(receiver):
+            return self.machine.call(receiver, arguments, node)
         if isinstance(receiver, (Instance, Module, Optimizer)):
             local = self._local_method(receiver, name, arguments, node)
             if local is not None:
