@@ -28,7 +28,7 @@ def repeated_parameters(tree: PythonTree) -> Iterator[Twice]:
             continue  # a part of a longer sum
         parts = _summands(node) if isinstance(node, ast.BinOp) else _chained(node)
         seen: dict[str, ast.Call] = {}
-        for call in map(_parameters, parts):
+        for call in map(parameters_of, parts):
             name = python_ast.dotted(call.func).removesuffix(".parameters") if call is not None else ""
             if call is not None and name in seen:
                 yield Twice(python_ast.site_of(call), name, python_ast.site_of(seen[name]))
@@ -46,10 +46,10 @@ def _chained(call: ast.Call) -> list[ast.expr]:
     return call.args if python_ast.called_name(call) == "chain" else []
 
 
-def _parameters(node: ast.expr) -> ast.Call | None:
+def parameters_of(node: ast.expr) -> ast.Call | None:
     """`module.parameters()`, perhaps in `list(...)`."""
     if isinstance(node, ast.Call) and python_ast.called_name(node) == "list" and len(node.args) == 1:
-        return _parameters(node.args[0])
+        return parameters_of(node.args[0])
     is_call = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and not node.args
     is_parameters = is_call and isinstance(node, ast.Call) and python_ast.called_name(node) == "parameters"
     return node if is_parameters and isinstance(node, ast.Call) and not node.keywords else None

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from ._filtered_parameters import Unfrozen
     from ._lightning_parameters import LeftOut
+    from ._misnamed_optimizers import OfAnother
     from ._repeated_parameters import Twice
 
     _Late = Unfrozen | provenance.Replacement | provenance.Reassigned
@@ -38,7 +39,7 @@ class OptimizerMissesParameters(Rule):
     """The optimizer does not hold all parameters that the model trains.
 
     ## What it does
-    Finds parameters that the loss trains but that the optimizer does not hold, in five cases:
+    Finds parameters that the loss trains but that the optimizer does not hold, in six cases:
 
     - The code creates an optimizer, and then replaces the module or one of its layers with a new one.
     - `requires_grad = True` unfreezes a module too late: after its forward pass, or after the optimizer has received
@@ -46,6 +47,7 @@ class OptimizerMissesParameters(Rule):
     - The loss is a module with parameters of its own, and no optimizer holds them.
     - `training_step` of a Lightning module calls a layer that `configure_optimizers` leaves out.
     - A list contains the parameters of one module twice, usually in place of another module.
+    - Two optimizers get the parameters of one module, and one of them is named after another module.
 
     ## Why is this bad?
     The new parameters keep their initial values, and there is no error. For example, a new classification head stays
@@ -98,11 +100,13 @@ class OptimizerMissesParameters(Rule):
     def concerns(cls, index: FileIndex) -> bool:
         return index.goes_backward or _LIGHTNING in index.code
 
-    def ask(self) -> Iterator[_Late | provenance.Unheld | LateUnfreezing | LeftOut | Twice]:
+    def ask(self) -> Iterator[_Late | provenance.Unheld | LateUnfreezing | LeftOut | Twice | OfAnother]:
         if self.model.tree.source.code.count(b".parameters()") > 1 and not self.model.is_test:
+            from ._misnamed_optimizers import MisnamedOptimizers
             from ._repeated_parameters import repeated_parameters
 
             yield from repeated_parameters(self.model.tree)
+            yield from MisnamedOptimizers(self.model.definitions).all()
         if _LIGHTNING in self.model.tree.source.code and not self.model.is_test:
             from ._lightning_parameters import LightningParameters
 
@@ -180,6 +184,14 @@ class OptimizerMissesParameters(Rule):
             f"this list contains the parameters of `{found.name}` twice: those of another module may be missing",
             related=[(found.first, "it contains them already")],
             help="pass the parameters of each module once",
+        )
+
+    def report_OfAnother(self, found: OfAnother) -> None:
+        self.report(
+            found.site,
+            f"`{found.name}` gets the parameters of `{found.held}`: no optimizer gets those of `{found.missed}`",
+            related=[(found.first, "another optimizer has them already")],
+            help=f"pass `{found.missed}.parameters()`",
         )
 
     def report_LeftOut(self, missed: LeftOut) -> None:
