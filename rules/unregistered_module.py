@@ -261,7 +261,7 @@ class UnregisteredModule(Rule):
         if value.info is None:
             is_sequence = value.name == "torch.nn.Sequential"
             inner = _inside(value) if is_sequence else ()
-            return stateful_modules.may_own(value.name) or any(self._has_parameters(item, depth - 1) for item in inner)
+            return stateful_modules.may_own(value.name) or any(self._has_parameters(item, depth) for item in inner)
         stored = self.model.program.attributes_of(value.info).values()
         return any(self._surely_has_parameters(item, depth - 1) for item in stored)
 
