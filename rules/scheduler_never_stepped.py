@@ -24,6 +24,8 @@ from torchlint.syntax.python_ast import (
     walk,
 )
 
+from ._ignored_arguments import is_ignored
+
 if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
 
@@ -62,8 +64,8 @@ class SchedulerNeverStepped(Rule):
 
     ## What it does
     Finds schedulers of `torch.optim.lr_scheduler` or `transformers` that no code steps. The code only prints, saves or
-    loads the scheduler, or passes it to `accelerator.prepare`. Also finds a function that returns a new scheduler
-    together with an optimizer, if only the optimizer is stepped.
+    loads the scheduler, or passes it to `accelerator.prepare` or to a function that never uses it. Also finds a
+    function that returns a new scheduler together with an optimizer, if only the optimizer is stepped.
 
     Also finds the schedulers of a Lightning module with manual optimization that steps no scheduler. Lightning does not
     step them either.
@@ -295,6 +297,8 @@ class SchedulerNeverStepped(Rule):
         """Whether a use of a variable neither steps its object, nor passes it on, nor reassigns it."""
         parent = self.model.tree.parent(name)
         around = self.model.tree.parent(parent) if parent is not None else None
+        if isinstance(name.ctx, ast.Load) and is_ignored(name, self.model.definitions):
+            return True
         if isinstance(parent, ast.Tuple) and isinstance(name.ctx, ast.Store):
             return _is_prepared(around, dotted(name))
         if isinstance(parent, (ast.Assign, ast.AnnAssign)):

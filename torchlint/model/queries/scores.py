@@ -6,10 +6,23 @@ import ast
 import re
 from collections.abc import Callable, Iterable
 from enum import Enum
+from functools import cached_property
 
+from torchlint.model.events import Backward
 from torchlint.model.program import Program
 from torchlint.model.queries import losses
-from torchlint.model.values import FILLED, Container, Phi, Plain, Tensor, Value
+from torchlint.model.values import (
+    FILLED,
+    CallResult,
+    Container,
+    ModuleOutput,
+    Parameter,
+    Phi,
+    Plain,
+    Tensor,
+    Value,
+    resolved,
+)
 from torchlint.pytorch import operators
 from torchlint.syntax.python_ast import Site
 
@@ -55,17 +68,32 @@ class Scores:
         self.program = program
 
     def better(self, value: Value) -> Better | None:
-        """The better direction: lower for a PyTorch loss, higher for the share of correct predictions."""
+        """The better direction: lower for losses and what is minimized, higher for shares of correct predictions."""
         found: set[Better] = set()
 
         def parts(item: Value) -> Iterable[Value] | None:
-            is_loss = bool(losses.loss_function(item))
+            is_loss = bool(losses.loss_function(item)) or _maker(item) in self._minimized
             if not is_loss and not self._counts_hits(item):
                 return self._parts(item)
             found.add(Better.LOWER if is_loss else Better.HIGHER)
             return ()
 
         return found.pop() if _is_made_of(value, parts) and len(found) == 1 else None
+
+    @cached_property
+    def _minimized(self) -> set[Value | None]:
+        """The criteria whose results go backward, with nothing but a factor: smaller results are better."""
+        passed = (event for trace in self.program.traces for event in trace.of(Backward))
+        if b"maximize=" in self.program.tree.source.code:
+            return set()  # an optimizer may go the other way
+        return {_maker(self._unscaled(event.loss)) for event in passed} - {None}
+
+    def _unscaled(self, value: Value) -> Value:
+        """A loss without its division by a count."""
+        value = resolved(value)
+        op, operands = self._computed(value)
+        is_scaled = op in (operators.DIV, operators.DIV_) and len(operands) > 1 and self._is_count(operands[1])
+        return self._unscaled(operands[0]) if is_scaled else value
 
     def _parts(self, value: Value) -> Iterable[Value] | None:
         """The operands with which a value increases, if it otherwise depends only on counts; else None."""
@@ -120,6 +148,14 @@ class Scores:
     def _node(self, site: Site) -> ast.AST | None:
         tree = self.program.tree if site.inner is None else site.inner.tree
         return tree.own_node(site.written)
+
+
+def _maker(value: Value) -> Value | None:
+    """The module that gives a value, or a parameter that a function calls."""
+    if isinstance(value, ModuleOutput):
+        return resolved(value.parents[0])
+    callee = resolved(value.callee) if isinstance(value, CallResult) and value.callee is not None else None
+    return callee if isinstance(callee, Parameter) else None
 
 
 def _is_made_of(value: Value, parts: Callable[[Value], Iterable[Value] | None]) -> bool:
