@@ -113,11 +113,39 @@ class SchedulerBeforeOptimizer(Rule):
 
         happening = trace.only(events.ScheduleStep, events.Step, events.Yield, events.MayClear)
         dataflow.Flow(transfer).run(happening, frozenset({NOT_YET}))
-        arrivals = set().union(*first.values())
-        if NOT_YET not in arrivals:
-            for step, states in first.items():
-                early = (state for state in states if isinstance(state, events.ScheduleStep))
-                yield from (EarlySchedule(item, step) for item in early if _repeat_together(item, step, trace))
+        is_always = NOT_YET not in set().union(*first.values())
+        for step, states in first.items():
+            early = (state for state in states if isinstance(state, events.ScheduleStep))
+            for item in early:
+                if (is_always or self._is_always_or_never(item, step)) and _repeat_together(item, step, trace):
+                    yield EarlySchedule(item, step)
+
+    def _is_always_or_never(self, schedule: events.ScheduleStep, step: events.Step) -> bool:
+        """Whether only conditions that the loop does not change decide about the schedule: `if use_schedule:`."""
+        loops = [loop for loop in events.repeating(schedule.loops) if loop in step.loops]
+        own = [branch for branch, _ in schedule.path if branch not in {other for other, _ in step.path}]
+        nodes = [self.model.tree.node(branch.site) if isinstance(branch, events.Branch) else None for branch in own]
+        return bool(loops and own) and all(
+            isinstance(node, ast.If) and self._is_fixed(node, loops[-1]) for node in nodes
+        )
+
+    def _is_fixed(self, node: ast.If, loop: events.Loop) -> bool:
+        """Whether a condition in a loop only asks for options, or whether something is None."""
+        around = self.model.tree.node(loop.site)
+        if around not in self.model.tree.ancestors(node) or not all(map(_asks_for_option, python_ast.walk(node.test))):
+            return False
+        changed = self.model.definitions.assigned_names(around)
+        return changed.isdisjoint(python_ast.names_read(node.test)) and not any(
+            self._is_stored_later(item) for item in python_ast.walk(node.test) if isinstance(item, ast.Attribute)
+        )
+
+    def _is_stored_later(self, attribute: ast.Attribute) -> bool:
+        """Whether code outside `__init__` sets an attribute of this name."""
+        for store in self.model.stores_of(attribute.attr):
+            method = self.model.program.definitions_of(store).function_around(store)
+            if method is None or method.name != "__init__":
+                return True
+        return False
 
     def _may_step(self, event: events.Event, optimizer: values.Value) -> bool:
         """Whether code that torchlint does not follow may step an optimizer; its other own methods do not."""
@@ -170,6 +198,26 @@ class SchedulerBeforeOptimizer(Rule):
         if old is None or new is None:
             return None
         return edits.Change("move the call after the step", [edits.Delete(old), edits.InsertAfter(new, code)])
+
+
+def _asks_for_option(node: ast.AST) -> bool:
+    """Whether a part of a condition names something, or compares it with None."""
+    if isinstance(node, ast.Compare):
+        return all(isinstance(item, (ast.Is, ast.IsNot)) for item in node.ops)
+    return isinstance(
+        node,
+        (
+            ast.Name,
+            ast.Attribute,
+            ast.Constant,
+            ast.BoolOp,
+            ast.UnaryOp,
+            ast.boolop,
+            ast.cmpop,
+            ast.unaryop,
+            ast.expr_context,
+        ),
+    )
 
 
 def _repeat_together(schedule: events.ScheduleStep, step: events.Step, trace: program.Trace) -> bool:
