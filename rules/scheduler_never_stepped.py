@@ -24,8 +24,6 @@ from torchlint.syntax.python_ast import (
     walk,
 )
 
-from ._ignored_arguments import is_ignored
-
 if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
 
@@ -297,6 +295,8 @@ class SchedulerNeverStepped(Rule):
         """Whether a use of a variable neither steps its object, nor passes it on, nor reassigns it."""
         parent = self.model.tree.parent(name)
         around = self.model.tree.parent(parent) if parent is not None else None
+        from ._ignored_arguments import is_ignored
+
         if isinstance(name.ctx, ast.Load) and is_ignored(name, self.model.definitions):
             return True
         if isinstance(parent, ast.Tuple) and isinstance(name.ctx, ast.Store):
