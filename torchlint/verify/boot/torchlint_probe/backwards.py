@@ -49,7 +49,8 @@ class BackwardHook(Hook):
             site = probe.sites.here()
             self._before(tensors, site, _retains(args, kwargs))
         local.in_backward = True
-        probe.lines.switch(is_followed)  # hooks and functions of the program may run
+        if not probe.is_quiet:
+            probe.lines.switch(is_followed)  # hooks and functions of the program may run
         try:
             result = original(tensors, *args, **kwargs)
         except BaseException as error:

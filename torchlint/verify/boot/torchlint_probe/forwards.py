@@ -14,6 +14,7 @@ import torch
 from torch.compiler import is_compiling
 
 from torchlint_probe.ledger import Ledger
+from torchlint_probe.operators import unobserved
 from torchlint_probe.slots import Slot
 
 if TYPE_CHECKING:
@@ -116,13 +117,18 @@ class Forwards:
                 inside.root = None
         if not was_inside:
             self._spans.add("forward", type(module).__name__, start)
-        if self._graphs.wanted and not was_inside:
-            self._graphs.come_out(output)
-        if self._tell is not None and not was_inside:
-            self._tell(module, args, output)
-            if module.training and not was_off and not off:
+            with unobserved():
+                self._end(module, args, output)
+            if module.training and not was_off and not off and self._tell is not None:
                 self._trained.add(module)
         return output
+
+    def _end(self, module: torch.nn.Module, args: Any, output: Any) -> None:
+        """An outermost call has ended."""
+        if self._graphs.wanted:
+            self._graphs.come_out(output)
+        if self._tell is not None:
+            self._tell(module, args, output)
 
     def is_routine(self, module: torch.nn.Module) -> bool:
         """Whether an outermost call trains the same module as the last observed call."""

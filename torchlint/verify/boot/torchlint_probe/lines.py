@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import torch
 from torch.optim.optimizer import Optimizer
 
+from torchlint_probe.operators import unobserved
 from torchlint_probe.sites import Sites
 
 _TOOLS = (4, 3)
@@ -125,6 +126,8 @@ class Lines:
         self._all: list[Watch] = []
         self.codes: dict[int, _Watched] = {}
         """By the identity of a code object: to hash one takes longer than all else here."""
+        self.plain: set[int] = set()
+        """By identity, code objects without active watches; they are kept alive in `codes`."""
         self._source: _Source = _Monitoring(self) if sys.version_info >= (3, 12) else _Tracing(self)
         self.switch = self._source.switch
         """Follow this thread from here on, or leave it alone; returns whether it was followed.
@@ -137,6 +140,7 @@ class Lines:
         self._source.stop()
         self._watches = defaultdict(list)
         self.codes = {}
+        self.plain.clear()
         self._all = list(watches)
         for watch in watches:
             self._watches[watch.file].append(watch)
@@ -173,11 +177,13 @@ class Lines:
         """Report a line to its watches; returns the watches of its code that need more lines."""
         watched = self.of(frame.f_code)
         here = watched.by_line.get(number, ())
-        for watch in watched.exact:
-            if watch not in here and watch.is_inside(frame):
-                watch.left(frame, None)
-        for watch in here:
-            watch.line(frame)
+        if here or watched.exact:
+            with unobserved():
+                for watch in watched.exact:
+                    if watch not in here and watch.is_inside(frame):
+                        watch.left(frame, None)
+                for watch in here:
+                    watch.line(frame)
         if not all(watch.active for watch in (*here, *watched.exact)):
             watched.prune()
             if not any(watch.active for watch in self._all):
@@ -186,8 +192,11 @@ class Lines:
 
     def leave(self, frame: FrameType, error: BaseException | None) -> None:
         """A frame returns, or raises `error`."""
-        for watch in self.of(frame.f_code).exact:
-            watch.left(frame, error)
+        exact = self.of(frame.f_code).exact
+        if exact:
+            with unobserved():
+                for watch in exact:
+                    watch.left(frame, error)
 
 
 class _Source(Protocol):
@@ -275,6 +284,7 @@ class _Tracing:
 
     def __init__(self, lines: Lines) -> None:
         self._lines = lines
+        self._plain = lines.plain
         self.why_not = ""
         self.slows = False
         self._trace = self._called  # always the same object
@@ -319,14 +329,15 @@ class _Tracing:
 
     def _called(self, frame: FrameType, event: str, argument: Any) -> Any:
         key = id(frame.f_code)
-        watched = self._lines.codes.get(key)  # once per call of the program: no function may be called here
-        if watched is None:
-            watched = self._lines.of(frame.f_code)
-        if watched.by_line:
+        if key in self._plain:  # most calls of the program: no function may be called here
+            return None
+        if self._lines.of(frame.f_code):
             return self._traced
         if key in self._entries:
             self._left.add(threading.get_ident())
             sys.settrace(None)
+        else:
+            self._plain.add(key)
         return None
 
     def _traced(self, frame: FrameType, event: str, argument: Any) -> Any:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 _KEY = "torchlint-origin"
 _LIBRARIES = ("torch.", "torchlint_probe.")
+unobserved = torch._C.DisableTorchFunction
+"""A context for the probe's own code: the mode, which is slow, does not receive the attributes of tensors it reads."""
 
 
 class Origin(NamedTuple):

@@ -35,24 +35,24 @@ _BASE: Any = dataloader._BaseDataLoaderIter
 
 
 class _Calls:
-    """The calls of one line: the class of each batch that has one only, or -1, and the loaders of the batches."""
+    """The calls of one line: the lowest and the highest class of each batch, and the loaders of the batches."""
 
     def __init__(self) -> None:
-        self.classes: list[torch.Tensor] = []
+        self.ranges: list[torch.Tensor] = []
         self.loaders: set[int] = set()
 
     @property
     def is_sorted(self) -> bool:
         """Whether nearly all batches are of one class, which seldom changes. This waits for the device."""
-        classes = torch.stack([item.cpu() for item in self.classes]).tolist()
-        single = [item for item in classes if item >= 0]
+        ranges = torch.stack([item.cpu() for item in self.ranges]).tolist()
+        single = [low for low, high in ranges if 0 <= low == high]
         changes = sum(one != other for one, other in pairwise(single))
-        is_single = len(single) >= max(_CALLS, _SHARE * len(classes))
+        is_single = len(single) >= max(_CALLS, _SHARE * len(ranges))
         return is_single and len(set(single)) > 1 and changes * 3 <= len(single)
 
 
 class SortedClasses(Check):
-    """Compares the labels of a batch with its first one."""
+    """Reads the range of the labels of each batch."""
 
     name = "sorted-classes"
     code = "TL637"
@@ -90,16 +90,15 @@ class SortedClasses(Check):
         if target.is_floating_point() or target.dim() != 1 or target.numel() < _FEWEST:
             return
         calls = self._lines.setdefault(self.probe.sites.here(), _Calls())
-        if len(calls.classes) < _MOST_CALLS:
-            label = target.detach()
-            calls.classes.append(torch.where((label == label[0]).all(), label[0], -1))
+        if len(calls.ranges) < _MOST_CALLS:
+            calls.ranges.append(torch.stack(torch.aminmax(target.detach())))
             calls.loaders.add(self._current)
 
     def sightings(self) -> Iterator[Sighting]:
         for calls in list(self._lines.values()):
             site = next(iter(calls.loaders), 0)
-            if site and len(calls.loaders) == 1 and len(calls.classes) >= _CALLS and calls.is_sorted:
-                number = len(calls.classes)
+            if site and len(calls.loaders) == 1 and len(calls.ranges) >= _CALLS and calls.is_sorted:
+                number = len(calls.ranges)
                 message = (
                     f"nearly all of {number:,} batches have samples of one class only: the samples are sorted, and the "
                     "loader does not shuffle"
