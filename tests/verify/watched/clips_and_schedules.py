@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 from torch.nn import functional as F
-from torch.optim.lr_scheduler import LinearLR, SequentialLR, StepLR
+from torch.optim.lr_scheduler import LambdaLR, LinearLR, SequentialLR, StepLR
 
 torch.manual_seed(0)
 
@@ -57,8 +57,31 @@ def stepped_once():
 
 def ends_at_zero():
     model = body()
-    optimizer = torch.optim.SGD(model.parameters(), lr=1e-5)  # seen: zero-learning-rate (last 11 of 12 steps)
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: (12 - step) // 12)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-5)
+    schedule = LambdaLR(optimizer, lambda step: (12 - step) // 12)  # seen: zero-learning-rate (last 11 of 12 steps)
+    for _ in range(12):
+        train(model, optimizer, steps=1)
+        schedule.step()
+
+
+def warms_up_in_whole_numbers():
+    model = body()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    schedule = warm_up(optimizer, 100)
+    for _ in range(12):
+        train(model, optimizer, steps=1)
+        schedule.step()
+
+
+def warm_up(optimizer, steps):
+    return LambdaLR(optimizer, lambda step: min(1, step // steps))  # seen: zero-learning-rate (this schedule sets it)
+
+
+def rests_beside_a_schedule():
+    model = body()
+    groups = [{"params": model[0].parameters(), "lr": 0.0}, {"params": model[1:].parameters()}]
+    optimizer = torch.optim.SGD(groups, lr=1e-5)  # seen: zero-learning-rate (group 0)
+    schedule = LambdaLR(optimizer, lambda step: 0.9**step)
     for _ in range(12):
         train(model, optimizer, steps=1)
         schedule.step()
@@ -79,3 +102,5 @@ def one_after_the_other():
 
 for part in (clipped_to_nothing, clipped_and_scaled_again, never_stepped, stepped_once, ends_at_zero, in_turns, one_after_the_other):
     part()
+warms_up_in_whole_numbers()
+rests_beside_a_schedule()

@@ -2,11 +2,12 @@
 
 At each step, the check reads the learning rates of the optimizer's groups. It reports a problem if one was zero in at
 least the last ten steps, although parameters of the group had gradients. A warm-up schedule leaves zero after its first
-step, and a schedule that ends at zero ends the training.
+step, and a schedule that ends at zero ends the training. The reported line is the one that made the schedule that
+sets the rate, or otherwise the optimizer.
 
 It also reports a problem if the rates of all groups were zero in at least the first five steps, and a schedule then
 raised one of them: a warm-up that counts batches but moves once per epoch looks like this. No other optimizer may step
-meanwhile. The reported line is the one that steps the schedule.
+meanwhile. The reported line is then the one that steps the schedule.
 
 Source: `torch.optim.lr_scheduler` in PyTorch's documentation.
 """
@@ -37,6 +38,8 @@ class _Groups:
         """The number of earlier steps of all optimizers."""
         self.row: Counter[int] = Counter()
         """By group, the number of last steps at which its learning rate was zero."""
+        self.schedule = 0
+        """The site that made the schedule which has set a rate to zero."""
         self.first = self.moved = 0
         """The number of first steps at which all rates were zero, and the site of the move that raised one of them."""
 
@@ -57,6 +60,8 @@ class ZeroLearningRate(Check):
         self._steps = 0
         self._all: list[_Groups] = []
         self._by_optimizer: weakref.WeakKeyDictionary[Any, _Groups] = weakref.WeakKeyDictionary()
+        self._scheduled: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+        """By optimizer, the site that made its first schedule."""
 
     @classmethod
     def tap(cls, hooks: Hooks, probe: Probe) -> None:
@@ -74,6 +79,8 @@ class ZeroLearningRate(Check):
             rate = group.get("lr", 1.0)
             is_zero = float(rate) == 0 and any(leaf.grad is not None for leaf in group["params"])
             groups.row[number] = groups.row[number] + 1 if is_zero else 0
+            if is_zero and group.get("initial_lr"):
+                groups.schedule = self._scheduled.get(optimizer, 0)
         if groups.first == groups.steps - 1 and all(
             groups.row[number] for number in range(len(optimizer.param_groups))
         ):
@@ -82,6 +89,8 @@ class ZeroLearningRate(Check):
     def moved(self, schedule: Any) -> None:
         """The program has stepped a schedule, or made it."""
         optimizer = getattr(schedule, "optimizer", None)
+        if optimizer is not None and optimizer not in self._scheduled:
+            self._scheduled[optimizer] = self.probe.sites.here()
         groups = self._by_optimizer.get(optimizer)
         if groups is None or self._steps - groups.before > groups.steps:
             return
@@ -100,4 +109,6 @@ class ZeroLearningRate(Check):
             elif groups.at_rest:
                 numbers, row = ", ".join(map(str, groups.at_rest)), max(groups.row.values())
                 message = f"the learning rate of group {numbers} is zero at the last {row:,} of {groups.steps:,} steps"
-                yield Sighting(groups.site, message, {"steps": groups.steps, "zero": row}, groups.steps - row)
+                message += ": this schedule sets it" if groups.schedule else ""
+                numbers_of = {"steps": groups.steps, "zero": row}
+                yield Sighting(groups.schedule or groups.site, message, numbers_of, groups.steps - row)
