@@ -409,6 +409,36 @@ def test_two_runs_part(tmp_path: Path, run: Callable[..., Verification]) -> None
     assert parted.judged[0].finding.span.start.line < 9
 
 
+ADAPTERS = """\
+import torch
+
+torch.manual_seed(0)
+base = torch.nn.Linear(4, 8)
+down, up = torch.nn.Parameter(torch.{first}(2, 4)), torch.nn.Parameter(torch.zeros(8, 2))
+optimizer = torch.optim.SGD([down, up], lr=0.1)
+for step in range(40):
+    x = torch.randn(16, 4)
+    loss = (base(x).detach() + {scale} * (x @ down.t() @ up.t()) - x.sum(1, keepdim=True)).pow(2).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("first", "scale", "answers"),
+    [("zeros", 1, [Answer.CONFIRMED]), ("randn", 0, [Answer.INCONCLUSIVE]), ("randn", 1, [])],
+)
+def test_two_factors_of_zero_need_no_end_of_the_run(
+    tmp_path: Path, run: Callable[..., Verification], first: str, scale: int, answers: list[Answer]
+) -> None:
+    """A weight of a term may change later, but no later step moves a product of zeros."""
+    script = tmp_path / "train.py"
+    script.write_text(ADAPTERS.format(first=first, scale=scale))
+    seen = run(script, names=["gradient-of-zero"], steps=20)
+    assert [item.verdict.answer for item in seen.judged] == answers
+
+
 def test_a_trace_of_the_run(tmp_path: Path, nursery: Nursery) -> None:
     """Data, forward, backward and step of each iteration, in this order and inside of it; findings are marks."""
     script = tmp_path / "train.py"

@@ -63,6 +63,7 @@ class _Stuck:
 
     def __init__(self, leaves: list[torch.Tensor]) -> None:
         self.leaves = [weakref.ref(leaf) for leaf in leaves if leaf.dim() > 1]
+        self.weights = len(self.leaves)
         self.steps = 0
 
     def look(self) -> None:
@@ -87,7 +88,9 @@ class GradientOfZero(Check):
         self._steps: dict[int, tuple[Ledger, int]] = {}
         """and the optimizer's step counter, with the number of measured steps."""
         self._unmoved: dict[int, Sighting] = {}
-        """By site, the weights that are still zero after some steps."""
+        """By site, the weights that are still zero after some steps,"""
+        self._all_unmoved: set[int] = set()
+        """and the sites of optimizers that train no other weights."""
         self._stuck: weakref.WeakKeyDictionary[Any, _Stuck] = weakref.WeakKeyDictionary()
         self._looks: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
 
@@ -118,6 +121,8 @@ class GradientOfZero(Check):
                 message = f"{self.models.named(leaves)} and their gradients are zero at all of {stuck.steps} steps"
                 site = self.probe.made_at(optimizer)
                 self._unmoved[site] = Sighting(site, f"{message}: none of them can move", numbers, 0)
+                if len(leaves) == stuck.weights:
+                    self._all_unmoved.add(site)
 
     def _judge(self, optimizer: Any, groups: list[_Group]) -> None:
         site = self.probe.made_at(optimizer)
@@ -135,13 +140,18 @@ class GradientOfZero(Check):
             self._samples[site] = [(weakref.ref(leaf), _sample(leaf)) for leaf in leaves[:_SAMPLED]]
 
     def sightings(self) -> Iterator[Sighting]:
+        is_open = self.probe.budget.reason or not self.probe.finished
         yield from (seen for site, seen in list(self._unmoved.items()) if site not in self._seen)
         for site, seen in list(self._seen.items()):
             made, looks = self._steps[site]
             if made.made > looks and not all(map(_stays, self._samples[site])):
                 continue  # an unmeasured step has moved it
-            is_open = self.probe.budget.reason or not self.probe.finished
-            yield Sighting(site, seen.message, seen.numbers, 0, _TO_ITS_END) if is_open and not seen.advice else seen
+            if not is_open or seen.advice:
+                yield seen
+            elif site in self._all_unmoved:
+                yield self._unmoved[site]  # later steps cannot move it either
+            else:
+                yield Sighting(site, seen.message, seen.numbers, 0, _TO_ITS_END)
 
 
 def _sample(leaf: torch.Tensor) -> torch.Tensor:
