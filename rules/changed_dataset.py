@@ -16,11 +16,12 @@ if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
 
 _ARRAY = LazyPattern(
-    r"^(?:numpy\.(?:load|array|asarray|zeros|ones|stack|concatenate|random\.\w+)"
+    r"^(?:numpy\.(?:load|array|asarray|zeros|ones|[vh]?stack|concatenate|random\.\w+)"
     r"|torch\.(?:tensor|from_numpy|randn|rand|zeros|ones|stack|cat|FloatTensor|Tensor))$"
 )
 _CONVERTING = frozenset("astype float reshape view to copy clip clamp".split())
-_DRAWING = "numpy.random.default_rng"
+_DRAWING = frozenset({"numpy.random.default_rng", "numpy.random.RandomState"})
+_DEEPEST = 8
 _SCALING = (ast.Add, ast.Sub, ast.Mult, ast.Div)
 
 
@@ -107,23 +108,25 @@ class ChangedDataset(Rule):
 
     def _made(self, node: ast.expr) -> str:
         """The function that creates an attribute's array or tensor, whose rows are views, or an empty string."""
-        if not isinstance(node, ast.Attribute):
+        made = written.attribute_value(node, self.model.definitions) if isinstance(node, ast.Attribute) else None
+        return self._maker(made.elt if isinstance(made, ast.ListComp) else made, _DEEPEST)
+
+    def _maker(self, node: ast.expr | None, steps: int) -> str:
+        """The function from whose result an expression is computed, if every step keeps it an array or tensor."""
+        made = written.value_of(node, self.model.definitions) if node is not None else None
+        if isinstance(made, ast.BinOp) and steps:
+            return self._maker(made.left, steps - 1) or self._maker(made.right, steps - 1)
+        if not isinstance(made, ast.Call) or not isinstance(made.func, ast.Attribute) or not steps:
             return ""
-        made = written.attribute_value(node, self.model.definitions)
-        made = made.elt if isinstance(made, ast.ListComp) else made
-        while isinstance(made, ast.Call) and isinstance(made.func, ast.Attribute):
-            qualified = names.imported(made.func, self.model.definitions)
-            if qualified:
-                is_mapped = qualified == "numpy.load" and any(item.arg == "mmap_mode" for item in made.keywords)
-                return "" if is_mapped else qualified
-            is_drawn = made.func.attr not in _CONVERTING
-            made = written.value_of(made.func.value, self.model.definitions)
-            if is_drawn:
-                is_generator = (
-                    isinstance(made, ast.Call) and names.imported(made.func, self.model.definitions) == _DRAWING
-                )
-                return _DRAWING if is_generator else ""
-        return ""
+        qualified = names.imported(made.func, self.model.definitions)
+        if qualified:
+            is_mapped = qualified == "numpy.load" and any(item.arg == "mmap_mode" for item in made.keywords)
+            return "" if is_mapped else qualified
+        if made.func.attr in _CONVERTING:
+            return self._maker(made.func.value, steps - 1)
+        owner = written.value_of(made.func.value, self.model.definitions)
+        is_drawn = isinstance(owner, ast.Call) and names.imported(owner.func, self.model.definitions) in _DRAWING
+        return "numpy.random.rand" if is_drawn else ""
 
     def _change(self, name: ast.Name, nodes: list[ast.AST]) -> ast.AST | None:
         """The statement that modifies a variable in place, if nothing else is assigned to the variable."""

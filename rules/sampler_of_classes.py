@@ -101,8 +101,17 @@ class SamplerOfClasses(Rule):
         if steps <= 0:
             return None
         if isinstance(node, (ast.Name, ast.Attribute)):
-            value = written.value_in_file(node, self.model.definitions)
+            value = written.value_in_file(node, self.model.definitions) or self._of_property(node)
             return self._counts(value, steps - 1) if value is not None else None
+        if isinstance(node, ast.ListComp):
+            (each, *others), is_each = node.generators, isinstance(node.elt, ast.BinOp)
+            is_each = (
+                is_each
+                and not others
+                and not each.ifs
+                and python_ast.names_in(node.elt) == python_ast.names_in(each.target)
+            )
+            return self._counts(each.iter, steps - 1) if is_each and isinstance(each.target, ast.Name) else None
         if isinstance(node, ast.BinOp):
             left, right = self._counts(node.left, steps - 1), self._counts(node.right, steps - 1)
             if left is not None and right is None:
@@ -113,6 +122,7 @@ class SamplerOfClasses(Rule):
         if self.model.definitions.named(node.func) in _COUNTS:
             return node
         function = names.function(node.func, self.model.definitions)
+        function = function or written.method_in_file(node.func, self.model.definitions)
         if function is not None:
             returned = None if function.decorators else names.returned_value(function)
             return self._counts(returned, steps - 1) if returned is not None else None
@@ -121,6 +131,11 @@ class SamplerOfClasses(Rule):
             return self._counts(node.args[0], steps - 1)
         is_method = isinstance(node.func, ast.Attribute) and name in _KEEPING
         return self._counts(node.func.value, steps - 1) if is_method and isinstance(node.func, ast.Attribute) else None
+
+    def _of_property(self, node: ast.expr) -> ast.expr | None:
+        """The value that a property of the file returns."""
+        method = written.method_in_file(node, self.model.definitions)
+        return names.returned_value(method) if method is not None and method.has_decorator("property") else None
 
     def _is_length_of(self, count: ast.expr, node: ast.expr | None) -> bool:
         """Whether an expression is `len(x)`, directly or through a name."""

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from torchlint.index import FileIndex
-from torchlint.model.definitions import ClassInfo, Definitions
+from torchlint.model.definitions import ClassInfo, Definitions, FunctionInfo
 from torchlint.model.queries import names
 from torchlint.syntax.python_ast import dotted, walk
 
@@ -40,6 +40,15 @@ def value_in_file(node: ast.expr, definitions: Definitions) -> ast.expr | None:
     stores = list(FileIndex.of(definitions.tree).stores_of(node.attr))
     is_one = len(stores) == 1 and definitions.method_around(stores[0]) is not None
     return assigned(stores[0], definitions) if is_one and isinstance(node.value, ast.Name) else None
+
+
+def method_in_file(node: ast.expr, definitions: Definitions) -> FunctionInfo | None:
+    """The method behind `dataset.m`, if one class of the file has this method and nothing sets the attribute."""
+    if not isinstance(node, ast.Attribute) or not isinstance(node.value, ast.Name):
+        return None
+    is_other = any(FileIndex.of(definitions.tree).stores_of(node.attr)) or node.value.id in definitions.imports
+    found = [item for item in definitions.functions.values() if item.name == node.attr and item.owner is not None]
+    return found[0] if len(found) == 1 and not is_other else None
 
 
 def _of_module(name: ast.Name, definitions: Definitions) -> ast.expr | None:
