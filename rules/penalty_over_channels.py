@@ -7,13 +7,16 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule
-from torchlint.model.queries import names
+from torchlint.model.queries import names, written
 from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
 
 _RANDOM = frozenset({"torch.rand", "torch.FloatTensor"})
+_NORMS = frozenset({"norm", "vector_norm"})
+_FUNCTIONS = frozenset({"torch", "torch.linalg", "linalg", "LA"})
+_STEPS = 3
 
 
 class OverChannels(NamedTuple):
@@ -27,9 +30,9 @@ class PenaltyOverChannels(Rule):
     """A gradient penalty takes the norm over the channels of each pixel.
 
     ## What it does
-    Finds `(gradients.norm(2, dim=1) - 1) ** 2` of gradients from `autograd.grad` that nothing flattens. Reported only
-    if the random numbers that mix real and fake images have the shape (n, 1, 1, 1), which shows that the images have
-    four dimensions.
+    Finds `(gradients.norm(2, dim=1) - 1) ** 2` of gradients from `autograd.grad` that nothing flattens. A function of
+    the file may compute the gradients. Reported only if the random numbers that mix real and fake images have the
+    shape (n, 1, 1, 1), which shows that the images have four dimensions.
 
     ## Why is this bad?
     The WGAN-GP penalty applies to the gradient of a whole image. Over dimension 1 alone, each pixel gets a separate
@@ -68,16 +71,41 @@ class PenaltyOverChannels(Rule):
 
     def ask(self) -> Iterator[OverChannels]:
         for call in [] if self.model.is_test else self.model.tree.of_type(ast.Call):
-            if not names.imported(call.func, self.model.definitions).endswith("autograd.grad"):
-                continue
-            function = self.model.tree.function_around(call)
-            statement = self.model.tree.statement(call)
-            target = python_ast.dotted(statement.targets[0]) if isinstance(statement, ast.Assign) else ""
-            nodes = list(python_ast.walk(function)) if function is not None and target else []
-            mixed = next((node for node in nodes if self._mixes_images(node)), None)
-            norms = [node for node in nodes if _is_norm(node, target)]
-            if mixed is not None and norms and not any(_is_other(node, target, statement) for node in nodes):
-                yield OverChannels(python_ast.site_of(norms[0]), python_ast.site_of(mixed))
+            normed = _normed(call)
+            gradient = self._gradient(normed, _STEPS) if normed is not None else None
+            mixed = next(self._mixtures(gradient), None) if gradient is not None else None
+            if mixed is not None:
+                yield OverChannels(python_ast.site_of(call), python_ast.site_of(mixed))
+
+    def _gradient(self, node: ast.expr, steps: int) -> ast.Call | None:
+        """The `autograd.grad` whose result an expression is, directly or from a function of the file."""
+        node = written.value_of(node, self.model.definitions)
+        if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
+            return self._gradient(node.value, steps)
+        if not isinstance(node, ast.Call) or not steps:
+            return None
+        if names.imported(node.func, self.model.definitions).endswith("autograd.grad"):
+            return node
+        returned = self._returned(node)
+        return self._gradient(returned, steps - 1) if returned is not None else None
+
+    def _returned(self, call: ast.Call) -> ast.expr | None:
+        """The value that a function or method of the file returns."""
+        function = names.function(call.func, self.model.definitions)
+        function = function or written.method_in_file(call.func, self.model.definitions)
+        return names.returned_value(function) if function is not None and not function.decorators else None
+
+    def _mixtures(self, gradient: ast.Call) -> Iterator[ast.AST]:
+        """The random numbers that mix images, in the function of a gradient or in one that makes its input."""
+        function = self.model.tree.function_around(gradient)
+        inputs = written.argument(gradient, 1, "inputs")
+        made = written.value_of(inputs, self.model.definitions) if inputs is not None else None
+        returned = self._returned(made) if isinstance(made, ast.Call) else None
+        helper = self.model.tree.function_around(returned) if returned is not None else None
+        for scope in (function, helper):
+            yield from (
+                (node for node in python_ast.walk(scope) if self._mixes_images(node)) if scope is not None else ()
+            )
 
     def _mixes_images(self, node: ast.AST) -> bool:
         """Whether an expression is `torch.rand(n, 1, 1, 1)`."""
@@ -96,22 +124,11 @@ class PenaltyOverChannels(Rule):
         )
 
 
-def _is_norm(node: ast.AST, target: str) -> bool:
-    """Whether an expression is `gradients.norm(2, dim=1)`."""
-    if (
-        not isinstance(node, ast.Call)
-        or python_ast.called_name(node) != "norm"
-        or not isinstance(node.func, ast.Attribute)
-    ):
-        return False
-    owner = node.func.value
-    owner = owner.value if isinstance(owner, ast.Subscript) else owner
-    dims = [item.value for item in node.keywords if item.arg == "dim"] + node.args[1:2]
-    is_one = len(dims) == 1 and isinstance(dims[0], ast.Constant) and dims[0].value == 1
-    return python_ast.dotted(owner) == target and is_one
-
-
-def _is_other(node: ast.AST, target: str, statement: ast.AST) -> bool:
-    """Whether code assigns another value to the gradients: `gradients = gradients.view(n, -1)`."""
-    is_store = isinstance(node, ast.Name) and node.id == target and not isinstance(node.ctx, ast.Load)
-    return is_store and node not in getattr(statement, "targets", ())
+def _normed(call: ast.Call) -> ast.expr | None:
+    """The tensor of which `x.norm(2, dim=1)` or `torch.norm(x, 2, dim=1)` takes the norm in dimension 1 alone."""
+    if python_ast.called_name(call) not in _NORMS or not isinstance(call.func, ast.Attribute):
+        return None
+    is_function = python_ast.dotted(call.func.value) in _FUNCTIONS
+    tensor, given = (call.args[0], call.args[1:]) if is_function and call.args else (call.func.value, call.args)
+    dims = [item.value for item in call.keywords if item.arg in ("dim", "axis")] + given[1:2]
+    return tensor if len(dims) == 1 and isinstance(dims[0], ast.Constant) and dims[0].value == 1 else None

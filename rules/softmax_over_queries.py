@@ -34,8 +34,9 @@ class SoftmaxOverQueries(Rule):
 
     ## What it does
     Finds `softmax(q @ k.transpose(-2, -1), dim=1) @ v`. The softmax of the scores is along one dimension, but the
-    product with the values sums along the last one. Also finds `(weights * values).sum(0)` if both factors are stacked
-    along dimension 0, but the softmax of the weights is along another one.
+    product with the values sums along the last one. A view may merge the other dimensions before the softmax. Also
+    finds `(weights * values).sum(0)` if both factors are stacked along dimension 0, but the softmax of the weights is
+    along another one.
 
     Not reported if the code divides by the sum along the last dimension, or if both factors are attention weights.
 
@@ -82,15 +83,17 @@ class SoftmaxOverQueries(Rule):
         if all(map(attention.are_weights, product.parents[-2:])):
             return None
         for place, (weights, summed) in enumerate(self._factors(product)):
-            softmax = attention.softmax_of(weights)
+            views: list[values.Tensor] = []
+            softmax = attention.softmax_of(weights, views)
             if softmax is None or softmax.site is None or product.site is None or self._is_assignment(product):
                 continue
             dimension = attention.dimension(softmax, self.model.program)
-            rank = attention.rank(softmax.parents[-1 if attention.is_layer(softmax) else 0], self.model)
+            rank = attention.rank(attention.scores_of(softmax), self.model)
             if dimension is None or rank is None:
                 continue
             behind = dimension - rank if dimension >= 0 else dimension
-            if behind != summed:
+            is_known = not views or (-1 in (behind, summed) and attention.keep_last(views, softmax, self.model.program))
+            if behind != summed and is_known:
                 return OtherDimension(softmax.site, product.site, dimension, summed, place == 0)
         return None
 
@@ -102,7 +105,7 @@ class SoftmaxOverQueries(Rule):
             return None
         for weights, others in (product.parents[:2], product.parents[1::-1]):
             softmax = attention.softmax_of(weights)
-            given = softmax.parents[-1 if attention.is_layer(softmax) else 0] if softmax is not None else None
+            given = attention.scores_of(softmax) if softmax is not None else None
             dimension = attention.dimension(softmax, self.model.program) if softmax is not None else None
             if given is None or dimension is None or softmax is None or softmax.site is None or product.site is None:
                 continue

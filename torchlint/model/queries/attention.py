@@ -10,6 +10,7 @@ from torchlint.model.program import Program
 from torchlint.model.queries import numbers
 from torchlint.model.values import Module, ModuleOutput, Phi, Plain, Tensor, Value, resolved
 from torchlint.pytorch import operators
+from torchlint.syntax.python_ast import written_alike
 
 if TYPE_CHECKING:
     from torchlint.model.model import Model
@@ -21,14 +22,18 @@ _KEEPING = frozenset("dropout masked_fill clone contiguous float to type_as half
 }
 _PASSING = frozenset({"dropout", "contiguous", "clone", "float", "to"})
 _TRANSPOSING = frozenset({"transpose"})
+_RESHAPING = frozenset({"view", "reshape"})
 _AVERAGING = frozenset("mean sum unsqueeze squeeze transpose t T mT permute expand".split())
 _EINSUM = "einsum"
 _EQUATION = LazyPattern(r"^([a-zA-Z]+),([a-zA-Z]+)->([a-zA-Z]+)$")
 _MOST = 10
 
 
-def softmax_of(weights: Value) -> Tensor | None:
-    """The softmax behind attention weights, through operators that keep their dimensions."""
+def softmax_of(weights: Value, views: list[Tensor] | None = None) -> Tensor | None:
+    """The softmax behind attention weights, through operators that keep their dimensions.
+
+    With a list of `views`, also through views, which are added to the list.
+    """
     for _ in range(_MOST):
         weights = resolved(weights)
         if not isinstance(weights, Tensor) or not weights.parents:
@@ -37,17 +42,43 @@ def softmax_of(weights: Value) -> Tensor | None:
             return weights
         if is_layer(weights, "Dropout"):
             weights = weights.parents[1]
-        elif weights.op in _PASSING:
+        elif weights.op in _PASSING or (weights.op in _RESHAPING and views is not None):
+            if weights.op in _RESHAPING and views is not None:
+                views.append(weights)
             weights = weights.parents[0]
         else:
             return None
     return None
 
 
+def scores_of(softmax: Tensor) -> Value:
+    """The input of a softmax."""
+    return softmax.parents[-1 if is_layer(softmax) else 0]
+
+
+def keep_last(views: list[Tensor], softmax: Tensor, program: Program) -> bool:
+    """Whether views of weights keep the last dimension, because each view and that of the scores name its size."""
+    scores = resolved(scores_of(softmax))
+    every = [*views, scores] if isinstance(scores, Tensor) else []
+    last = [sizes(view, program)[-1:] for view in every]
+    names = [item for one in last for item in one if isinstance(item, ast.Name)]
+    return len(names) == len(every) > 0 and all(written_alike(item, names[0]) for item in names)
+
+
+def sizes(view: Tensor, program: Program) -> list[ast.expr]:
+    """The sizes in `x.view(a, b)` or `x.reshape((a, b))`; an empty list if the code does not write each of them."""
+    node = program.tree.node(view.site) if view.op in _RESHAPING and view.site is not None else None
+    given = node.args if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else []
+    is_one = len(given) == 1 and isinstance(given[0], (ast.Tuple, ast.List))
+    given = given[0].elts if is_one and isinstance(given[0], (ast.Tuple, ast.List)) else given
+    is_written = len(given) > 1 and not any(isinstance(item, ast.Starred) for item in given)
+    return given if is_written else []
+
+
 def are_weights(value: Value) -> bool:
     """Whether a value holds attention weights, or averages of them, in any order of dimensions."""
     for _ in range(_MOST):
-        if softmax_of(value) is not None:
+        if softmax_of(value, []) is not None:
             return True
         value = resolved(value)
         if not isinstance(value, Tensor) or value.op not in _AVERAGING or not value.parents:
@@ -101,6 +132,8 @@ def rank(scores: Value, model: Model) -> int | None:
             known = {item.rank for item in model.shapes.types_of(scores)}
             is_known = len(known) == 1 and None not in known
             return known.pop() if is_known else _transposed_rank(scores, model.program)
+        if scores.op in _RESHAPING:
+            return len(sizes(scores, model.program)) or None if rank(scores.parents[0], model) is not None else None
         if scores.op not in _KEEPING or isinstance(scores, ModuleOutput):
             return None
         scores = scores.parents[0]
