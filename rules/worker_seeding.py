@@ -264,7 +264,8 @@ class WorkerSeeding(Rule):
             return
         if not isinstance(dataset, values.Instance) or loader.site is None or loader.part("worker_init_fn") is not None:
             return
-        if not self._is_map_style(dataset.info) or b"get_worker_info" in self.model.tree.source.code:
+        files = self.model.program.files
+        if not self._is_map_style(dataset.info) or any(b"get_worker_info" in tree.source.code for tree in files):
             return
         for owner, name, made in self.model.datasets.generators_of(dataset):
             info = values.class_of(owner)
@@ -284,7 +285,7 @@ class WorkerSeeding(Rule):
         drawing = [draw, *(method for key, method in info.methods.items() if key in called)]
         is_read = any(_reads(method, name) for method in drawing)
         seeded = re.compile(rf"\b{re.escape(name)}\s*\.\s*(manual_seed|seed|set_state|setstate|bit_generator)\b")
-        return is_read and not seeded.search(self.model.tree.source.text)
+        return is_read and not any(seeded.search(tree.source.text) for tree in self.model.program.files)
 
     # -- report ---------------------------------------------------------------------------------------
 

@@ -36,8 +36,9 @@ def held_by(
 
 def _made(value: values.Value, program: Program) -> ast.Call | None:
     """The call that creates a random generator."""
-    node = program.tree.own_node(value.site) if value.site is not None else None
-    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Call):
+    node = program.tree.node(value.site)
+    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "manual_seed":
         node = node.func.value  # `torch.Generator().manual_seed(1)`
-    is_generator = isinstance(node, ast.Call) and program.definitions.named(node.func) in randomness.GENERATORS
-    return node if is_generator and isinstance(node, ast.Call) else None
+    if not isinstance(node, ast.Call):
+        return None
+    return node if program.definitions_of(node).named(node.func) in randomness.GENERATORS else None
