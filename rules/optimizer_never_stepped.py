@@ -82,11 +82,11 @@ class OptimizerNeverStepped(Rule):
 
     def ask(self) -> Iterator[Unstepped]:
         own = self.model.program
-        if self.model.is_test or own.is_benchmark or next(own.nodes(ast.Yield, ast.YieldFrom), None) is not None:
+        if self.model.is_test or own.is_benchmark:
             return
         done: set[python_ast.Site | None] = set()
-        for trace in self.model.program.traces:
-            for clear in trace.of(events.Clear):
+        for trace in own.traces:
+            for clear in trace.of(events.Clear) if not trace.of(events.Yield) else ():
                 found = self._unstepped(trace, clear)
                 if found is not None and found.made not in done:
                     done.add(found.made)
