@@ -16,9 +16,9 @@ def argument_for(node: ast.expr, program: Program) -> ast.expr | None:
     """The expression that the only call of a function, or of a class, passes for the parameter that a name reads."""
     definitions = program.definitions_of(node)
     around = definitions.function_around(node) if isinstance(node, ast.Name) else None
-    if not isinstance(node, ast.Name) or around is None or node.id not in around.parameters:
-        return None
-    if node.id in definitions.names_assigned([around.node]):
+    while isinstance(node, ast.Name) and around is not None and node.id not in around.parameters:
+        around = around.enclosing if node.id not in definitions.names_assigned([around.node]) else None
+    if not isinstance(node, ast.Name) or around is None or node.id in definitions.names_assigned([around.node]):
         return None
     calls = list(_calls_of(around, program))
     place = around.parameters.index(node.id) - int(around.is_method)

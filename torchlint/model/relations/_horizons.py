@@ -10,13 +10,16 @@ from typing import NamedTuple
 
 from torchlint.index import FileIndex
 from torchlint.lazy_pattern import LazyPattern
+from torchlint.model.definitions import all_parameters
 from torchlint.model.events import Loop
 from torchlint.model.program import Program
 from torchlint.model.queries import given
 from torchlint.model.queries.default_numbers import default_number
+from torchlint.model.queries.names import function as function_of
+from torchlint.model.relations._scales import scale_length
 from torchlint.model.values import Value
 from torchlint.pytorch import naming
-from torchlint.syntax.python_ast import called_name, dotted, walk
+from torchlint.syntax.python_ast import FUNCTIONS, called_name, dotted, walk
 
 _DEPTH = 6
 """Maximum number of names followed from one to the next."""
@@ -114,11 +117,13 @@ class Horizons:
     def assigned(self, name: str, near: ast.AST) -> ast.expr | None:
         """The value of a variable, from the only statement that binds it in its function or in the module."""
         tree = self._program.definitions_of(near).tree
-        function, bound = tree.function_around(near), FileIndex.of(tree).bindings_of(name)
-        if function is not None and any(item.arg == name for item in walk(function.args) if isinstance(item, ast.arg)):
-            return None
-        own = [item for item in bound if tree.function_around(item) is function]
-        found = own or [item for item in bound if tree.function_around(item) is None]
+        bound = FileIndex.of(tree).bindings_of(name)
+        found: list[ast.AST] = []
+        for scope in (*(item for item in tree.ancestors(near) if isinstance(item, FUNCTIONS)), None):
+            if scope is not None and any(item.arg == name for item in all_parameters(scope)):
+                return None
+            if found := [item for item in bound if tree.function_around(item) is scope]:
+                break
         statement = tree.parent(found[0]) if len(found) == 1 else None
         is_plain = isinstance(statement, (ast.Assign, ast.AnnAssign)) and found[0] is not statement.value
         return statement.value if is_plain and isinstance(statement, (ast.Assign, ast.AnnAssign)) else None
@@ -172,7 +177,8 @@ class Horizons:
         by_place = call.args[place] if place and len(call.args) > place else None
         written = keywords.get(parameter, by_place)
         if name == "LambdaLR":
-            written = _divisor(written) if isinstance(written, ast.Lambda) else None
+            function = function_of(written, self._program.definitions_of(written)) if written is not None else None
+            written = scale_length(function) if function is not None else None
         return parameter, None if isinstance(written, ast.Starred) else written
 
     def _power(self, node: ast.expr, names: dict[str, str], depth: int = _DEPTH) -> Counter[str] | None:
@@ -282,13 +288,3 @@ def _unit(power: Counter[str] | None) -> Unit | None:
     if power["batch"] == 1 and epochs in (0, 1) and set(power) <= {"batch", "epoch", "named epoch", "every"}:
         return {0: Unit.BATCHES, -1: Unit.UPDATES}.get(power["every"])
     return Unit.EPOCHS if power == Counter(["epoch"]) else None
-
-
-def _divisor(function: ast.Lambda) -> ast.expr | None:
-    """The number by which a function of the epoch divides it: `1 - epoch / epochs`."""
-    parameter = function.args.args[0].arg if function.args.args else ""
-    for node in walk(function.body):
-        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
-            if any(isinstance(item, ast.Name) and item.id == parameter for item in walk(node.left)):
-                return node.right
-    return None
