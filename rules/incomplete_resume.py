@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 
 _KINDS = {"scheduler": LazyPattern(r"(?i)sched|(^|_)lr_"), "scaler": LazyPattern(r"(?i)scaler")}
 """Names of objects with a state that belong to an optimizer."""
-_CLOSED = frozenset({"ReduceLROnPlateau", "GradScaler"})
+_CLOSED = frozenset({"ReduceLROnPlateau", "ExponentialLR", "GradScaler"})
 """Schedulers whose state matters little: the learning rate is in the state of the optimizer."""
+_STEPS = "torch.optim.lr_scheduler.StepLR"
 
 _RESTORING = (b"load_state_dict", b"last_epoch")
 """Words of code that may restore a scheduler."""
@@ -190,6 +191,8 @@ class IncompleteResume(Rule):
         info = file.defined(name) or (others.anywhere(name, file) if others is not None and name else None)
         bases = info.ancestors() if isinstance(info, definitions.ClassInfo) else [name]
         schedules = [item for item in bases if isinstance(item, str) and item.startswith("torch.optim.lr_scheduler.")]
+        if isinstance(made, ast.Call) and schedules == [_STEPS] and _is_every_step(made):
+            return False
         return bool(schedules) and all(item.rpartition(".")[2] not in _CLOSED for item in schedules)
 
     def _is_replayed(self, call: ast.expr) -> bool:
@@ -237,6 +240,13 @@ class IncompleteResume(Rule):
             related=[(found.use, "the state is saved here" if found.is_saved else "it steps here")],
             help=f"save and load the state of `{found.name}` too",
         )
+
+
+def _is_every_step(made: ast.Call) -> bool:
+    """Whether a `StepLR` multiplies the learning rate in each step, so that its position does not matter."""
+    named = (item.value for item in made.keywords if item.arg == "step_size")
+    size = next(named, made.args[1] if len(made.args) > 1 else None)
+    return size is not None and python_ast.is_literal(size, 1)
 
 
 def _only_steps(loop: ast.For | ast.AsyncFor | ast.While) -> bool:

@@ -53,6 +53,7 @@ gradients, weights and modes, and 20 bugs about numbers, sizes and data.
 | 30 November 2026, second run | 9 | 5 | 4 | torchlint also reported one corrected copy |
 | 30 November 2026, third run | 13 | 9 | 4 | two findings were at another line than the bug |
 | 1 December 2026 | 12 | 6 | 6 | three findings were at another line than the bug; previews found two more bugs |
+| 1 December 2026, second run | 13 | 9 | 4 | two findings were at another line; previews found three more bugs |
 
 A cell lists the codes that a tool reports for the bug but not for the corrected copy. ruff and TorchFix ran with all
 their rules. ty ran without PyTorch installed.

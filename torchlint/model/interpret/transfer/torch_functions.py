@@ -92,11 +92,15 @@ class TorchFunctions(Part):
         return made
 
     def _drops_nothing(self, name: str, arguments: Arguments) -> bool:
-        """Whether dropout drops nothing, as far as this module shows: its probability, or the default of it, is 0."""
+        """Whether dropout may drop nothing: its probability, or the default of it, is 0, or only callers know it.
+
+        With another probability, an in-place change that breaks `backward` raises in the first step, so its author
+        would know.
+        """
         probability = arguments.get(0, "p") if "Dropout" in name else None
         if isinstance(probability, Parameter) and self.state.frame.info is not None:
             default = defaults_of(self.state.frame.info.node).get(probability.label)
-            return isinstance(default, ast.Constant) and default.value == 0
+            return default is None or (isinstance(default, ast.Constant) and default.value == 0)
         return isinstance(probability, Plain) and probability.constant == 0
 
     def _functional(self, operator: str, arguments: Arguments, node: ast.Call) -> Value:
