@@ -246,7 +246,7 @@ def _is_every_step(made: ast.Call) -> bool:
     """Whether a `StepLR` multiplies the learning rate in each step, so that its position does not matter."""
     named = (item.value for item in made.keywords if item.arg == "step_size")
     size = next(named, made.args[1] if len(made.args) > 1 else None)
-    return size is not None and python_ast.is_literal(size, 1)
+    return isinstance(size, ast.Constant) and size.value == 1
 
 
 def _only_steps(loop: ast.For | ast.AsyncFor | ast.While) -> bool:
