@@ -9,16 +9,14 @@ from typing import NamedTuple
 from torchlint import Category, Rule
 from torchlint.index import FileIndex
 from torchlint.lazy_pattern import LazyPattern
-from torchlint.model.queries import names, written
+from torchlint.model.queries import listings, names
 from torchlint.syntax import python_ast
 from torchlint.syntax.python_ast import Site
 
-_LISTINGS = frozenset({"os.listdir", "os.scandir", "glob.glob", "glob.iglob"})
-_OF_PATHS = frozenset({"glob", "rglob", "iterdir"})
+from ._numbered_classes import UnsortedNumbers, unsorted_numbers
+
 _UNPAIRED = LazyPattern(r"(?i)(?:^|[._])(?:content|style|source|target|src|tgt|domain)")
 """Names of data without pairs."""
-_STEPS = 6
-_ORDERING = frozenset({"sort", "sorted", "natsorted", "humansorted"})
 
 
 class UnsortedPair(NamedTuple):
@@ -35,7 +33,9 @@ class UnsortedPairs(Rule):
 
     ## What it does
     Finds two lists from `os.listdir`, `glob.glob` or `Path.glob` that nothing sorts, also two parts of one listing. A
-    dataset takes their elements at the same index, or `zip` pairs them.
+    dataset takes their elements at the same index, or `zip` pairs them. Also finds classes that have the numbers of
+    their places in an unsorted listing, if the file also numbers sorted classes, or uses `ImageFolder`, which sorts
+    them.
 
     Not reported if their names say that the data has no pairs: content and style, or the source and target of a
     domain adaptation.
@@ -80,21 +80,24 @@ class UnsortedPairs(Rule):
     category = Category.CORRECTNESS
     triggers = ((b"listdir", b"glob", b"scandir", b"iterdir"), (b"torch",))
 
-    def ask(self) -> Iterator[UnsortedPair]:
+    def ask(self) -> Iterator[UnsortedPair | UnsortedNumbers]:
         if self.model.is_test:
             return
-        seen = set[tuple[str, str]]()
+        known, seen = self.model.definitions, set[tuple[str, str]]()
+        yield from unsorted_numbers(known)
         for site, first, second in self._pairs():
-            chains = [list(self._chain(item)) for item in (first, second)]
-            listings = [self._listing(chain[-1]) for chain in chains]
+            chains = [list(listings.chain(item, known)) for item in (first, second)]
+            found = [listings.listing(chain[-1], known) for chain in chains]
             labels = python_ast.dotted(first), python_ast.dotted(second)
-            orders = {ast.unparse(item) + _filter(chain) for item, chain in zip(listings, chains, strict=True) if item}
-            if labels in seen or len(orders) < len(listings):
+            orders = {ast.unparse(item) + _filter(chain) for item, chain in zip(found, chains, strict=True) if item}
+            if labels in seen or len(orders) < len(found):
                 continue
-            if any(self._is_ordered(item) for item in (*chains[0], *chains[1])) or all(map(_UNPAIRED.search, labels)):
+            if any(listings.is_ordered(item, known) for item in (*chains[0], *chains[1])) or all(
+                map(_UNPAIRED.search, labels)
+            ):
                 continue
             seen.add(labels)
-            made = [python_ast.site_of(item) for item in listings if item is not None]
+            made = [python_ast.site_of(item) for item in found if item is not None]
             yield UnsortedPair(python_ast.site_of(site), made[0], made[1], labels)
 
     def _pairs(self) -> Iterator[tuple[ast.expr, ast.expr, ast.expr]]:
@@ -113,45 +116,6 @@ class UnsortedPairs(Rule):
             for item in items[1:]:
                 yield item, items[0].value, item.value
 
-    def _chain(self, node: ast.expr) -> Iterator[ast.expr]:
-        """A list with the expressions that it comes from, the last one being its listing, if it is one."""
-        for _ in range(_STEPS):
-            yield node
-            made = written.only_value(node, self.model.definitions)
-            if made is None and isinstance(node, ast.ListComp) and len(node.generators) == 1:
-                made = node.generators[0].iter
-            if made is None and isinstance(node, ast.Call) and python_ast.dotted(node.func) in ("list", "tuple"):
-                made = node.args[0] if len(node.args) == 1 else None
-            if made is None:
-                return
-            node = made
-
-    def _listing(self, made: ast.expr) -> ast.Call | None:
-        """A call that lists a folder, or None for any other expression."""
-        if not isinstance(made, ast.Call):
-            return None
-        is_listing = names.imported(made.func, self.model.definitions) in _LISTINGS
-        return made if is_listing or self._is_of_path(made) else None
-
-    def _is_of_path(self, call: ast.Call) -> bool:
-        """Whether a call lists a `Path`: `Path(root).glob("*.png")`, `(root / "images").iterdir()`."""
-        if not isinstance(call.func, ast.Attribute) or call.func.attr not in _OF_PATHS:
-            return False
-        owner = written.value_of(call.func.value, self.model.definitions)
-        if isinstance(owner, ast.BinOp) and isinstance(owner.op, ast.Div):
-            return True
-        return isinstance(owner, ast.Call) and names.imported(owner.func, self.model.definitions) == "pathlib.Path"
-
-    def _is_ordered(self, node: ast.expr) -> bool:
-        """Whether code may sort a list later: `self.images.sort()`, or any call that gets the list."""
-        name, known = python_ast.dotted(node), self.model.definitions
-        for item in FileIndex.of(self.model.tree).calls_named(*_ORDERING) if name else ():
-            owner = item.func.value if isinstance(item.func, ast.Attribute) else None
-            is_same = "." in name or known.function_around(item) is known.function_around(node)
-            if is_same and any(python_ast.dotted(given) == name for given in (owner, *item.args) if given is not None):
-                return True
-        return False
-
     def report_UnsortedPair(self, found: UnsortedPair) -> None:
         first, second = found.names
         what = f"`{first}` and `{second}`" if first and second else "the two lists"
@@ -162,6 +126,14 @@ class UnsortedPairs(Rule):
             if found.first != found.second
             else [(found.first, "both are parts of this listing")],
             help="sort both: `sorted(os.listdir(folder))`",
+        )
+
+    def report_UnsortedNumbers(self, found: UnsortedNumbers) -> None:
+        self.report(
+            found.site,
+            "the numbers of the classes depend on the arbitrary order of a listing",
+            related=[(found.listing, "this lists the classes"), (found.other, "the classes are sorted here")],
+            help="sort the classes: `sorted(os.listdir(folder))`",
         )
 
 
