@@ -11,6 +11,8 @@ from torchlint.index import FileIndex
 from torchlint.model.queries import names, numbers, scores, written
 from torchlint.syntax import python_ast
 
+from ._kept_records import WorstKept, worst_kept
+
 if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
 
@@ -40,7 +42,8 @@ class MonitorInWrongDirection(Rule):
     Finds Lightning's `ModelCheckpoint`, `EarlyStopping` and monitored `ReduceLROnPlateau` whose `mode` contradicts the
     name of the score: `monitor="val_acc"` with the default `mode="min"`, or `monitor="val_loss"` with `mode="max"`.
     Also finds `TrainingArguments` of transformers that select the best model by a score such as `wer`, but do not set
-    `greater_is_better=False`.
+    `greater_is_better=False`, and code that saves the model whenever an accuracy is below the best one, also in a
+    function that gets the accuracy.
 
     Not reported if the name does not say which direction is better.
 
@@ -69,10 +72,14 @@ class MonitorInWrongDirection(Rule):
 
     code = "TL649"
     category = Category.CORRECTNESS
-    triggers = ((b"monitor", b"metric_for_best_model"), (b"lightning", b"transformers"))
+    triggers = (
+        (b"monitor", b"metric_for_best_model", b"best", b"Best"),
+        (b"lightning", b"transformers", b"save", b"deepcopy", b"state_dict"),
+    )
 
-    def ask(self) -> Iterator[WrongBest]:
+    def ask(self) -> Iterator[WrongBest | WorstKept]:
         if not self.model.is_test:
+            yield from worst_kept(self.model)
             for call in FileIndex.of(self.model.tree).calls({*_EFFECTS, *_TRAINER, "ReduceLROnPlateau"}):
                 name = names.imported(call.func, self.model.definitions)
                 last = name.rpartition(".")[2]
@@ -130,6 +137,15 @@ class MonitorInWrongDirection(Rule):
         given = next((item.value for item in call.keywords if item.arg == keyword), None)
         value = written.value_of(given, self.model.definitions) if given is not None else None
         return value.value if isinstance(value, ast.Constant) else numbers.literal(value)
+
+    def report_WorstKept(self, found: WorstKept) -> None:
+        kept = "lowest" if found.better is scores.Better.HIGHER else "highest"
+        self.report(
+            found.site,
+            f"{found.better.value} `{found.name}` is better, but the code keeps the model with the {kept} one",
+            related=[(found.test, "this compares it with the best one")] if found.test != found.site else (),
+            help="reverse the comparison, and the initial value of the best score",
+        )
 
     def report_WrongBest(self, found: WrongBest) -> None:
         lower, higher = scores.Better

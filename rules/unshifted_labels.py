@@ -23,11 +23,15 @@ if TYPE_CHECKING:
 _SAME = frozenset(
     "view reshape flatten transpose permute contiguous clone detach to long float cuda squeeze log_softmax".split()
 )
+_JOINING = "cat"
+_FILLING = frozenset("full new_full zeros new_zeros ones new_ones full_like zeros_like ones_like tensor".split())
 _MOST_STEPS = 12
 _TOKENS = LazyPattern(r"(^|_)(ids?|tokens?)(_|$)|^\['(input_ids|tokens)'\]$", re.IGNORECASE)
 _CAUSAL = LazyPattern(rb"tril|triu|is_causal|square_subsequent|ausal_mask")
+_SHIFTS = r":\s*-\s*1\s*[,\]]|(?<!un)shift|roll\b"
+_SHIFTING = LazyPattern(_SHIFTS, re.IGNORECASE)
 _OTHERWISE = LazyPattern(
-    rb":\s*-\s*1\s*[,\]]|(?<!un)shift|bidirectional|roll\b|recon|vae\b|auto_?encod|denois|mlm|mask_token|masked_l|\bbert"
+    _SHIFTS.encode() + rb"|bidirectional|recon|vae\b|auto_?encod|denois|mlm|mask_token|masked_l|\bbert"
     rb"|corrupt|noise",
     re.IGNORECASE,
 )
@@ -46,8 +50,9 @@ class UnshiftedLabels(Rule):
 
     ## What it does
     Finds `cross_entropy` between the logits of a language model and the model's input tokens, both at all positions.
-    The model is a Transformers causal language model, has a causal mask, or is an argument of the function. This rule
-    is a preview because an unknown model may shift its input itself.
+    The model is a Transformers causal language model, has a causal mask, or is an argument of the function. If the
+    program has an autoencoder, too, the code must put a start token before the tokens. This rule is a preview because
+    an unknown model may shift its input itself.
 
     ## Why is this bad?
     The logits at a position predict the next token. Here they are compared with the token at the same position, which
@@ -117,12 +122,24 @@ class UnshiftedLabels(Rule):
         model = values.resolved(call.parents[0])
         info = model.info if isinstance(model, values.Module) else None
         code = self.model.tree.source.code
+        if info is not None and self._has_start(tokens):
+            is_causal_model = _CAUSAL.search(info.definitions.tree.source.code) is not None
+            return is_causal_model and not _SHIFTING.search(ast.unparse(info.node))
         if _OTHERWISE.search(code) or not isinstance(model, values.Module) or model.name.startswith("torch."):
             return False
         if info is not None:
             own = info.definitions.tree.source.code
             return bool(_CAUSAL.search(own)) and not _OTHERWISE.search(own)
         return bool(_TOKENS.search(tokens.label))
+
+    def _has_start(self, tokens: values.Value) -> bool:
+        """Whether code puts a constant token before all others, so that the model predicts the first one from it."""
+        parts = values.resolved(tokens.parents[0]) if isinstance(tokens, values.Tensor) and tokens.parents else None
+        if not isinstance(tokens, values.Tensor) or tokens.op != _JOINING or not isinstance(parts, values.Container):
+            return False
+        first = next(iter(parts.elements()), None)
+        node = self.model.tree.node(values.resolved(first).site) if first is not None else None
+        return isinstance(node, ast.Call) and python_ast.called_name(node) in _FILLING
 
     def _is_cut(self, tokens: values.Value) -> bool:
         """Whether code drops positions of the tokens or stores something into them."""
