@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from torchlint import Category, Confidence, Rule
 from torchlint.lazy_pattern import LazyPattern
-from torchlint.model.queries import names, written
+from torchlint.model.queries import names, variables, written
 from torchlint.syntax import python_ast
 
 _COUNTS = frozenset({"torch.bincount", "numpy.bincount"})
@@ -33,8 +33,8 @@ class SamplerOfClasses(Rule):
     """A sampler gets one weight per class and draws only the first samples.
 
     ## What it does
-    Finds a `WeightedRandomSampler` whose weights are computed element by element from `bincount`, without indexing by
-    the labels. A function in the same file may compute them.
+    Finds a `WeightedRandomSampler` whose weights are computed element by element from `bincount` or the counts of
+    `unique`, without indexing by the labels. A function or a method in the same file may compute them.
 
     ## Why is this bad?
     The sampler draws the index of a weight, and the loader loads the sample at that index. With ten weights, it draws
@@ -68,7 +68,7 @@ class SamplerOfClasses(Rule):
 
     code = "TL617"
     category = Category.SUSPICIOUS
-    triggers = ((b"WeightedRandomSampler",), (b"bincount",), (b"DataLoader", b"Dataset", b"torch"))
+    triggers = ((b"WeightedRandomSampler",), (b"bincount", b"return_counts"), (b"DataLoader", b"Dataset", b"torch"))
 
     def ask(self) -> Iterator[WeightsOfClasses]:
         for sampler in self.model.tree.of_type(ast.Call):
@@ -100,18 +100,14 @@ class SamplerOfClasses(Rule):
         """The `bincount` from which an expression is computed, element by element."""
         if steps <= 0:
             return None
+        if isinstance(node, ast.Name) and self._is_of_unique(node):
+            return node
         if isinstance(node, (ast.Name, ast.Attribute)):
-            value = written.value_in_file(node, self.model.definitions) or self._of_property(node)
+            value = self._value(node)
             return self._counts(value, steps - 1) if value is not None else None
         if isinstance(node, ast.ListComp):
-            (each, *others), is_each = node.generators, isinstance(node.elt, ast.BinOp)
-            is_each = (
-                is_each
-                and not others
-                and not each.ifs
-                and python_ast.names_in(node.elt) == python_ast.names_in(each.target)
-            )
-            return self._counts(each.iter, steps - 1) if is_each and isinstance(each.target, ast.Name) else None
+            counts = _source_of_each(node)
+            return self._counts(counts, steps - 1) if counts is not None else None
         if isinstance(node, ast.BinOp):
             left, right = self._counts(node.left, steps - 1), self._counts(node.right, steps - 1)
             if left is not None and right is None:
@@ -132,10 +128,24 @@ class SamplerOfClasses(Rule):
         is_method = isinstance(node.func, ast.Attribute) and name in _KEEPING
         return self._counts(node.func.value, steps - 1) if is_method and isinstance(node.func, ast.Attribute) else None
 
-    def _of_property(self, node: ast.expr) -> ast.expr | None:
-        """The value that a property of the file returns."""
-        method = written.method_in_file(node, self.model.definitions)
-        return names.returned_value(method) if method is not None and method.has_decorator("property") else None
+    def _value(self, node: ast.Name | ast.Attribute) -> ast.expr | None:
+        """The last value of a variable, the value of an attribute, or what a property of the file returns."""
+        known = self.model.definitions
+        before = variables.value_before(node, known) if isinstance(node, ast.Name) else None
+        value = before if before is not None else written.value_in_file(node, known)
+        method = written.method_in_file(node, known) if value is None else None
+        return names.returned_value(method) if method is not None and method.has_decorator("property") else value
+
+    def _is_of_unique(self, name: ast.Name) -> bool:
+        """Whether a variable only gets the counts of `_, counts = np.unique(labels, return_counts=True)`."""
+        bound = variables.bindings(name.id, name, self.model.definitions)
+        target = self.model.tree.parent(bound[0]) if len(bound) == 1 else None
+        statement = self.model.tree.parent(target) if isinstance(target, ast.Tuple) else None
+        call = statement.value if isinstance(statement, ast.Assign) else None
+        if not isinstance(call, ast.Call) or not isinstance(target, ast.Tuple) or target.elts[-1] is not bound[0]:
+            return False
+        is_unique = self.model.definitions.named(call.func) in ("numpy.unique", "torch.unique")
+        return is_unique and any(item.arg == "return_counts" for item in call.keywords)
 
     def _is_length_of(self, count: ast.expr, node: ast.expr | None) -> bool:
         """Whether an expression is `len(x)`, directly or through a name."""
@@ -165,3 +175,10 @@ def _is_number(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) or (
         isinstance(node, ast.Call) and python_ast.called_name(node) in _NUMBERS and not node.keywords
     )
+
+
+def _source_of_each(node: ast.ListComp) -> ast.expr | None:
+    """The collection of whose items `[1.0 / count for count in counts]` takes one number each."""
+    each, *others = node.generators
+    is_plain = isinstance(each.target, ast.Name) and isinstance(node.elt, ast.BinOp) and not others and not each.ifs
+    return each.iter if is_plain and python_ast.names_in(node.elt) == python_ast.names_in(each.target) else None
