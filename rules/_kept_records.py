@@ -12,6 +12,8 @@ from torchlint.model.queries import names, scores, variables, written
 from torchlint.syntax import python_ast
 from torchlint.syntax.python_ast import Site
 
+from .record_never_beaten import never_beaten
+
 if TYPE_CHECKING:
     from torchlint.model import Model
 
@@ -44,11 +46,13 @@ class _Choice(NamedTuple):
 
 def worst_kept(model: Model) -> Iterator[WorstKept]:
     """The choices of a file by a score of the other direction, or of a function that gets such a score."""
-    known = model.definitions
+    known, told = model.definitions, {found.site for found in never_beaten(model)}
     for scope in (known.tree.module, *known.functions):
         for choice in _choices(scope, known):
             name = _name(choice.score)
-            is_own = not variables.is_parameter(name, choice.test, known)
+            is_own = (
+                not variables.is_parameter(name, choice.test, known) and python_ast.site_of(choice.test) not in told
+            )
             if is_own and scores.better_by_name(name) is _OPPOSITE[choice.kept]:
                 site = python_ast.site_of(choice.test)
                 yield WorstKept(site, site, name, _OPPOSITE[choice.kept])

@@ -12,6 +12,7 @@ from torchlint.model.queries import scores, variables, written
 from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
+    from torchlint.model import Model
     from torchlint.syntax.python_ast import Site
 
 _INFINITE = LazyPattern(
@@ -78,48 +79,7 @@ class RecordNeverBeaten(Rule):
     triggers = ((b"torch",), (b"inf", b"Inf", b"1e", b"999999", b"= 0"), (b"if ",))
 
     def ask(self) -> Iterator[NeverBeaten]:
-        for condition in [] if self.model.is_test else self.model.tree.of_type(ast.If):
-            tests = condition.test.values if isinstance(condition.test, ast.BoolOp) else [condition.test]
-            if isinstance(condition.test, ast.BoolOp) and isinstance(condition.test.op, ast.Or):
-                continue
-            for test in tests:
-                if isinstance(test, ast.Compare) and len(test.ops) == 1 and type(test.ops[0]) in _MIRRORED:
-                    operator, left, right = type(test.ops[0]), test.left, test.comparators[0]
-                    for record, score, how in ((right, left, operator), (left, right, _MIRRORED[operator])):
-                        start = self._start(record, score, condition)
-                        if start is not None and _is_highest(start.value, score) is (how in (ast.Gt, ast.GtE)):
-                            code = self.model.tree.code(start.value)
-                            sites = python_ast.site_of(test), python_ast.site_of(start)
-                            yield NeverBeaten(*sites, python_ast.dotted(record), code)
-
-    def _start(self, record: ast.expr, score: ast.expr, condition: ast.If) -> ast.Assign | None:
-        """The only start of a record, if only an assignment under a condition changes it."""
-        name = python_ast.dotted(record)
-        if not name or isinstance(score, ast.Constant):
-            return None
-        starts = []
-        for node in self._stores(name, condition):
-            statement = self.model.tree.parent(node)
-            if not isinstance(statement, ast.Assign) or statement.targets != [node]:
-                return None
-            if any(statement is item for part in condition.body for item in python_ast.walk(part)):
-                if not python_ast.written_alike(statement.value, score):
-                    return None
-            else:
-                starts.append(statement)
-        is_replaced = len(self._stores(name, condition)) > len(starts)
-        return starts[0] if is_replaced and len(starts) == 1 else None
-
-    def _stores(self, name: str, condition: ast.If) -> list[ast.expr]:
-        """The assignments to a variable in the function, or to an attribute in the class, around a condition."""
-        around = self.model.definitions.method_around(condition)
-        if name.startswith("self."):
-            owner = around.owner if around is not None else None
-            is_own = owner is not None and name.count(".") == 1
-            return list(written.stores_of(name.removeprefix("self."), owner)) if owner is not None and is_own else []
-        if "." in name or variables.is_parameter(name, condition, self.model.definitions):
-            return []
-        return list(variables.bindings(name, condition, self.model.definitions))
+        yield from never_beaten(self.model)
 
     def report_NeverBeaten(self, found: NeverBeaten) -> None:
         start = "infinity" if found.start_code in _ZERO or "-" in found.start_code else "minus infinity"
@@ -129,6 +89,54 @@ class RecordNeverBeaten(Rule):
             related=[(found.start, "the best score starts here")],
             help=f"reverse the comparison, or start at {start}",
         )
+
+
+def never_beaten(model: Model) -> Iterator[NeverBeaten]:
+    """The comparisons with a best score that are never true."""
+    for condition in [] if model.is_test else model.tree.of_type(ast.If):
+        tests = condition.test.values if isinstance(condition.test, ast.BoolOp) else [condition.test]
+        if isinstance(condition.test, ast.BoolOp) and isinstance(condition.test.op, ast.Or):
+            continue
+        for test in tests:
+            if isinstance(test, ast.Compare) and len(test.ops) == 1 and type(test.ops[0]) in _MIRRORED:
+                operator, left, right = type(test.ops[0]), test.left, test.comparators[0]
+                for record, score, how in ((right, left, operator), (left, right, _MIRRORED[operator])):
+                    start = _start(model, record, score, condition)
+                    if start is not None and _is_highest(start.value, score) is (how in (ast.Gt, ast.GtE)):
+                        code = model.tree.code(start.value)
+                        sites = python_ast.site_of(test), python_ast.site_of(start)
+                        yield NeverBeaten(*sites, python_ast.dotted(record), code)
+
+
+def _start(model: Model, record: ast.expr, score: ast.expr, condition: ast.If) -> ast.Assign | None:
+    """The only start of a record, if only an assignment under a condition changes it."""
+    name = python_ast.dotted(record)
+    if not name or isinstance(score, ast.Constant):
+        return None
+    starts = []
+    for node in _stores(model, name, condition):
+        statement = model.tree.parent(node)
+        if not isinstance(statement, ast.Assign) or statement.targets != [node]:
+            return None
+        if any(statement is item for part in condition.body for item in python_ast.walk(part)):
+            if not python_ast.written_alike(statement.value, score):
+                return None
+        else:
+            starts.append(statement)
+    is_replaced = len(_stores(model, name, condition)) > len(starts)
+    return starts[0] if is_replaced and len(starts) == 1 else None
+
+
+def _stores(model: Model, name: str, condition: ast.If) -> list[ast.expr]:
+    """The assignments to a variable in the function, or to an attribute in the class, around a condition."""
+    around = model.definitions.method_around(condition)
+    if name.startswith("self."):
+        owner = around.owner if around is not None else None
+        is_own = owner is not None and name.count(".") == 1
+        return list(written.stores_of(name.removeprefix("self."), owner)) if owner is not None and is_own else []
+    if "." in name or variables.is_parameter(name, condition, model.definitions):
+        return []
+    return list(variables.bindings(name, condition, model.definitions))
 
 
 def _is_highest(node: ast.expr, score: ast.expr) -> bool | None:
