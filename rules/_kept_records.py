@@ -22,9 +22,8 @@ _CHOOSES = LazyPattern(r"(?i)save|best|stop|check|ckpt|update|better|step")
 """Names of methods that may keep the best model."""
 _OTHERS = LazyPattern(r"(?i)worst|min|max|low|high")
 """Names of records that keep an extreme score on purpose."""
-_LOWER, _HIGHER = scores.Better
-_ORDERS = {ast.Lt: _LOWER, ast.LtE: _LOWER, ast.Gt: _HIGHER, ast.GtE: _HIGHER}
-_OPPOSITE = {_LOWER: _HIGHER, _HIGHER: _LOWER}
+_LESS = (ast.Lt, ast.LtE)
+_ORDERED = (*_LESS, ast.Gt, ast.GtE)
 
 
 class WorstKept(NamedTuple):
@@ -53,9 +52,9 @@ def worst_kept(model: Model) -> Iterator[WorstKept]:
             is_own = (
                 not variables.is_parameter(name, choice.test, known) and python_ast.site_of(choice.test) not in told
             )
-            if is_own and scores.better_by_name(name) is _OPPOSITE[choice.kept]:
+            if is_own and scores.better_by_name(name) is _opposite(choice.kept):
                 site = python_ast.site_of(choice.test)
-                yield WorstKept(site, site, name, _OPPOSITE[choice.kept])
+                yield WorstKept(site, site, name, _opposite(choice.kept))
     for call in known.tree.of_type(ast.Call):
         if any(scores.better_by_name(_name(item)) is not None for item in python_ast.arguments(call)):
             function = _called(call, model)
@@ -68,10 +67,14 @@ def _given_wrong(call: ast.Call, function: FunctionInfo) -> Iterator[WorstKept]:
         parameter = python_ast.dotted(choice.score)
         item = _argument(call, function, parameter)
         is_same = item is not None and not any(names.stores([parameter], function.node))
-        if item is not None and is_same and scores.better_by_name(_name(item)) is _OPPOSITE[choice.kept]:
+        if item is not None and is_same and scores.better_by_name(_name(item)) is _opposite(choice.kept):
             yield WorstKept(
-                python_ast.site_of(item), python_ast.site_of(choice.test), _name(item), _OPPOSITE[choice.kept]
+                python_ast.site_of(item), python_ast.site_of(choice.test), _name(item), _opposite(choice.kept)
             )
+
+
+def _opposite(better: scores.Better) -> scores.Better:
+    return scores.Better.HIGHER if better is scores.Better.LOWER else scores.Better.LOWER
 
 
 def _name(node: ast.expr) -> str:
@@ -85,18 +88,18 @@ def _choices(scope: ast.AST, known: Definitions) -> list[_Choice]:
     """The choices in a function, or in the module, without scores that it compares in both directions."""
     found = list(_comparisons(scope, known))
     kept = {(ast.unparse(item.score), item.kept) for item in found}
-    return [item for item in found if (ast.unparse(item.score), _OPPOSITE[item.kept]) not in kept]
+    return [item for item in found if (ast.unparse(item.score), _opposite(item.kept)) not in kept]
 
 
 def _comparisons(scope: ast.AST, known: Definitions) -> Iterator[_Choice]:
     for condition in (item for item in names.own_nodes(scope) if isinstance(item, ast.If)):
         is_joined = isinstance(condition.test, ast.BoolOp)
         tests = condition.test.values if isinstance(condition.test, ast.BoolOp) else [condition.test]
-        for test in (item for item in tests if isinstance(item, ast.Compare) and type(item.ops[0]) in _ORDERS):
-            less = _ORDERS[type(test.ops[0])]
+        for test in (item for item in tests if isinstance(item, ast.Compare) and isinstance(item.ops[0], _ORDERED)):
+            less = scores.Better.LOWER if isinstance(test.ops[0], _LESS) else scores.Better.HIGHER
             for score, record, kept in (
                 (test.left, test.comparators[0], less),
-                (test.comparators[0], test.left, _OPPOSITE[less]),
+                (test.comparators[0], test.left, _opposite(less)),
             ):
                 record = record.left if isinstance(record, ast.BinOp) else record
                 if len(test.ops) > 1 or not python_ast.dotted(record) or _OTHERS.search(python_ast.dotted(record)):
@@ -104,14 +107,14 @@ def _comparisons(scope: ast.AST, known: Definitions) -> Iterator[_Choice]:
                 if _keeps(condition.body, record, score):
                     yield _turned(test, score, kept, known)
                 elif not is_joined and _keeps(condition.orelse, record, score):
-                    yield _turned(test, score, _OPPOSITE[kept], known)
+                    yield _turned(test, score, _opposite(kept), known)
 
 
 def _turned(test: ast.Compare, score: ast.expr, kept: scores.Better, known: Definitions) -> _Choice:
     """The choice by the score behind `score = -val_loss`."""
     value = written.only_value(score, known)
     if isinstance(value, ast.UnaryOp) and isinstance(value.op, ast.USub):
-        return _Choice(test, value.operand, _OPPOSITE[kept])
+        return _Choice(test, value.operand, _opposite(kept))
     return _Choice(test, score, kept)
 
 
