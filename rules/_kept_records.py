@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint.lazy_pattern import LazyPattern
-from torchlint.model.definitions import ClassInfo, Definitions, FunctionInfo
+from torchlint.model import definitions
 from torchlint.model.queries import names, scores, variables, written
 from torchlint.syntax import python_ast
 from torchlint.syntax.python_ast import Site
@@ -16,6 +16,7 @@ from .record_never_beaten import never_beaten
 
 if TYPE_CHECKING:
     from torchlint.model import Model
+    from torchlint.model.definitions import Definitions, FunctionInfo
 
 _SAVES = LazyPattern(r"(?i)save|checkpoint|ckpt|state_dict|deepcopy")
 _CHOOSES = LazyPattern(r"(?i)save|best|stop|check|ckpt|update|better|step")
@@ -138,7 +139,7 @@ def _called(call: ast.Call, model: Model) -> FunctionInfo | None:
         return found
     made = written.value_of(call.func, known)
     info = known.defined(python_ast.dotted(made.func)) if isinstance(made, ast.Call) else None
-    if isinstance(info, ClassInfo):
+    if isinstance(info, definitions.ClassInfo):
         return info.method("__call__")
     name = call.func.attr if isinstance(call.func, ast.Attribute) and _CHOOSES.search(call.func.attr) else ""
     methods = [item for item in model.program.functions_named({name}) if item.owner is not None] if name else []

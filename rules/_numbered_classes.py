@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint.index import FileIndex
 from torchlint.lazy_pattern import LazyPattern
-from torchlint.model.definitions import Definitions
 from torchlint.model.queries import listings, names
 from torchlint.syntax import python_ast
 from torchlint.syntax.python_ast import Site
+
+if TYPE_CHECKING:
+    from torchlint.model.definitions import Definitions
 
 _CLASSES = LazyPattern(r"(?i)class|categor|label|species|wnid|synset|(?:^|[._])cls")
 """Names of lists of classes."""
