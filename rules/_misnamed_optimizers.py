@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
 
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
-_GENERAL = frozenset("opt optim optimizer optimiser optimizers solver net network model module self the my".split())
+_GENERAL = frozenset(
+    "opt optim optimizer optimiser optimizers solver trainer net network model module self the my".split()
+)
 """Words that say nothing about which network is meant."""
 _NOT_TRAINED = frozenset("target targets teacher ema old prev frozen ref reference avg average".split())
 _HANDS_OVER = re.compile(r"opt|param(?!eters$)|group|ModuleList|Sequential|prepare|freez", re.IGNORECASE)
@@ -70,20 +72,20 @@ class MisnamedOptimizers:
         given = [*call.args[:1], *(item.value for item in call.keywords if item.arg == "params")]
         taken = parameters_of(given[0]) if len(given) == 1 else None
         held = python_ast.dotted(taken.func).removesuffix(".parameters") if taken is not None else ""
-        words = _words(name)
+        words = words_of(name)
         return _Optimizer(name, words, taken, held) if taken is not None and held and words else None
 
     def _missed(self, optimizer: _Optimizer) -> str | None:
         """The one network that an optimizer is named after, beside the network whose parameters it gets."""
         prefix = optimizer.held.rpartition(".")[0]
-        is_own = _is_named_after(optimizer.words, _words(optimizer.held))
+        is_own = is_named_after(optimizer.words, words_of(optimizer.held))
         if is_own or optimizer.words & _NOT_TRAINED or prefix not in ("", "self"):
             return None
         nodes = list(self._around(optimizer))
         called = {python_ast.dotted(node.func) for node in nodes if isinstance(node, ast.Call)}
         named = [name for name in called if name.rpartition(".")[0] == prefix and name != optimizer.held]
-        named = [name for name in named if not _words(name) & _NOT_TRAINED]
-        found = [name for name in named if _is_named_after(optimizer.words, _words(name))]
+        named = [name for name in named if not words_of(name) & _NOT_TRAINED]
+        found = [name for name in named if is_named_after(optimizer.words, words_of(name))]
         left_out = [name for name in found if self._is_made(name, optimizer) and self._is_left_out(name, nodes)]
         return left_out[0] if len(left_out) == 1 else None
 
@@ -147,7 +149,7 @@ def _makes_module(call: ast.Call) -> bool:
     return python_ast.called_name(call)[:1].isupper()
 
 
-def _words(name: str) -> frozenset[str]:
+def words_of(name: str) -> frozenset[str]:
     """The words of a name that tell which network it is about; a number belongs to the word before it."""
     found: list[str] = []
     for word in _WORD.findall(name.rpartition(".")[2]):
@@ -158,6 +160,6 @@ def _words(name: str) -> frozenset[str]:
     return frozenset(found) - _GENERAL
 
 
-def _is_named_after(optimizer: frozenset[str], network: frozenset[str]) -> bool:
+def is_named_after(optimizer: frozenset[str], network: frozenset[str]) -> bool:
     """Whether the words of an optimizer name a network, perhaps shortened: `d` or `disc` for `discriminator`."""
     return bool(network) and all(any(long.startswith(short) for long in network) for short in optimizer)

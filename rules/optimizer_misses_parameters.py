@@ -15,6 +15,7 @@ from torchlint.syntax.python_ast import Site
 if TYPE_CHECKING:
     from torchlint.index import FileIndex
 
+    from ._exchanged_optimizers import Exchanged
     from ._filtered_parameters import Unfrozen
     from ._lightning_parameters import LeftOut
     from ._misnamed_optimizers import OfAnother
@@ -39,7 +40,7 @@ class OptimizerMissesParameters(Rule):
     """The optimizer does not hold all parameters that the model trains.
 
     ## What it does
-    Finds parameters that the loss trains but that the optimizer does not hold, in six cases:
+    Finds parameters that the loss trains but that the optimizer does not hold, in seven cases:
 
     - The code creates an optimizer, and then replaces the module or one of its layers with a new one.
     - `requires_grad = True` unfreezes a module too late: after its forward pass, or after the optimizer has received
@@ -48,6 +49,7 @@ class OptimizerMissesParameters(Rule):
     - `training_step` of a Lightning module calls a layer that `configure_optimizers` leaves out.
     - A list contains the parameters of one module twice, usually in place of another module.
     - Two optimizers get the parameters of one module, and one of them is named after another module.
+    - Two optimizers each get the parameters of the module that the other is named after.
 
     ## Why is this bad?
     The new parameters keep their initial values, and there is no error. For example, a new classification head stays
@@ -94,13 +96,17 @@ class OptimizerMissesParameters(Rule):
 
     code = "TL111"
     category = Category.CORRECTNESS
-    triggers = ((*triggers.BACKWARD, _LIGHTNING), (*triggers.STEP, _LIGHTNING), (b"parameters",))
+    triggers = ((*triggers.BACKWARD, _LIGHTNING), (*triggers.STEP, _LIGHTNING), (b"parameters", b"params"))
 
     @classmethod
     def concerns(cls, index: FileIndex) -> bool:
         return index.goes_backward or _LIGHTNING in index.code
 
-    def ask(self) -> Iterator[_Late | provenance.Unheld | LateUnfreezing | LeftOut | Twice | OfAnother]:
+    def ask(self) -> Iterator[_Late | provenance.Unheld | LateUnfreezing | LeftOut | Twice | OfAnother | Exchanged]:
+        if self.model.tree.source.code.count(b"optim.") > 1 and not self.model.is_test:
+            from ._exchanged_optimizers import exchanged
+
+            yield from exchanged(self.model.definitions)
         if self.model.tree.source.code.count(b".parameters()") > 1 and not self.model.is_test:
             from ._misnamed_optimizers import MisnamedOptimizers
             from ._repeated_parameters import repeated_parameters
@@ -192,6 +198,14 @@ class OptimizerMissesParameters(Rule):
             f"`{found.name}` gets the parameters of `{found.held}`: no optimizer gets those of `{found.missed}`",
             related=[(found.first, "another optimizer has them already")],
             help=f"pass `{found.missed}.parameters()`",
+        )
+
+    def report_Exchanged(self, found: Exchanged) -> None:
+        self.report(
+            found.site,
+            f"`{found.name}` gets the parameters of `{found.held}`, and `{found.other}` those meant for `{found.name}`",
+            related=[(found.there, f"`{found.other}` gets the other parameters here")],
+            help="exchange the parameters of the two optimizers",
         )
 
     def report_LeftOut(self, missed: LeftOut) -> None:
