@@ -10,6 +10,7 @@ from torchlint.model.values import (
     Attribute,
     Container,
     Dict,
+    Leaf,
     Module,
     ModuleParameter,
     Optimizer,
@@ -73,6 +74,8 @@ def _given(optimizer: Value) -> tuple[Value | None, ...]:
     """The values an optimizer was built from; `critic.optimizer` holds the parameters of `critic`. None: not known."""
     if isinstance(optimizer, Optimizer):
         return optimizer.parents
+    if isinstance(optimizer, Leaf):
+        return (optimizer,)  # the code updates it by hand
     if is_kind(optimizer, Kind.ENGINE):
         inner = optimizer.part("optimizer")
         return _given(resolved(inner)) if inner is not None else (optimizer.part("model_parameters"),)
