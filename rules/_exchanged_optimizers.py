@@ -22,7 +22,7 @@ _ALSO = {
     "decoder": {"generator"}, "policy": {"actor"}, "pi": {"actor"}, "actor": {"policy", "pi"},
     "value": {"critic"}, "critic": {"value", "discriminator"}, "discriminator": {"critic"},
 }  # fmt: skip
-"""Other names of networks. A decoder may be a generator, but nobody calls a generator a decoder."""
+"""Other names of networks. A decoder may be called a generator, but a generator no decoder."""
 
 
 class Exchanged(NamedTuple):
