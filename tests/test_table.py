@@ -66,7 +66,7 @@ def test_families() -> None:
 def test_what_is_derived_from_the_table() -> None:
     assert api.GRAD_MODES["torch.no_grad"] is GradMode.OFF and "torch.set_grad_enabled" in api.SET_GRAD_MODE
     assert last_names_with(GoesBackward) == {"backward", "manual_backward"}
-    assert last_names_with(Steps, Clears) == {"step", "optimizer_step", "zero_grad"}
+    assert last_names_with(Steps, Clears) == {"step", "optimizer_step", "zero_grad", "zero_gradients"}
     assert triggers.BACKWARD == (b"backward",) and triggers.ANOMALY == (b"detect_anomaly", b"set_anomaly_enabled")
 
 
