@@ -12,13 +12,17 @@ from torchlint.syntax.python_ast import dotted
 
 if TYPE_CHECKING:
     from torchlint.model.model import Model
+    from torchlint.syntax.python_tree import PythonTree
 
 _BY_NAME = (b"getattr(", b"vars(", b"__dict__")
 """Words of code that may reach an attribute by its name."""
 
 
 def of_place(target: ast.expr, model: Model) -> list[ast.Name | ast.Attribute] | None:
-    """The places that read or set the same variable, or the same attribute of `self`; None if other code may do so."""
+    """The places that read or set the same variable, or the same attribute of `self`; None if other code may do so.
+
+    Other files may call an attribute, such as a network. These calls are not in the list.
+    """
     if isinstance(target, ast.Name):
         return _uses_of_name(target, model)
     method = model.definitions.method_around(target)
@@ -30,9 +34,17 @@ def of_place(target: ast.expr, model: Model) -> list[ast.Name | ast.Attribute] |
     is_by_name = any(word in model.tree.source.code for word in _BY_NAME)
     if is_derived or is_by_name or any(isinstance(item, ClassInfo) for item in owner.ancestors() if item is not owner):
         return None
-    if next(model.importers(owner.name, (f".{target.attr}".encode(),)), None) is not None:
+    importers = model.importers(owner.name, (f".{target.attr}".encode(),))
+    if not all(_only_calls(target.attr, item.tree) for item in importers):
         return None
     return [item for item in model.tree.of_type(ast.Attribute) if item.attr == target.attr]
+
+
+def _only_calls(attribute: str, tree: PythonTree) -> bool:
+    """Whether code calls an attribute of this name, and does nothing else with it."""
+    nodes = (node for node in tree.of_type(ast.Attribute) if node.attr == attribute)
+    parents = ((node, tree.parent(node)) for node in nodes)
+    return all(isinstance(parent, ast.Call) and parent.func is node for node, parent in parents)
 
 
 def _uses_of_name(name: ast.Name, model: Model) -> list[ast.Name | ast.Attribute] | None:
