@@ -15,7 +15,7 @@ from torchlint.syntax.python_ast import Site
 from .record_never_beaten import never_beaten
 
 if TYPE_CHECKING:
-    from torchlint.model import Model
+    from torchlint import Model
     from torchlint.model.definitions import Definitions, FunctionInfo
 
 _SAVES = LazyPattern(r"(?i)save|checkpoint|ckpt|state_dict|deepcopy")

@@ -12,7 +12,7 @@ from torchlint.model.queries import scores, variables, written
 from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
-    from torchlint.model import Model
+    from torchlint import Model
     from torchlint.syntax.python_ast import Site
 
 _INFINITE = LazyPattern(
