@@ -6,20 +6,13 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from torchlint import Category, Confidence, Rule
-from torchlint.lazy_pattern import LazyPattern
+from torchlint import Category, Rule
 from torchlint.model import events, held_parameters, lineage, module_values, program, values
 from torchlint.pytorch import api, operators, triggers
 from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
     from torchlint.index import FileIndex
-
-_FIRST_ORDER = LazyPattern(r"(?i)first.?order|1st.?order|fo_?maml|reptile")
-"""Words of programs that leave out the second order on purpose."""
-
-_POSITIONAL = 4
-"""The number of parameters of `torch.autograd.grad` before `create_graph`."""
 
 
 class CutUpdate(NamedTuple):
@@ -29,14 +22,6 @@ class CutUpdate(NamedTuple):
     update: python_ast.Site
     backward: events.Backward
     is_loaded: bool = False
-
-
-class ConstantGradient(NamedTuple):
-    """The outer loss of `backward` depends on an update with gradients of `grad`, which are constants."""
-
-    grad: events.Grad
-    update: python_ast.Site
-    backward: events.Backward
 
 
 class InnerStepWithoutGraph(Rule):
@@ -49,9 +34,6 @@ class InnerStepWithoutGraph(Rule):
     - The call has `create_graph=True`, but each update goes through `.data` or runs under `no_grad`.
     - The method `load_state_dict` puts the new weights into a copy that no optimizer holds, and the copy computes the
       loss.
-
-    With `--preview`, it also finds `weight - rate * gradient` in the graph of the outer loss if the call lacks
-    `create_graph`: the outer gradient is of first order only. Not reported if the program speaks of the first order.
 
     ## Why is this bad?
     The outer loss does not depend on the inner step. `.data`, `no_grad` and `load_state_dict` copy values only. The
@@ -94,17 +76,17 @@ class InnerStepWithoutGraph(Rule):
 
     code = "TL314"
     category = Category.CORRECTNESS
-    triggers = (triggers.BACKWARD, (b"autograd",))
+    triggers = (triggers.BACKWARD, (b"autograd",), (b"create_graph", b"load_state_dict"))
 
     @classmethod
     def concerns(cls, index: FileIndex) -> bool:
         return index.goes_backward
 
-    def ask(self) -> Iterator[CutUpdate | ConstantGradient]:
+    def ask(self) -> Iterator[CutUpdate]:
         for trace in self.model.program.traces:
             for grad in trace.of(events.Grad) if not self.model.program.tests(trace) else ():
                 steps = [step for step in trace.of(events.Step) if not step.manual and step.order > grad.order]
-                found = (self._update(trace, grad, steps) or self._constant(trace, grad)) if steps else None
+                found = self._update(trace, grad, steps) if steps else None
                 if found is not None:
                     yield found
 
@@ -127,34 +109,6 @@ class InnerStepWithoutGraph(Rule):
         is_cut = is_asked and all(event.site in cut for event in users)
         return CutUpdate(grad, users[0].site, later[0]) if is_cut else None
 
-    def _constant(self, trace: program.Trace, grad: events.Grad) -> ConstantGradient | None:
-        """The first update of parameters by constant gradients that is in the graph of an outer loss."""
-        call = self.model.tree.node(grad.site)
-        if not isinstance(call, ast.Call) or len(call.args) > _POSITIONAL:
-            return None
-        if any(item.arg in (None, "create_graph") for item in call.keywords):
-            return None
-        if any(_FIRST_ORDER.search(tree.source.text) for tree in self.model.program.files):
-            return None
-        for backward in (item for item in trace.of(events.Backward) if item.order > grad.order):
-            inside = lineage.ancestry([backward.loss])
-            update = next((item for item in inside if self._is_update(item, grad)), None)
-            if update is not None and update.site is not None:
-                return ConstantGradient(grad, update.site, backward)
-        return None
-
-    def _is_update(self, value: values.Value, grad: events.Grad) -> bool:
-        """Whether a value is a parameter less a constant multiple of a gradient."""
-        if not isinstance(value, values.Tensor) or value.op != operators.SUB or len(value.parents) != 2:
-            return False
-        weight, change = value.parents
-        is_learned = any(isinstance(item, values.ModuleParameter) for item in lineage.ancestry([weight]))
-        is_by_gradient = any(item.site == grad.site for item in lineage.ancestry([change]))
-        has_graph, has_learned_rate = (
-            self.model.tracking.tracked(item) is values.Answer.YES for item in (value, change)
-        )
-        return is_learned and is_by_gradient and has_graph and not has_learned_rate
-
     def _modules(self, backward: events.Backward) -> set[values.Value]:
         return set(module_values.modules_of(self.model.tracking.pass_through(backward.loss)))
 
@@ -165,15 +119,6 @@ class InnerStepWithoutGraph(Rule):
             f"the new weights have no graph because {how}: the outer loss does not reach the initial weights",
             related=[(cut.grad.site, "the gradients of the inner step"), (cut.backward.site, "the outer loss")],
             help="compute the new weights with a graph, and pass them to `torch.func.functional_call`",
-        )
-
-    def report_ConstantGradient(self, found: ConstantGradient) -> None:
-        self.report(
-            found.grad.site,
-            "the gradients of the inner step are constants: the outer gradient is of first order only",
-            related=[(found.update, "they change weights here"), (found.backward.site, "the outer loss")],
-            help="pass `create_graph=True`, or say in a comment that the first order is enough",
-            confidence=Confidence.LOW,
         )
 
 
