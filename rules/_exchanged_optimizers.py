@@ -12,7 +12,7 @@ from torchlint.model import definitions
 from torchlint.syntax import python_ast
 
 from ._misnamed_optimizers import is_named_after, words_of
-from ._repeated_parameters import parameters_of
+from ._repeated_parameters import given_to, module_of, parameters_of
 
 if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
@@ -74,16 +74,16 @@ def _optimizer(statement: ast.Assign, known: definitions.Definitions) -> _Optimi
         return None
     if not (known.named(call.func) or "").startswith("torch.optim."):
         return None
-    given = [*call.args[:1], *(item.value for item in call.keywords if item.arg == "params")]
-    held = _held(given[0]) if len(given) == 1 else ""
-    return _Optimizer(name, given[0], held, known.function_around(statement)) if held else None
+    given = given_to(call)
+    held = _held(given) if given is not None else ""
+    return _Optimizer(name, given, held, known.function_around(statement)) if given is not None and held else None
 
 
 def _held(node: ast.expr) -> str:
     """The network whose parameters an expression gives: `net.parameters()`, or an attribute `net_params`."""
     taken = parameters_of(node)
     if taken is not None:
-        return python_ast.dotted(taken.func).removesuffix(".parameters")
+        return module_of(taken)
     name = python_ast.dotted(node) if isinstance(node, (ast.Name, ast.Attribute)) else ""
     return next((name.removesuffix(suffix) for suffix in _SUFFIXES if name.endswith(suffix)), "")
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchlint.model import definitions
 from torchlint.syntax import python_ast
 
-from ._repeated_parameters import parameters_of
+from ._repeated_parameters import given_to, module_of, parameters_of
 
 if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
@@ -69,9 +69,9 @@ class MisnamedOptimizers:
         call, name = statement.value, python_ast.dotted(statement.targets[0])
         if len(statement.targets) > 1 or not isinstance(call, ast.Call) or "opt" not in name.lower():
             return None
-        given = [*call.args[:1], *(item.value for item in call.keywords if item.arg == "params")]
-        taken = parameters_of(given[0]) if len(given) == 1 else None
-        held = python_ast.dotted(taken.func).removesuffix(".parameters") if taken is not None else ""
+        given = given_to(call)
+        taken = parameters_of(given) if given is not None else None
+        held = module_of(taken) if taken is not None else ""
         words = words_of(name)
         return _Optimizer(name, words, taken, held) if taken is not None and held and words else None
 

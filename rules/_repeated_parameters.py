@@ -29,7 +29,7 @@ def repeated_parameters(tree: PythonTree) -> Iterator[Twice]:
         parts = _summands(node) if isinstance(node, ast.BinOp) else _chained(node)
         seen: dict[str, ast.Call] = {}
         for call in map(parameters_of, parts):
-            name = python_ast.dotted(call.func).removesuffix(".parameters") if call is not None else ""
+            name = module_of(call) if call is not None else ""
             if call is not None and name in seen:
                 yield Twice(python_ast.site_of(call), name, python_ast.site_of(seen[name]))
             elif call is not None and name:
@@ -53,3 +53,14 @@ def parameters_of(node: ast.expr) -> ast.Call | None:
     is_call = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and not node.args
     is_parameters = is_call and isinstance(node, ast.Call) and python_ast.called_name(node) == "parameters"
     return node if is_parameters and isinstance(node, ast.Call) and not node.keywords else None
+
+
+def module_of(call: ast.Call) -> str:
+    """The name of the module whose `parameters()` a call asks for."""
+    return python_ast.dotted(call.func).removesuffix(".parameters")
+
+
+def given_to(optimizer: ast.Call) -> ast.expr | None:
+    """The parameters that the call of an optimizer's class receives."""
+    given = [*optimizer.args[:1], *(item.value for item in optimizer.keywords if item.arg == "params")]
+    return given[0] if len(given) == 1 else None
