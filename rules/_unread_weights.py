@@ -107,7 +107,7 @@ class UnreadWeights:
 
     def _is_lost_average(self, statement: ast.Assign, name: ast.Name, function: FunctionInfo) -> bool:
         """Whether a loop over two networks computes a weighted sum of their parameters that nothing reads."""
-        loop = next((item for item in self.tree.ancestors(statement) if isinstance(item, python_ast.LOOPS)), None)
+        loop = self.tree.loop_around(statement)
         if not isinstance(loop, ast.For) or not isinstance(statement.value, ast.BinOp) or len(loop.body) > 1:
             return False
         drawn = self.model.provenance.drawn

@@ -95,12 +95,8 @@ class AveragedTwice(Rule):
 
     def _is_of_batch(self, node: ast.AST) -> bool:
         """Whether the innermost loop, if there is one, iterates over a loader."""
-        for item in self.model.tree.ancestors(node):
-            if isinstance(item, (ast.For, ast.While)):
-                return isinstance(item, ast.For) and "load" in self.model.tree.code(item.iter).lower()
-            if isinstance(item, python_ast.FUNCTIONS):
-                break
-        return True
+        loop = self.model.tree.loop_around(node)
+        return loop is None or (isinstance(loop, ast.For) and "load" in self.model.tree.code(loop.iter).lower())
 
     def _is_mean_loss(self, call: ast.Call) -> bool:
         """Whether a call surely computes the mean loss of a whole batch."""

@@ -176,7 +176,7 @@ class IneffectiveAssignment(Rule):
 
     def _is_lost(self, statement: ast.Assign, name: ast.Name) -> bool:
         """Whether a loop over parameters assigns its variable a new tensor that nothing reads."""
-        loop = next((item for item in self.model.tree.ancestors(statement) if isinstance(item, python_ast.LOOPS)), None)
+        loop = self.model.tree.loop_around(statement)
         drawn = self.model.provenance.drawn
         if not isinstance(loop, ast.For) or not drawn.is_parameter(loop, name.id):
             return False

@@ -141,13 +141,11 @@ class LastBatchAverage(Rule):
             rest = [item for item in uses if item is not call.func.value and item not in starts]
             if made is None or not means or len(starts) != 1 or len(rest) != len(means):
                 continue
-            if self._loop_around(starts[0]) is self._loop_around(loop) is self._loop_around(call):
+            around = {self.model.tree.loop_around(item) for item in (starts[0], loop, call)}
+            if len(around) == 1:
                 sites = [python_ast.site_of(item) for item in (call, made, loop)]
                 return LastBatch(sites[0], sites[1], sites[2], value, is_average=True, is_single=True)
         return None
-
-    def _loop_around(self, node: ast.AST) -> ast.AST | None:
-        return next((item for item in self.model.tree.ancestors(node) if isinstance(item, python_ast.LOOPS)), None)
 
     def _place(self, target: ast.AST) -> str:
         """A variable, attribute or slot as the code spells it: `total`, `self.total`, `history["loss"]`."""

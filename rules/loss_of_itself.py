@@ -104,7 +104,7 @@ class LossOfItself(Rule):
         call = self.model.tree.node(loss)
         if not isinstance(call, ast.Call):
             return False
-        around = next((item for item in self.model.tree.ancestors(call) if isinstance(item, python_ast.LOOPS)), None)
+        around = self.model.tree.loop_around(call)
         names = {
             python_ast.dotted(item) for item in python_ast.walk(call) if isinstance(item, (ast.Name, ast.Attribute))
         }

@@ -97,13 +97,10 @@ class MetricNeverReset(Rule):
 
     def _epochs(self, read: ast.Attribute, name: str) -> ast.For | None:
         """The loop around a value that contains a loop in which the metric is updated."""
-        for item in self.model.tree.ancestors(read):
-            if isinstance(item, python_ast.FUNCTIONS):
-                return None
-            if isinstance(item, ast.For) and _counts(item):
-                inner = [node for node in python_ast.walk(item) if isinstance(node, ast.For) and not _counts(node)]
-                return item if any(_is_updated(name, node) for node in inner) else None
-        return None
+        loops = (item for item in self.model.tree.around(read) if isinstance(item, ast.For))
+        loop = next(filter(_counts, loops), None)
+        inner = (node for node in python_ast.walk(loop) if isinstance(node, ast.For)) if loop is not None else ()
+        return loop if any(not _counts(node) and _is_updated(name, node) for node in inner) else None
 
     def _of_loop(self, read: ast.Attribute, name: str, loop: ast.For) -> Iterator[NeverReset]:
         """A metric that is created once before a loop over epochs."""
@@ -111,20 +108,18 @@ class MetricNeverReset(Rule):
         stores = _stores(scope, name)
         made = written.assigned(stores[0], self.model.definitions) if len(stores) == 1 else None
         is_before = made is not None and made.lineno < loop.lineno
-        inner = [item for item in self.model.tree.ancestors(read) if isinstance(item, ast.For)]
         if (
             made is not None
             and is_before
             and self._is_metric(made)
             and not _is_handled(name, scope)
-            and inner[0] is loop
+            and self.model.tree.loop_around(read) is loop
         ):
             yield NeverReset(python_ast.site_of(read), python_ast.site_of(made), name)
 
     def _of_meter(self, read: ast.Attribute, name: str) -> Iterator[NeverReset]:
         """A meter of the program that is created once before a loop over epochs, and whose mean each epoch reports."""
-        inner = [item for item in self.model.tree.ancestors(read) if isinstance(item, (ast.For, *python_ast.FUNCTIONS))]
-        loop = inner[0] if inner else None
+        loop = self.model.tree.loop_around(read)
         if not isinstance(loop, ast.For) or not _counts(loop) or "epoch" not in ast.unparse(loop.target).lower():
             return
         batches = [item for item in loop.body if isinstance(item, ast.For) and _is_updated(name, item)]

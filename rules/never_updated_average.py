@@ -176,10 +176,7 @@ class _CopyUses:
     def _is_first(self, use: ast.expr) -> bool:
         """Whether a use is in the code that creates the object, outside loops."""
         is_here = self.model.tree.function_around(use) is self.model.tree.function_around(self.made)
-        return is_here and not self._is_repeated(use)
-
-    def _is_repeated(self, node: ast.AST) -> bool:
-        return any(isinstance(item, python_ast.LOOPS) for item in self.model.tree.ancestors(node))
+        return is_here and not self.model.tree.loop_around(use)
 
     def _only_freezes(self, call: ast.Call) -> bool:
         """`for p in ema.parameters(): p.requires_grad = False`."""

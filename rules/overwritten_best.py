@@ -76,7 +76,7 @@ class OverwrittenBest(Rule):
         saves = [call for call in self.model.tree.of_type(ast.Call) if self._is_save(call)]
         for best in [] if self.model.is_test or len(saves) < 2 else saves:
             branch = self._branch(best)
-            loop = self._loop(branch) if branch is not None else None
+            loop = self.model.tree.loop_around(branch) if branch is not None else None
             if loop is None or branch is None:
                 continue
             for other in saves:
@@ -107,14 +107,6 @@ class OverwrittenBest(Rule):
                     is_body = any(call in python_ast.walk(statement) for statement in item.body)
                     return item if is_body else None
             if isinstance(item, (*python_ast.LOOPS, *python_ast.SCOPES)):
-                return None
-        return None
-
-    def _loop(self, branch: ast.If) -> ast.AST | None:
-        for item in self.model.tree.ancestors(branch):
-            if isinstance(item, python_ast.LOOPS):
-                return item
-            if isinstance(item, python_ast.SCOPES):
                 return None
         return None
 

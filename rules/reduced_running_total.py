@@ -70,7 +70,7 @@ class ReducedRunningTotal(Rule):
             given, operation = written.argument(call, 0, "tensor"), written.argument(call, 1, "op")
             is_sum = operation is None or python_ast.dotted(operation).endswith((".SUM", ".AVG"))
             total = python_ast.dotted(given) if given is not None and is_sum else ""
-            loop = self._loop(call) if total else None
+            loop = self.model.tree.loop_around(call) if total else None
             if loop is not None and not self._is_conditional(call, loop):
                 addition = self._addition(total, loop)
                 if addition is not None and not self._is_set(total, loop, addition):
@@ -83,7 +83,7 @@ class ReducedRunningTotal(Rule):
         call, total = assignment.value, python_ast.dotted(assignment.targets[0])
         if not isinstance(call, ast.Call) or not total or [python_ast.dotted(item) for item in call.args] != [total]:
             return
-        loop = self._loop(call)
+        loop = self.model.tree.loop_around(call)
         if loop is None or self._is_conditional(call, loop) or not collectives.sums(call, self.model.definitions):
             return
         stores = [
@@ -95,14 +95,7 @@ class ReducedRunningTotal(Rule):
         if len(others) == 1 and _goes_on(others[0], total):
             yield ReducedTotal(python_ast.site_of(call), python_ast.site_of(others[0]), total)
 
-    def _loop(self, call: ast.Call) -> ast.For | None:
-        """The innermost loop around a call, in its own function."""
-        for item in self.model.tree.ancestors(call):
-            if isinstance(item, (ast.For, ast.While, *python_ast.FUNCTIONS)):
-                return item if isinstance(item, ast.For) else None
-        return None
-
-    def _is_conditional(self, call: ast.Call, loop: ast.For) -> bool:
+    def _is_conditional(self, call: ast.Call, loop: ast.stmt) -> bool:
         """Whether only some iterations reach a call, such as the last one."""
         for item in self.model.tree.ancestors(call):
             if item is loop:
@@ -111,14 +104,14 @@ class ReducedRunningTotal(Rule):
                 return True
         return False
 
-    def _addition(self, total: str, loop: ast.For) -> ast.AugAssign | None:
+    def _addition(self, total: str, loop: ast.stmt) -> ast.AugAssign | None:
         for node in names.own_nodes(loop):
             if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add):
                 if python_ast.dotted(node.target) == total:
                     return node
         return None
 
-    def _is_set(self, total: str, loop: ast.For, addition: ast.AugAssign) -> bool:
+    def _is_set(self, total: str, loop: ast.stmt, addition: ast.AugAssign) -> bool:
         """Whether the loop may restart a total, by an assignment, `total.zero_()` or a division."""
         for node in python_ast.walk(loop):
             if isinstance(node, (ast.Name, ast.Attribute)) and python_ast.dotted(node) == total:
@@ -138,7 +131,7 @@ class ReducedRunningTotal(Rule):
         )
 
 
-def names_only_options(test: ast.expr, loop: ast.For) -> bool:
+def names_only_options(test: ast.expr, loop: ast.stmt) -> bool:
     """Whether a condition uses no variable that the loop sets: `if distributed:`."""
     stored = {
         node.id for node in python_ast.walk(loop) if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)

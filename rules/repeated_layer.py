@@ -115,8 +115,8 @@ class RepeatedLayer(Rule):
     def _is_repeated(self, call: ast.Call, layer: ast.Name) -> bool:
         """Whether a loop registers, in each iteration, a layer that it does not create."""
         name, receiver = python_ast.called_name(call), getattr(call.func, "value", None)
-        loop = next((item for item in self.model.tree.ancestors(call) if isinstance(item, python_ast.LOOPS)), None)
-        if loop is None or self.model.tree.function_around(loop) is not self.model.tree.function_around(call):
+        loop = self.model.tree.loop_around(call)
+        if loop is None:
             return False
         if layer.id in self.model.definitions.names_assigned([loop]):
             return False

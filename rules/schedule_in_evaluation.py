@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from itertools import takewhile
 from typing import NamedTuple
 
 from torchlint import Category, Rule
@@ -115,19 +114,16 @@ class ScheduleInEvaluation(Rule):
         step, condition = steps[0]
         assert condition is not None
         read = python_ast.names_in(condition.test)
-        phases = [item for item in self._around(call) if isinstance(item, ast.For) and _is_over_phases(item)]
+        phases = [item for item in self.model.tree.around(call) if isinstance(item, ast.For) and _is_over_phases(item)]
         is_phase = any(not read.isdisjoint(python_ast.names_in(item.target)) for item in phases)
         if not is_phase and not (self._is_called_both_ways(function, read) and not self._leaves(function, call)):
             return None
         sites = python_ast.site_of(call), self.model.tree.code(schedule), python_ast.site_of(step)
         return Advanced(*sites, python_ast.site_of(condition.test))
 
-    def _around(self, node: ast.AST) -> Iterator[ast.AST]:
-        return takewhile(lambda item: not isinstance(item, python_ast.FUNCTIONS), self.model.tree.ancestors(node))
-
     def _mode_condition(self, node: ast.AST) -> ast.If | None:
         """The condition on the mode around a node."""
-        for item in self._around(node):
+        for item in self.model.tree.around(node):
             if isinstance(item, ast.If) and _MODE.search(self.model.tree.code(item.test)):
                 return item
         return None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from itertools import takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Confidence, Rule
@@ -13,7 +12,6 @@ from torchlint.model.queries import uses
 from torchlint.pytorch import api, triggers
 from torchlint.syntax import commented_code
 from torchlint.syntax.python_ast import (
-    FUNCTIONS,
     LOOPS,
     SCOPES,
     arguments,
@@ -178,11 +176,7 @@ class SchedulerNeverStepped(Rule):
     def _trains_with(self, names: set[str], node: ast.AST) -> bool:
         """Whether a call receives one of these names repeatedly, such as once per epoch."""
         given = {dotted(item) for item in arguments(node)} if isinstance(node, ast.Call) else set()
-        return not names.isdisjoint(given) and any(isinstance(item, LOOPS) for item in self._around(node))
-
-    def _around(self, node: ast.AST) -> Iterator[ast.AST]:
-        """The nodes around a node in its function."""
-        return takewhile(lambda item: not isinstance(item, FUNCTIONS), self.model.tree.ancestors(node))
+        return not names.isdisjoint(given) and any(isinstance(item, LOOPS) for item in self.model.tree.around(node))
 
     def _only_makes(self, function: definitions.FunctionInfo, value: ast.expr) -> list[ast.Call]:
         """The calls that create the scheduler returned by a function; empty if it does anything else with it."""
@@ -232,8 +226,7 @@ class SchedulerNeverStepped(Rule):
 
     def _is_made_again(self, call: ast.Call) -> bool:
         """Whether a loop creates a scheduler in each iteration for an existing optimizer, which resets its rate."""
-        loops = (item for item in self.model.tree.ancestors(call) if isinstance(item, LOOPS))
-        loop = next(loops, None)
+        loop = self.model.tree.loop_around(call)
         optimizer = dotted(_optimizer_of(call))
         if loop is None or not optimizer:
             return False

@@ -97,7 +97,7 @@ class StaleRecord(Rule):
         name = python_ast.last_name(record)
         if not isinstance(record, (ast.Name, ast.Attribute)) or not (_RECORD.search(name) or _EXTREME.search(name)):
             return None
-        loops = [item for item in self._around(condition) if isinstance(item, python_ast.LOOPS)]
+        loops = [item for item in self.model.tree.around(condition) if isinstance(item, python_ast.LOOPS)]
         is_kept = any(_KEEPING.search(self.model.tree.code(item)) or _sets_record(item) for item in condition.body)
         last = condition.body[-1]
         is_end = isinstance(last, ast.Break) or (bool(loops) and isinstance(last, ast.Return))
@@ -120,12 +120,6 @@ class StaleRecord(Rule):
             return False
         reads = variables.reads(target.id, target, self.model.definitions) if isinstance(target, ast.Name) else []
         return bool(reads) and all(isinstance(self.model.tree.parent(item), _READING) for item in reads)
-
-    def _around(self, node: ast.AST) -> Iterator[ast.AST]:
-        for item in self.model.tree.ancestors(node):
-            if isinstance(item, python_ast.SCOPES):
-                return
-            yield item
 
     def _stores(self, record: ast.Name | ast.Attribute, condition: ast.If) -> list[ast.expr]:
         """All assignments to a variable of the function, or to an attribute in any file; none if others may exist."""

@@ -113,7 +113,7 @@ class StuckCounter(Rule):
 
     def _start_of_variable(self, counter: ast.Name) -> ast.expr | None:
         function = self.model.definitions.function_around(counter)
-        loop = next((item for item in self.model.tree.ancestors(counter) if isinstance(item, python_ast.LOOPS)), None)
+        loop = self.model.tree.loop_around(counter)
         scope = function.node if function is not None else self.model.tree.module
         if loop is None or (function is not None and function.enclosing is not None):
             return None

@@ -65,17 +65,17 @@ class TotalOverEpochs(Rule):
             return
         for addition in self.model.tree.of_type(ast.AugAssign):
             total = batch_sums.name_of(addition.target) if isinstance(addition.op, ast.Add) else ""
-            loop = self._loop_of(addition) if total and "[" not in total else None
-            if loop is None:
+            loop = self.model.tree.loop_around(addition)
+            if not isinstance(loop, ast.For) or not total or "[" in total:
                 continue
             if total.startswith("self."):
                 yield from self._of_object(total, addition, loop)
             for division in self._divisions(total, loop):
-                epochs = self._loop_of(division)
+                epochs = self.model.tree.loop_around(division)
                 divisor = division.right if isinstance(division, ast.BinOp) else division.value
                 counted = batch_sums.counted(divisor)
                 if (
-                    epochs is not None
+                    isinstance(epochs, ast.For)
                     and counted is not None
                     and counted[0] == batch_sums.loader_of(loop, self.model.definitions)
                 ):
@@ -97,16 +97,9 @@ class TotalOverEpochs(Rule):
             if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) and batch_sums.dividend(node) == total:
                 counted = batch_sums.counted(node.right)
                 is_of_epoch = counted is not None and counted[0] == batch_sums.loader_of(loop, self.model.definitions)
-                if is_of_epoch and self._loop_of(node) not in (None, loop):
+                if is_of_epoch and self.model.tree.loop_around(node) not in (None, loop):
                     start = python_ast.site_of(self.model.tree.statement(others[0]))
                     yield NeverReset(python_ast.site_of(node), start, total)
-
-    def _loop_of(self, node: ast.AST) -> ast.For | None:
-        """The innermost loop around a node, in its own function."""
-        for item in self.model.tree.ancestors(node):
-            if isinstance(item, (ast.For, ast.While, *python_ast.FUNCTIONS)):
-                return item if isinstance(item, ast.For) else None
-        return None
 
     def _divisions(self, total: str, loop: ast.For) -> Iterator[ast.BinOp | ast.AugAssign]:
         """The divisions of a total after a loop, before any other assignment to it. Excludes rescaled quotients."""

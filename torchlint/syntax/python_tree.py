@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from functools import cached_property
+from itertools import takewhile
 from typing import Any, overload
 
 from torchlint.files.source import SourceFile
@@ -111,6 +112,14 @@ class PythonTree:
         while parent is not None:
             yield parent
             parent = parents.get(parent)
+
+    def around(self, node: ast.AST) -> Iterator[ast.AST]:
+        """The parents of a node inside its function, lambda or class, innermost first."""
+        return takewhile(lambda item: not isinstance(item, SCOPES), self.ancestors(node))
+
+    def loop_around(self, node: ast.AST) -> ast.For | ast.AsyncFor | ast.While | None:
+        """The innermost loop around a node, in its own function; in its header also counts."""
+        return next((item for item in self.around(node) if isinstance(item, LOOPS)), None)
 
     def iterated(self, variable: ast.expr) -> ast.expr | None:
         """The iterable of the innermost `for` loop around an expression that is the loop's variable."""
