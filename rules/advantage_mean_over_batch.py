@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule
 from torchlint.lazy_pattern import LazyPattern
+from torchlint.model.queries import arithmetic
 from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
@@ -68,10 +69,11 @@ class AdvantageMeanOverBatch(Rule):
         for node in [] if self.model.is_test else self.model.tree.of_type(ast.BinOp):
             if isinstance(self.model.tree.parent(node), ast.BinOp) or not self._is_of_network(node):
                 continue
-            terms = list(_terms(node, positive=True))
-            added = [python_ast.last_name(item) for item, positive in terms if positive]
-            taken = [item for item, positive in terms if not positive]
-            if len(added) == 2 and len(taken) == 1 and (of := _whole_mean(taken[0])) is not None:
+            terms = list(arithmetic.terms(node))
+            added = [python_ast.last_name(item) for item, sign in terms if sign > 0]
+            taken = [item for item, sign in terms if sign < 0]
+            of = arithmetic.reduced(taken[0], "mean", self.model.definitions) if len(taken) == 1 else None
+            if len(added) == 2 and of is not None:
                 name = python_ast.last_name(of)
                 others = [item for item in added if item != name]
                 if len(others) == 1 and _ADVANTAGE.search(name) and _VALUE.search(others[0]):
@@ -87,22 +89,3 @@ class AdvantageMeanOverBatch(Rule):
             f"the mean of `{found.advantage}` is over all states of the batch, not over the actions of each state",
             help=f"use `{found.advantage}.mean(dim=1, keepdim=True)`",
         )
-
-
-def _terms(node: ast.expr, *, positive: bool) -> Iterator[tuple[ast.expr, bool]]:
-    """The terms of a sum, and whether it adds them."""
-    if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Sub)):
-        yield from _terms(node.left, positive=positive)
-        yield from _terms(node.right, positive=positive == isinstance(node.op, ast.Add))
-    else:
-        yield node, positive
-
-
-def _whole_mean(node: ast.expr) -> ast.expr | None:
-    """The tensor of whose elements an expression is the mean: `x.mean()`, `torch.mean(x)`."""
-    if not isinstance(node, ast.Call) or node.keywords or not isinstance(node.func, ast.Attribute):
-        return None
-    is_function = python_ast.dotted(node.func) == "torch.mean"
-    if node.func.attr != "mean" or len(node.args) != int(is_function):
-        return None
-    return node.args[0] if is_function else node.func.value

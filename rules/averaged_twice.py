@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import ast
-from collections import defaultdict
 from collections.abc import Iterator
-from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule
-from torchlint.model import events, values
-from torchlint.model.queries import batch_sums, losses, written
+from torchlint.model.queries import arithmetic, batch_sums, losses, written
 from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
@@ -78,7 +75,7 @@ class AveragedTwice(Rule):
             if not self._is_batch_size(size) or not self._is_of_batch(node):
                 continue
             value = written.value_of(total, self.model.definitions)
-            inner = _summed(value)
+            inner = arithmetic.reduced(value, "sum", self.model.definitions)
             first = written.value_of(inner, self.model.definitions) if inner is not None else None
             if isinstance(first, ast.BinOp) and isinstance(first.op, ast.Div):
                 if python_ast.written_alike(written.value_of(first.right, self.model.definitions), size):
@@ -100,18 +97,9 @@ class AveragedTwice(Rule):
 
     def _is_mean_loss(self, call: ast.Call) -> bool:
         """Whether a call surely computes the mean loss of a whole batch."""
-        made = self._made_at.get(python_ast.site_of(call), [])
+        made = self.model.results.get(python_ast.site_of(call), [])
         is_part = any(isinstance(item, ast.Subscript) for given in call.args for item in python_ast.walk(given))
         return bool(made) and not is_part and all(losses.is_mean(value, self.model.tree) for value in made)
-
-    @cached_property
-    def _made_at(self) -> dict[python_ast.Site, list[values.Value]]:
-        """The results of calls, in all interpretations of them."""
-        found: dict[python_ast.Site, list[values.Value]] = defaultdict(list)
-        for trace in self.model.program.traces:
-            for event in trace.of(events.Compute):
-                found[event.site].append(event.value)
-        return found
 
     def report_Averaged(self, found: Averaged) -> None:
         message = (
@@ -123,15 +111,3 @@ class AveragedTwice(Rule):
             related=[(found.first, "the first division is here")],
             help="remove one of the two divisions",
         )
-
-
-def _summed(node: ast.expr) -> ast.expr | None:
-    """The tensor whose elements an expression sums: `x.sum()`, `torch.sum(x)`."""
-    if not isinstance(node, ast.Call) or python_ast.called_name(node) != "sum" or node.keywords:
-        return None
-    if not isinstance(node.func, ast.Attribute):
-        return None
-    is_function = python_ast.dotted(node.func) == "torch.sum"
-    if len(node.args) != int(is_function):
-        return None
-    return node.args[0] if is_function else node.func.value

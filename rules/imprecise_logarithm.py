@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple, TypeGuard
 
 from torchlint import Category, Rule, edits
+from torchlint.model.queries import numbers
 from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
@@ -69,13 +70,13 @@ class ImpreciseLogarithm(Rule):
             if self._is(call, "torch.log") and len(call.args) == 1 and not call.keywords:
                 yield from self._logarithm(call, call.args[0])
         for node in self.model.tree.of_type(ast.BinOp):
-            if isinstance(node.op, ast.Sub) and _is_one(node.right) and self._is(node.left, "torch.exp"):
+            if isinstance(node.op, ast.Sub) and numbers.literal(node.right) == 1 and self._is(node.left, "torch.exp"):
                 if len(node.left.args) == 1 and not node.left.keywords:
                     yield _imprecise(node, "torch.expm1", node.left.args[0])
 
     def _logarithm(self, call: ast.Call, inner: ast.expr) -> Iterator[Imprecise]:
         if isinstance(inner, ast.BinOp) and isinstance(inner.op, ast.Add):
-            ones = [side for side in (inner.left, inner.right) if _is_one(side)]
+            ones = [side for side in (inner.left, inner.right) if numbers.literal(side) == 1]
             if len(ones) == 1:
                 other = inner.right if ones[0] is inner.left else inner.left
                 is_softplus = self._is(other, "torch.exp")
@@ -114,7 +115,3 @@ class ImpreciseLogarithm(Rule):
 
 def _imprecise(node: ast.AST, instead: str, argument: ast.expr, more: str = "") -> Imprecise:
     return Imprecise(python_ast.site_of(node), instead, python_ast.site_of(argument), more)
-
-
-def _is_one(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and not isinstance(node.value, bool) and node.value == 1

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchlint import Category, Confidence, Rule, edits
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import events, lineage, program, values
-from torchlint.model.queries import endings, masks
+from torchlint.model.queries import arithmetic, endings, masks
 from torchlint.pytorch import api, naming, operators
 from torchlint.syntax import python_ast
 from torchlint.syntax.python_ast import Site
@@ -194,8 +194,13 @@ class LogOfSoftmax(Rule):
         around = self.model.tree.parent(node)
         if not isinstance(around, ast.BinOp) or not isinstance(around.op, ast.Sub):
             return False
-        sides = [_operand(side) for side in (around.left, around.right) if _is_log(side)]
-        return len(sides) == 2 and sum(_is_complement(side) for side in sides) == 1
+        calls = [side for side in (around.left, around.right) if isinstance(side, ast.Call)]
+        sides = [
+            arithmetic.operand(call, self.model.definitions)[0]
+            for call in calls
+            if python_ast.called_name(call) in _LOGARITHMS
+        ]
+        return len(sides) == 2 and sum(arithmetic.complement(side) is not None for side in sides) == 1
 
     def _is_overwritten(self, given: values.Value, trace: program.Trace) -> bool:
         """Whether code modifies a value in place, possibly away from 0: `p.data.clamp_(0.01, 0.99)`."""
@@ -219,7 +224,7 @@ class LogOfSoftmax(Rule):
         """The fix that replaces two nested calls by one."""
         log = self.model.tree.node(answer.log)
         written = self.written(answer.log)
-        inner = _operand(log)
+        inner = arithmetic.operand(log, self.model.definitions)[0] if isinstance(log, ast.Call) else None
         if written is None or not isinstance(log, ast.Call) or not isinstance(inner, ast.Call):
             return None
         if python_ast.called_name(log) != "log":
@@ -251,22 +256,3 @@ def _complement(value: values.Value) -> values.Value | None:
     first, second = value.parents[:2] if value.op == operators.SUB else value.parents[1::-1]
     one = values.resolved(first)
     return values.resolved(second) if isinstance(one, values.Plain) and one.constant in (1, 1.0) else None
-
-
-def _is_log(node: ast.expr) -> bool:
-    return isinstance(node, ast.Call) and python_ast.called_name(node) in _LOGARITHMS
-
-
-def _is_complement(node: ast.expr | None) -> bool:
-    """Whether an expression is `1 - p`."""
-    is_difference = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub)
-    return is_difference and isinstance(node, ast.BinOp) and isinstance(node.left, ast.Constant)
-
-
-def _operand(log: ast.AST) -> ast.expr | None:
-    """The operand of a logarithm: `x` of `torch.log(x)` and `x.log()`."""
-    if not isinstance(log, ast.Call):
-        return None
-    if log.args:
-        return log.args[0]
-    return log.func.value if isinstance(log.func, ast.Attribute) else None

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchlint import Category, Confidence, Rule, edits
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import events, utilities, values
-from torchlint.model.queries import batch_sums, held_out, lengths, losses, names
+from torchlint.model.queries import arithmetic, batch_sums, held_out, lengths, losses, names
 from torchlint.pytorch import naming
 from torchlint.syntax import python_ast
 
@@ -242,7 +242,7 @@ class MeanScaleMismatch(Rule):
     def _is_summed_loss(self, node: ast.expr) -> bool:
         """Whether an expression is a loss with `reduction="sum"`."""
         value = names.only_value(node, self.model.definitions) if isinstance(node, ast.Name) else node
-        made = self._made_at.get(python_ast.site_of(value), []) if value is not None else []
+        made = self.model.results.get(python_ast.site_of(value), []) if value is not None else []
         return bool(made) and all(losses.is_sum(item, self.model.tree) for item in made)
 
     def _is_mean_loss(self, node: ast.expr, loop: ast.For, names_before: frozenset[str] = frozenset()) -> bool:
@@ -250,7 +250,7 @@ class MeanScaleMismatch(Rule):
         if isinstance(node, ast.BinOp):
             return self._is_sum_of_means(node, loop, names_before)
         if isinstance(node, ast.Call):
-            made = self._made_at.get(python_ast.site_of(node), [])
+            made = self.model.results.get(python_ast.site_of(node), [])
             return bool(made) and all(losses.is_mean(value, self.model.tree) for value in made)
         if not isinstance(node, ast.Name) or node.id in names_before:
             return False
@@ -273,12 +273,15 @@ class MeanScaleMismatch(Rule):
 
         The other terms are means of the batch, mean losses, or penalties that do not depend on the batch.
         """
-        terms = [batch_sums.without_weight(item) for item in batch_sums.terms_of(node)]
+        terms = [batch_sums.without_weight(item) for item, _ in arithmetic.terms(node)]
         if node in terms:
             return False
         known = [item for item in terms if self._is_mean_loss(item, loop, names_before)]
         rest = [item for item in terms if item not in known]
-        return bool(known) and all(batch_sums.is_plain_mean(item) or self._is_of_weights(item, loop) for item in rest)
+        return bool(known) and all(
+            arithmetic.reduced(item, "mean", self.model.definitions) is not None or self._is_of_weights(item, loop)
+            for item in rest
+        )
 
     def _is_of_weights(self, term: ast.expr, loop: ast.For) -> bool:
         """Whether a term of a loss reads nothing that the loop binds: a penalty on weights."""
@@ -286,16 +289,6 @@ class MeanScaleMismatch(Rule):
         inside, own = (set(map(batch_sums.bound_by, python_ast.walk(node))) for node in (loop, value))
         bound = inside - own
         return isinstance(value, ast.Call) and bound.isdisjoint(python_ast.names_in(value))
-
-    @cached_property
-    def _made_at(self) -> dict[python_ast.Site, list[values.Value]]:
-        """The results of calls, in all interpretations of them."""
-        found: dict[python_ast.Site, list[values.Value]] = defaultdict(list)
-        for trace in self.model.program.traces:
-            for event in trace.of_kinds(events.Compute, events.Call):
-                assert isinstance(event, (events.Compute, events.Call))
-                found[event.site].append(event.value)
-        return found
 
     def _is_scaled(self, division: ast.BinOp | ast.AugAssign) -> bool:
         """Whether the code directly multiplies or divides a quotient again."""

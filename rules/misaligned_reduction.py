@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule
 from torchlint.lazy_pattern import LazyPattern
-from torchlint.model.queries import names, numbers, variables
+from torchlint.model.queries import arithmetic, choices, names, variables
 from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class MisalignedReduction(Rule):
             left, right = (node.left, node.right) if isinstance(node, ast.BinOp) else (node.target, node.value)
             if isinstance(node.op, _OPERATORS):
                 call = self._reduction(right)
-                of = self._operand(call) if call is not None else None
+                of = arithmetic.operand(call, self.model.definitions)[0] if call is not None else None
                 if call is not None and of is not None and self._is_same(left, of, call) and not self._is_symmetric(of):
                     dimension = self._dimension(call)
                     if dimension is not None and dimension > 0:
@@ -142,26 +142,14 @@ class MisalignedReduction(Rule):
         """Whether a call reduces a tensor along one dimension and drops it."""
         if not isinstance(call.func, ast.Attribute) or call.func.attr not in _REDUCING:
             return False
-        most = _REDUCING[call.func.attr] + 1 + self._is_function(call)
+        most = _REDUCING[call.func.attr] + 1 + arithmetic.is_function(call, self.model.definitions)
         has_keepdim = any(item.arg in ("keepdim", "keepdims", None) for item in call.keywords)
         return not has_keepdim and len(call.args) <= most and self._dimension(call) is not None
 
-    def _is_function(self, call: ast.Call) -> bool:
-        return names.imported(call.func, self.model.definitions).startswith("torch.")
-
     def _dimension(self, call: ast.Call) -> int | None:
         """The literal dimension of a reduction."""
-        position = _REDUCING[python_ast.called_name(call)] + self._is_function(call)
-        named = [item.value for item in call.keywords if item.arg == "dim"]
-        given = next(iter((*named, *call.args[position : position + 1])), None)
-        number = numbers.literal(given)
-        return number if isinstance(number, int) else None
-
-    def _operand(self, call: ast.Call) -> ast.expr | None:
-        """The tensor that a reduction reduces."""
-        if self._is_function(call):
-            return call.args[0] if call.args else None
-        return call.func.value if isinstance(call.func, ast.Attribute) else None
+        position = _REDUCING[python_ast.called_name(call)] + arithmetic.is_function(call, self.model.definitions)
+        return choices.literal(call, position)
 
     def _is_same(self, left: ast.expr, reduced: ast.expr, call: ast.Call) -> bool:
         """Whether an operand is the reduced tensor itself, or a power or exponential of it."""

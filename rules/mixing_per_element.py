@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule
-from torchlint.model.queries import names, numbers
+from torchlint.model.queries import arithmetic, names, numbers
 from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
@@ -124,29 +124,17 @@ def _weight(node: ast.AST) -> ast.Name | None:
     if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Add):
         return None
     for first, second in ((node.left, node.right), (node.right, node.left)):
-        for weight, other in _factors(first):
+        for weight, other in arithmetic.factors(first):
             if not isinstance(weight, ast.Name):
                 continue
-            if any(_is_rest(item, weight.id) for item, _ in _factors(second)):
+            if any(
+                python_ast.dotted(arithmetic.complement(item)) == weight.id for item, _ in arithmetic.factors(second)
+            ):
                 return weight
             if isinstance(other, ast.BinOp) and isinstance(other.op, ast.Sub):
                 if python_ast.written_alike(other.right, second):
                     return weight
     return None
-
-
-def _factors(node: ast.expr) -> list[tuple[ast.expr, ast.expr]]:
-    """Each factor of a product with the other one."""
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
-        return [(node.left, node.right), (node.right, node.left)]
-    return []
-
-
-def _is_rest(node: ast.expr, name: str) -> bool:
-    """Whether an expression is `1 - a`."""
-    if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Sub):
-        return False
-    return numbers.literal(node.left) == 1 and python_ast.dotted(node.right) == name
 
 
 def _is_compared(node: ast.AST) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule
-from torchlint.model.queries import names, written
+from torchlint.model.queries import arithmetic, names, written
 from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 _RANDOM = frozenset({"torch.rand", "torch.FloatTensor"})
 _NORMS = frozenset({"norm", "vector_norm"})
-_FUNCTIONS = frozenset({"torch", "torch.linalg", "linalg", "LA"})
 _STEPS = 3
 
 
@@ -71,11 +70,17 @@ class PenaltyOverChannels(Rule):
 
     def ask(self) -> Iterator[OverChannels]:
         for call in [] if self.model.is_test else self.model.tree.of_type(ast.Call):
-            normed = _normed(call)
+            normed = self._normed(call) if python_ast.called_name(call) in _NORMS else None
             gradient = self._gradient(normed, _STEPS) if normed is not None else None
             mixed = next(self._mixtures(gradient), None) if gradient is not None else None
             if mixed is not None:
                 yield OverChannels(python_ast.site_of(call), python_ast.site_of(mixed))
+
+    def _normed(self, call: ast.Call) -> ast.expr | None:
+        """The tensor of which `x.norm(2, dim=1)` or `torch.norm(x, 2, dim=1)` takes the norm in dimension 1 alone."""
+        tensor, given = arithmetic.operand(call, self.model.definitions)
+        dims = [item.value for item in call.keywords if item.arg in ("dim", "axis")] + given[1:2]
+        return tensor if len(dims) == 1 and isinstance(dims[0], ast.Constant) and dims[0].value == 1 else None
 
     def _gradient(self, node: ast.expr, steps: int) -> ast.Call | None:
         """The `autograd.grad` whose result an expression is, directly or from a function of the file."""
@@ -122,13 +127,3 @@ class PenaltyOverChannels(Rule):
             related=[(found.mixed, "the images have four dimensions")],
             help="flatten the gradients first: `gradients.flatten(1).norm(2, dim=1)`",
         )
-
-
-def _normed(call: ast.Call) -> ast.expr | None:
-    """The tensor of which `x.norm(2, dim=1)` or `torch.norm(x, 2, dim=1)` takes the norm in dimension 1 alone."""
-    if python_ast.called_name(call) not in _NORMS or not isinstance(call.func, ast.Attribute):
-        return None
-    is_function = python_ast.dotted(call.func.value) in _FUNCTIONS
-    tensor, given = (call.args[0], call.args[1:]) if is_function and call.args else (call.func.value, call.args)
-    dims = [item.value for item in call.keywords if item.arg in ("dim", "axis")] + given[1:2]
-    return tensor if len(dims) == 1 and isinstance(dims[0], ast.Constant) and dims[0].value == 1 else None

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule
-from torchlint.model.queries import names, numbers, written
+from torchlint.model.queries import arithmetic, names, numbers, written
 from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
@@ -62,7 +62,9 @@ class ReductionOfScalar(Rule):
 
     def ask(self) -> Iterator[OfScalar]:
         for call in [] if self.model.is_test else self.model.tree.of_type(ast.Call):
-            operand, rest = self._reduction(call)
+            if python_ast.called_name(call) not in _REDUCING:
+                continue
+            operand, rest = arithmetic.operand(call, self.model.definitions)
             has_dimension = any(item.arg == "dim" for item in call.keywords) or (
                 len(rest) == 1 and isinstance(numbers.literal(rest[0]), int)
             )
@@ -70,14 +72,6 @@ class ReductionOfScalar(Rule):
             if inner is not None:
                 name, reduced = map(python_ast.called_name, (call, inner))
                 yield OfScalar(python_ast.site_of(call), python_ast.site_of(inner), name, reduced)
-
-    def _reduction(self, call: ast.Call) -> tuple[ast.expr | None, list[ast.expr]]:
-        """The operand of a sum or mean, and its other arguments."""
-        if python_ast.called_name(call) not in _REDUCING or not isinstance(call.func, ast.Attribute):
-            return None, []
-        if names.imported(call.func, self.model.definitions).startswith("torch."):
-            return (call.args[0], call.args[1:]) if call.args else (None, [])
-        return call.func.value, call.args
 
     def _inner(self, node: ast.expr) -> ast.Call | None:
         """The reduction of everything that gives an expression, behind numbers and signs."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Confidence, Rule
 from torchlint.lazy_pattern import LazyPattern
-from torchlint.model.queries import names, written
+from torchlint.model.queries import arithmetic, names, numbers, written
 from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class UnnormalizedSmoothing(Rule):
         labels = python_ast.dotted(scatter.func.value) if isinstance(scatter.func, ast.Attribute) else ""
         confidence = written.value_of(scatter.args[2], self.model.definitions)
         function = self.model.tree.function_around(scatter)
-        name = _rest_of(confidence)
+        name = python_ast.dotted(arithmetic.complement(confidence))
         if not labels or not name or function is None:
             return
         nodes = list(names.own_nodes(function))
@@ -119,24 +119,14 @@ class UnnormalizedSmoothing(Rule):
 
 def _kept_share(node: ast.expr) -> str:
     """The name `s` of a product with `1 - s`."""
-    factors = [node.left, node.right] if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult) else []
-    return next((name for item in factors if (name := _rest_of(item))), "")
-
-
-def _rest_of(node: ast.expr) -> str:
-    """The name `s` of `1 - s`."""
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub) and _is_one(node.left):
-        return python_ast.dotted(node.right)
-    return ""
+    return next(
+        (name for item, _ in arithmetic.factors(node) if (name := python_ast.dotted(arithmetic.complement(item)))), ""
+    )
 
 
 def _is_inverse(node: ast.expr) -> bool:
     """Whether an expression is `1 / n`."""
-    return isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) and _is_one(node.left)
-
-
-def _is_one(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and node.value == 1 and not isinstance(node.value, bool)
+    return isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) and numbers.literal(node.left) == 1
 
 
 def _left_out(share: ast.BinOp, name: str) -> int | None:

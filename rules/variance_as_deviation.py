@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule
-from torchlint.model.queries import names, variables
+from torchlint.model.queries import arithmetic, names, variables
 from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
@@ -72,33 +72,32 @@ class VarianceAsDeviation(Rule):
     def ask(self) -> Iterator[VarianceScale]:
         if self.model.is_test:
             return
+        known = self.model.definitions
         divergences = dict([*self._roots(), *self._divergences()])
         for node in self.model.tree.of_type(ast.BinOp, ast.Call) if divergences else ():
-            for scale, noise in _factors(node):
-                name = _last(self._exponent(scale))
+            for scale, noise in arithmetic.factors(node):
+                name = _last(arithmetic.exponent(scale, known))
                 if name in divergences and self._is_noise(noise):
                     yield VarianceScale(python_ast.site_of(node), python_ast.site_of(divergences[name]), name)
                     break
 
     def _roots(self) -> Iterator[tuple[str, ast.expr]]:
         """The roots `sqrt(exp(v))`, each with the name of `v`."""
+        known = self.model.definitions
         for call in self.model.tree.of_type(ast.Call):
-            if names.imported(call.func, self.model.definitions) == "torch.sqrt":
-                operand = call.args[0] if call.args else None
-            else:
-                is_method = python_ast.called_name(call) == "sqrt" and not call.args
-                operand = call.func.value if is_method and isinstance(call.func, ast.Attribute) else None
-            name = _last(self._exponent(operand)) if operand is not None else ""
+            operand = arithmetic.reduced(call, "sqrt", known)
+            name = _last(arithmetic.exponent(operand, known)) if operand is not None else ""
             if name:
                 yield name, call
 
     def _divergences(self) -> Iterator[tuple[str, ast.expr]]:
         """The sums `1 + v - mean ** 2 - exp(v)`, each with the name of `v`."""
+        known = self.model.definitions
         for node in self.model.tree.of_type(ast.BinOp):
-            terms = list(_terms(node)) if self._is_whole(node) else []
-            squares = {sign for term, sign in terms if _is_square(term)}
+            terms = list(arithmetic.terms(node)) if self._is_whole(node) else []
+            squares = {sign for term, sign in terms if arithmetic.power(term, known)[1] == 2}
             for term, sign in terms:
-                name = _last(self._exponent(term))
+                name = _last(arithmetic.exponent(term, known))
                 if name and sign in squares and any(_last(other) == name and -sign == at for other, at in terms):
                     yield name, node
 
@@ -107,16 +106,6 @@ class VarianceAsDeviation(Rule):
         around = self.model.tree.parent(node)
         is_part = isinstance(around, ast.BinOp) and isinstance(around.op, (ast.Add, ast.Sub))
         return isinstance(node.op, (ast.Add, ast.Sub)) and not is_part
-
-    def _exponent(self, node: ast.expr) -> ast.expr | None:
-        """The operand of `v.exp()` or `torch.exp(v)`, also through a variable."""
-        value = names.only_value(node, self.model.definitions) if isinstance(node, ast.Name) else None
-        call = value if value is not None else node
-        if not isinstance(call, ast.Call) or python_ast.called_name(call) not in ("exp", "exp_"):
-            return None
-        if names.imported(call.func, self.model.definitions) == "torch.exp":
-            return call.args[0] if call.args else None
-        return call.func.value if isinstance(call.func, ast.Attribute) and not call.args else None
 
     def _is_noise(self, node: ast.expr) -> bool:
         """Whether an expression is noise from the standard normal distribution."""
@@ -146,38 +135,6 @@ class VarianceAsDeviation(Rule):
             related=[(found.divergence, f"this treats `{found.name}` as the logarithm of the variance")],
             help=f"use `exp(0.5 * {found.name})`",
         )
-
-
-def _factors(node: ast.BinOp | ast.Call) -> list[tuple[ast.expr, ast.expr]]:
-    """The two factors of a product, `a * b` or `a.mul(b)`, in both orders."""
-    if isinstance(node, ast.BinOp):
-        pair = (node.left, node.right) if isinstance(node.op, ast.Mult) else None
-    else:
-        is_product = python_ast.called_name(node) in ("mul", "mul_") and len(node.args) == 1
-        pair = (node.func.value, node.args[0]) if is_product and isinstance(node.func, ast.Attribute) else None
-    return [pair, pair[::-1]] if pair is not None else []
-
-
-def _terms(node: ast.expr | None, sign: int = 1) -> Iterator[tuple[ast.expr, int]]:
-    """The terms of a sum, each with its sign."""
-    if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Sub)):
-        yield from _terms(node.left, sign)
-        yield from _terms(node.right, sign if isinstance(node.op, ast.Add) else -sign)
-    elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        yield from _terms(node.operand, -sign)
-    elif node is not None:
-        yield node, sign
-
-
-def _is_square(node: ast.expr) -> bool:
-    """Whether an expression is a square: `x.pow(2)`, `x ** 2`, `x * x`."""
-    if isinstance(node, ast.Call):
-        called, last = python_ast.called_name(node), node.args[-1] if node.args else None
-        return called == "square" or (called == "pow" and isinstance(last, ast.Constant) and last.value == 2)
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow):
-        return isinstance(node.right, ast.Constant) and node.right.value == 2
-    is_product = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult)
-    return is_product and isinstance(node, ast.BinOp) and python_ast.written_alike(node.left, node.right)
 
 
 def _last(node: ast.expr | None) -> str:

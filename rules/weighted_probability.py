@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchlint import Category, Rule
 from torchlint.index import FileIndex
 from torchlint.model import definitions
-from torchlint.model.queries import given, names, numbers, written
+from torchlint.model.queries import arithmetic, given, names, numbers, written
 from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
@@ -135,13 +135,8 @@ class WeightedProbability(Rule):
         is_whole = isinstance(statement, ast.Assign) and statement.value is call
         name = python_ast.dotted(statement.targets[0]) if isinstance(statement, ast.Assign) and is_whole else ""
         scope = self.model.tree.scope_around(call)
-        return any(
-            isinstance(node, ast.BinOp)
-            and isinstance(node.op, ast.Sub)
-            and numbers.literal(node.left) == 1
-            and (node.right is call or (name and python_ast.dotted(node.right) == name))
-            for node in names.own_nodes(scope)
-        )
+        taken = filter(None, map(arithmetic.complement, names.own_nodes(scope)))
+        return any(item is call or (name and python_ast.dotted(item) == name) for item in taken)
 
     def report_Weighted(self, found: Weighted) -> None:
         self.report(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import cached_property
 from pathlib import PurePath
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING
 from torchlint.model import relations
 from torchlint.model.cases import Case
 from torchlint.model.definitions import ClassInfo, Definitions
+from torchlint.model.events import Compute
 from torchlint.model.frozen import Frozen
 from torchlint.model.imports import Bases, Imports
 from torchlint.model.ownership import Ownership
@@ -28,6 +30,7 @@ from torchlint.model.tracking import Tracking
 from torchlint.model.values import External, Tensor, Unknown, Value
 from torchlint.pytorch.naming import is_test
 from torchlint.pytorch.releases import Releases
+from torchlint.syntax.python_ast import Site
 from torchlint.syntax.python_tree import PythonTree
 
 if TYPE_CHECKING:
@@ -164,6 +167,15 @@ class Model:
     def computed(self) -> list[tuple[Tensor, masks.Calls]]:
         """The tensors that the program computes, also in calls to its modules, each with the calls around it."""
         return list(masks.computed(self.program))
+
+    @cached_property
+    def results(self) -> dict[Site, list[Value]]:
+        """The results of each call and operator, in all interpretations of it."""
+        found: dict[Site, list[Value]] = defaultdict(list)
+        for trace in self.program.traces:
+            for event in trace.of(Compute):
+                found[event.site].append(event.value)
+        return found
 
     @property
     def is_interpreted(self) -> bool:

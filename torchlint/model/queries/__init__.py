@@ -8,6 +8,7 @@ from torchlint.lazy_import import submodules
 
 if TYPE_CHECKING:
     from torchlint.model.queries import (
+        arithmetic,
         attention,
         autograd_functions,
         batch_sums,
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "arithmetic",
     "attention",
     "autograd_functions",
     "batch_sums",

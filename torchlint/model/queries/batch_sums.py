@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model.definitions import Definitions
@@ -125,15 +124,6 @@ def matches(node: ast.expr) -> bool | None:
     return counts if is_equality or is_method else None
 
 
-def terms_of(node: ast.expr) -> Iterator[ast.expr]:
-    """The terms of a sum or difference."""
-    if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Sub)):
-        yield from terms_of(node.left)
-        yield from terms_of(node.right)
-    else:
-        yield node
-
-
 def without_weight(node: ast.expr) -> ast.expr:
     """A term without its weight: `loss` of `0.5 * loss`."""
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
@@ -145,14 +135,6 @@ def without_weight(node: ast.expr) -> ast.expr:
 def bound_by(node: ast.AST) -> str:
     """The variable that a node binds; otherwise empty."""
     return node.id if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) else ""
-
-
-def is_plain_mean(call: ast.expr) -> bool:
-    """Whether an expression averages all elements of a tensor: `torch.mean(x)`, `x.mean()`."""
-    if not isinstance(call, ast.Call):
-        return False
-    is_function = isinstance(call.func, ast.Attribute) and python_ast.dotted(call.func) == "torch.mean"
-    return python_ast.called_name(call) == "mean" and len(call.args) == int(is_function) and not call.keywords
 
 
 def _is_hundred(node: ast.expr) -> bool:
