@@ -8,11 +8,15 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from torchlint import Category, Confidence, Rule
+from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import definitions
+from torchlint.model.queries import variables
 from torchlint.pytorch.settings import ORDERS, ROLES, Role, role_of_name
 from torchlint.syntax import python_ast
 
 _NUMBERS = frozenset({"int", "float"})
+_ROUNDING = _NUMBERS | {"round", "math.ceil", "math.floor"}
+_RATIO = LazyPattern(r"(?i)ratio|fraction|proportion|frac\b|percent|pct")
 _WITH_LINEAR_STAGES = frozenset({"LinearLR", "PolynomialLR"})
 """Schedules of a warm-up, or of a stage of similar length."""
 
@@ -36,7 +40,7 @@ class MisplacedSetting(Rule):
     arguments. Finds, for example, `StepLR(optimizer, step_size=args.lr)`, or `SGD(params, lr, weight_decay)`, whose
     third parameter is the momentum. torchlint recognizes the usual names of learning rates, weight decays, momenta,
     factors, milestones, warm-ups and schedule lengths. Also finds calls to any function that swap the warm-up and the
-    schedule length.
+    schedule length, by their names or because the length is a fraction of the warm-up.
 
     The finding has low confidence if a cosine schedule is as long as the warm-up.
 
@@ -77,9 +81,10 @@ class MisplacedSetting(Rule):
             if order is not None:
                 yield from itertools.islice(self._misplaced(call, order), 1)
             elif len(call.args) + len(call.keywords) > 1:
-                yield from self._swapped(call)
+                yield from itertools.islice(self._swapped(call), 1)
 
     def _misplaced(self, call: ast.Call, order: tuple[str, ...]) -> Iterator[Misplaced]:
+        yield from self._share_as_length([(ROLES[name], name, value) for name, value in self._given(call, order)])
         for parameter, value in self._given(call, order):
             role, wanted = self._role(value), ROLES[parameter]
             if (role, wanted) == (Role.LENGTH, Role.MILESTONES):
@@ -92,14 +97,39 @@ class MisplacedSetting(Rule):
 
     def _swapped(self, call: ast.Call) -> Iterator[Misplaced]:
         """A length and a warm-up in each other's place, in a call to any function with parameters for both."""
+        arguments = list(self._arguments(call))
+        yield from self._share_as_length([(role_of_name(name), name, value) for name, value in arguments])
         if not {Role.WARM_UP, Role.LENGTH} <= set(map(self._role, python_ast.arguments(call))):
             return
-        given = [(role_of_name(name), self._role(value), name, value) for name, value in self._arguments(call)]
+        given = [(role_of_name(name), self._role(value), name, value) for name, value in arguments]
         for_warm_up = [item for item in given if item[:2] == (Role.WARM_UP, Role.LENGTH)]
         for_length = [item for item in given if item[:2] == (Role.LENGTH, Role.WARM_UP)]
         if len(for_warm_up) == len(for_length) == 1:
             _, role, name, value = for_warm_up[0]
             yield Misplaced(python_ast.site_of(value), name, ast.unparse(value), role, True)
+
+    def _share_as_length(self, given: list[tuple[Role | None, str, ast.expr]]) -> Iterator[Misplaced]:
+        """A warm-up over `steps` beside a length of `int(0.1 * steps)`."""
+        warm_up = next((value for role, _, value in given if role is Role.WARM_UP), None)
+        length = next(((name, value) for role, name, value in given if role is Role.LENGTH), None)
+        if warm_up is not None and length is not None:
+            name, value = length
+            if ast.unparse(warm_up) in self._wholes(value):
+                yield Misplaced(python_ast.site_of(value), name, ast.unparse(value), Role.WARM_UP, True)
+
+    def _wholes(self, node: ast.expr) -> Iterator[str]:
+        """The text of the whole, if an expression is a fraction of it: `steps` of `int(0.1 * steps)`."""
+        if isinstance(node, ast.Name):
+            node = variables.value_before(node, self.model.definitions) or node
+        while isinstance(node, ast.Call) and python_ast.dotted(node.func) in _ROUNDING and len(node.args) == 1:
+            node = node.args[0]
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
+            for share, whole in ((node.left, node.right), (node.right, node.left)):
+                if self._is_share(share) or _RATIO.search(python_ast.dotted(share)):
+                    yield ast.unparse(whole)
+        elif isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Div, ast.FloorDiv)):
+            if isinstance(node.right, ast.Constant):
+                yield ast.unparse(node.left)
 
     def _arguments(self, call: ast.Call) -> Iterator[tuple[str, ast.expr]]:
         """The arguments with the names of their parameters; those by position only of a function of the program."""
