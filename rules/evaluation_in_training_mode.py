@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Confidence, Rule
 from torchlint.model import events, program, values
+from torchlint.model.definitions import FunctionInfo
 from torchlint.model.relations import mode
 from torchlint.pytorch import api, naming, triggers
 from torchlint.syntax import python_ast
@@ -18,9 +19,10 @@ if TYPE_CHECKING:
 
 
 class EvaluatedInTraining(NamedTuple):
-    """`forward` evaluates a module in training mode, since `switch` or since its creation at `made`."""
+    """The call at `site` evaluates a module in training mode, since `switch` or since its creation at `made`."""
 
     forward: mode.Pass
+    site: python_ast.Site
     name: str
     switch: events.ModeSwitch | None
     undone: events.ModeSwitch | None
@@ -111,8 +113,21 @@ class EvaluationInTrainingMode(Rule):
         for trace in [] if self.model.is_test else self.model.program.traces:
             is_concerned = bool(trace.of_kinds(events.Backward, events.ModeSwitch))
             passes = self.model.mode.by_module(trace) if is_concerned else {}
-            for module, own in itertools.islice(passes.items(), mode.MAX_MODULES):
-                yield from self._of_module(trace, module, own)
+            found = [
+                item
+                for module, own in itertools.islice(passes.items(), mode.MAX_MODULES)
+                for item in self._of_module(trace, module, [*own, *self._of_wholes(module, own, passes)])
+            ]
+            yield from {item.site: item for item in reversed(found)}.values()
+
+    def _of_wholes(
+        self, module: values.Value, own: list[mode.Pass], passes: dict[values.Value, list[mode.Pass]]
+    ) -> Iterator[mode.Pass]:
+        """The passes of the modules that contain a module, if code calls a method in which it runs: `predict`."""
+        if any(self._called(item) not in (None, item.site) for item in own):
+            for whole, others in passes.items():
+                if whole is not module and self.model.parts.part_of_any([whole])(module):
+                    yield from others
 
     def _of_module(
         self, trace: program.Trace, module: values.Value, own: list[mode.Pass]
@@ -155,7 +170,8 @@ class EvaluationInTrainingMode(Rule):
                 done.add(loop)
                 made = module.site if not switches else None
                 since, eval_ = next(iter(switches), None), next(iter(undone), None)
-                yield EvaluatedInTraining(forward, self._name(forward), since, eval_, made, kept)
+                site = self._called(forward) or forward.site
+                yield EvaluatedInTraining(forward, site, self._name(site), since, eval_, made, kept)
 
     def _is_for(
         self, trace: program.Trace, switch: events.ModeSwitch, trained: list[mode.Pass], module: values.Value
@@ -178,7 +194,7 @@ class EvaluationInTrainingMode(Rule):
 
     def _evaluates(self, forward: mode.Pass) -> bool:
         """Whether a pass may be an evaluation: its result is used, and no name suggests randomness."""
-        if self._is_for_nothing(forward) or self._is_of_a_part(forward):
+        if self._is_for_nothing(forward) or self._called(forward) is None:
             return False
         names = list(self._functions_around(forward))
         return not any(naming.STOCHASTIC.search(name) or naming.INFERENCE.search(name) for name in names)
@@ -189,7 +205,7 @@ class EvaluationInTrainingMode(Rule):
         if loop is None:
             return False
         if self._is_apart(forward, loop):
-            names = list(self._functions_inside(forward, loop))
+            names = [*self._functions_inside(forward, loop), *_names_of_data(self.model.tree.node(loop.site))]
             return any(map(naming.EVALUATING.search, names)) or self._is_called_for_data(forward, loop.depth)
         names = [*self._functions_around(forward), *_names_of_data(self.model.tree.node(loop.site))]
         is_named = any(map(naming.EVALUATING.search, names))
@@ -239,18 +255,35 @@ class EvaluationInTrainingMode(Rule):
                     yield item.name
                     break
 
-    def _is_of_a_part(self, forward: mode.Pass) -> bool:
-        """Whether a module runs a part of itself: code switches the whole."""
-        node = self.model.tree.node(forward.site)
+    def _called(self, forward: mode.Pass) -> python_ast.Site | None:
+        """The call of a module from code outside of modules: `model(x)` or `model.predict(x)`.
+
+        None if the module is a part of another one that is called as a whole: code switches the whole.
+        """
+        method = self._method_of_module(forward.site)
+        if method is None:
+            return forward.site
+        for call in reversed(forward.calls):
+            around = self._method_of_module(call)
+            if around is None:
+                return call if method.name not in ("forward", "__call__", "__init__") else None
+            method = around
+        return None
+
+    def _method_of_module(self, site: python_ast.Site) -> FunctionInfo | None:
+        """The method of a module class around a site."""
+        node = self.model.tree.node(site)
         method = self.model.program.definitions_of(node).method_around(node)
-        return method is not None and method.owner is not None and self.model.program.is_module_class(method.owner)
+        if method is None or method.owner is None or not self.model.program.is_module_class(method.owner):
+            return None
+        return method
 
     def _is_for_nothing(self, forward: mode.Pass) -> bool:
         """Whether a pass's result is unused: the pass only updates batch statistics."""
         return self.model.tree.stands_alone(self.model.tree.node(forward.site))
 
-    def _name(self, forward: mode.Pass) -> str:
-        node = self.model.tree.node(forward.site)
+    def _name(self, site: python_ast.Site) -> str:
+        node = self.model.tree.node(site)
         return python_ast.dotted(node.func) if isinstance(node, ast.Call) else ""
 
     # -- report ---------------------------------------------------------------------------------------
@@ -266,7 +299,7 @@ class EvaluationInTrainingMode(Rule):
         elif found.made is not None:
             related = [(found.made, "it is created here, in training mode")]
         self.report(
-            found.forward.site,
+            found.site,
             f"{name} is evaluated in training mode"
             + (effect if found.kept or not found.undone else ", because a later `train()` undoes `eval()`"),
             related=related,
