@@ -40,12 +40,13 @@ class OptimizerMissesParameters(Rule):
     """The optimizer does not hold all parameters that the model trains.
 
     ## What it does
-    Finds parameters that the loss trains but that the optimizer does not hold, in seven cases:
+    Finds parameters that the loss trains but that the optimizer does not hold, in eight cases:
 
     - The code creates an optimizer, and then replaces the module or one of its layers with a new one.
     - `requires_grad = True` unfreezes a module too late: after its forward pass, or after the optimizer has received
       only the parameters that required grad at that time.
     - The loss is a module with parameters of its own, and no optimizer holds them.
+    - Two networks of one class, such as `critic_1` and `critic_2`, compute the loss, and the optimizer holds only one.
     - `training_step` of a Lightning module calls a layer that `configure_optimizers` leaves out.
     - A list contains the parameters of one module twice, usually in place of another module.
     - Two optimizers get the parameters of one module, and one of them is named after another module.

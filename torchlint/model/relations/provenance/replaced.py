@@ -24,6 +24,7 @@ from torchlint.syntax.python_ast import LOOPS, SCOPES, Site, called_name, dotted
 
 _HEAD = LazyPattern(r"(?i)(^|_)(\w*head|classifier|projector|projection|predictor)$")
 """Names of layers that only make sense if they are trained together with the network before them."""
+_NUMBER = LazyPattern(r"_?\d+|_[ab]$")
 _MOST_OPTIMIZERS = 20
 """Maximum number of optimizers, as each module is compared with each."""
 _MOST_CHOICES = 6
@@ -300,8 +301,8 @@ class Replacements:
     ) -> Iterator[Unheld]:
         """New modules in the loss of a step that no optimizer holds.
 
-        An optimizer with a single module may be meant for that one only, unless the other one is a head. One with a
-        list of several has left one out.
+        An optimizer with a single module may be meant for that one only, unless the other one is a head or a twin. One
+        with a list of several has left one out.
         """
         held = {item for item in self.ownership.held_by(optimizer)[0] if module_values.is_module_like(item)}
         is_only = len({item.site for item in self._optimizers}) < 2
@@ -309,13 +310,14 @@ class Replacements:
             is_named = bool(held) and _HEAD.search(name_of(whole)) is not None
             is_head = is_named and self._stepping(trace, whole) <= {optimizer}
             is_own = self.learners.has_own_parameters(whole)
-            if len(held) < 2 and not is_head and not is_own and not _is_of_chain(whole, held):
+            is_twin = any(_are_twins(whole, item) for item in held)
+            if len(held) < 2 and not is_head and not is_own and not is_twin and not _is_of_chain(whole, held):
                 continue
             others = self._stepping(trace, whole)
             has_some = self.ownership.holds(optimizer, whole) is values.Answer.YES or _is_of_chain(whole, held)
             is_split = has_some and self.learners.is_made_to_learn(whole, uses=GIVING_WEIGHTS)
             inside = self.learners.parts_in(whole) if is_split else {name_of(whole): whole}
-            has_most = is_head or (is_only and is_split and len(held & set(inside.values())) > 1)
+            has_most = is_head or is_twin or (is_only and is_split and len(held & set(inside.values())) > 1)
             for name, module in inside.items():
                 if not self.learners.is_made_to_learn(module, name):
                     continue
@@ -355,6 +357,17 @@ def _is_of_chain(whole: values.Value, held: set[values.Value]) -> bool:
     """Whether an optimizer holds some layers of an `nn.Sequential`."""
     is_chain = isinstance(whole, values.Module) and whole.info is None and whole.name == "torch.nn.Sequential"
     return is_chain and whole not in held and not held.isdisjoint(map(values.resolved, whole.parents))
+
+
+def _are_twins(first: values.Value, second: values.Value) -> bool:
+    """Whether two modules of one class are numbered: `q1` and `q2`, `critic` and `critic_2`."""
+    names = {name_of(first), name_of(second)}
+    stems = {_NUMBER.sub("", name) for name in names}
+    return len(names) == 2 and len(stems) == 1 and _class_name(first) == _class_name(second) != ""
+
+
+def _class_name(module: values.Value) -> str:
+    return module.name if isinstance(module, values.Module) else ""
 
 
 def _wraps(value: values.Value, owner: values.Value, key: object) -> bool:
