@@ -8,8 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Confidence, Rule
-from torchlint.model import events, program, values
-from torchlint.model.definitions import FunctionInfo
+from torchlint.model import definitions, events, program, values
 from torchlint.model.relations import mode
 from torchlint.pytorch import api, naming, triggers
 from torchlint.syntax import python_ast
@@ -270,7 +269,7 @@ class EvaluationInTrainingMode(Rule):
             method = around
         return None
 
-    def _method_of_module(self, site: python_ast.Site) -> FunctionInfo | None:
+    def _method_of_module(self, site: python_ast.Site) -> definitions.FunctionInfo | None:
         """The method of a module class around a site."""
         node = self.model.tree.node(site)
         method = self.model.program.definitions_of(node).method_around(node)
