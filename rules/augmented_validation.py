@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Confidence, Rule
 from torchlint.lazy_pattern import LazyPattern
-from torchlint.model.queries import held_out, names, transforms, written
+from torchlint.model.queries import held_out, names, transforms, variables, written
 from torchlint.pytorch import datasets
 from torchlint.syntax import python_ast
 
-from . import _dataset_parts
-
 if TYPE_CHECKING:
+    from torchlint.model.definitions import ClassInfo, Definitions
     from torchlint.syntax.python_ast import Site
 
 _REPEATED = LazyPattern(r"(?i)(?:^|_)tta(?:_|$)")
@@ -29,6 +28,19 @@ _TRANSFORM_ARGUMENT = {
 """The positions of `transform` in datasets of torchvision."""
 _TRANSFORMS = frozenset({"transform", "transforms"})
 """Parameters and attributes with the transform of a dataset."""
+_DRAW = LazyPattern(r"^(?:np\.random|numpy\.random|random|torch)\.(?:rand\w*|uniform|choice|rand)$")
+_MOVING = LazyPattern(r"^(?:[hv]?flip(?:_?lr|_?ud)?|rotate|affine|[hv]flip|rot90)$")
+_MODE = LazyPattern(r"(?i)train|augment|mode|phase|split|^is_|eval|val|test|random|^p(?:rob)?$")
+_PER_SAMPLE = ("__getitem__", "__call__")
+"""The methods of a dataset and of a transform that give one sample."""
+
+
+class _Part(NamedTuple):
+    """The variable `name` gets the part that `call` takes of the dataset `made`."""
+
+    call: ast.Call
+    name: str
+    made: ast.expr
 
 
 class Augmented(NamedTuple):
@@ -122,17 +134,17 @@ class AugmentedValidation(Rule):
             parts = [python_ast.dotted(item) for item in target.elts] if isinstance(target, ast.Tuple) else []
             held = [item for item in parts if _HELD_OUT.search(item)]
             random = self._random(call.args[0]) if held else None
-            if random is not None and not _dataset_parts.is_replaced(held[0], call, self.model.definitions):
+            if random is not None and not _is_replaced(held[0], call, self.model.definitions):
                 yield Augmented(python_ast.site_of(call), python_ast.site_of(random), held[0], self._name_of(random))
 
     def _shared_parts(self) -> Iterator[Augmented]:
         """Held-out subsets and loaders of a dataset of which another part is for training."""
-        parts = list(_dataset_parts.parts_of(self.model.definitions))
+        parts = list(_parts_of(self.model.definitions))
         trained = [part.made for part in parts if not _HELD_OUT.search(part.name)]
         for part in parts:
             if _HELD_OUT.search(part.name) and any(part.made is made for made in trained):
                 random = self._random(part.made)
-                if random is not None and not _dataset_parts.is_replaced_part(part, self.model.definitions):
+                if random is not None and not _is_replaced_part(part, self.model.definitions):
                     sites = python_ast.site_of(part.call), python_ast.site_of(random)
                     yield Augmented(*sites, part.name, self._name_of(random))
 
@@ -146,7 +158,7 @@ class AugmentedValidation(Rule):
             random = self._random(call) if self._applies_transform(call) else None
             if random is None or not self._is_shared(call, random):
                 continue
-            if _dataset_parts.is_replaced(name, call, self.model.definitions):
+            if _is_replaced(name, call, self.model.definitions):
                 continue
             sites = python_ast.site_of(call), python_ast.site_of(random)
             yield Augmented(*sites, name, self._name_of(random), is_split=False)
@@ -174,7 +186,7 @@ class AugmentedValidation(Rule):
         if names.imported(call.func, self.model.definitions).startswith("torchvision.datasets."):
             return True
         info = self.model.definitions.class_named(python_ast.dotted(call.func))
-        return info is not None and _dataset_parts.applies_transform(info)
+        return info is not None and _applies_transform(info)
 
     def _is_shared(self, call: ast.Call, random: ast.expr) -> bool:
         """Whether a dataset of training data of the same class gets the same transform."""
@@ -192,12 +204,12 @@ class AugmentedValidation(Rule):
             return transforms.first_of(value, transforms.RANDOM, self.model.definitions) or self._random_of_program(
                 value
             )
-        return _dataset_parts.random_call(made, self.model.definitions)
+        return _random_call(made, self.model.definitions)
 
     def _random_of_program(self, value: ast.expr) -> ast.expr | None:
         """The random draw of a transform that the program defines."""
         made = written.value_of(value, self.model.definitions)
-        return _dataset_parts.random_call(made, self.model.definitions) if isinstance(made, ast.Call) else None
+        return _random_call(made, self.model.definitions) if isinstance(made, ast.Call) else None
 
     def _name_of(self, random: ast.expr) -> str:
         """The name of a random transform, or the random function that a dataset calls."""
@@ -229,3 +241,104 @@ def _is_held_out(call: ast.Call) -> bool:
         held_out.is_named_held_out(python_ast.dotted(item))
         for item in call.args + [each.value for each in call.keywords]
     )
+
+
+def _parts_of(definitions: Definitions) -> Iterator[_Part]:
+    """The subsets that code assigns to a name, and the loaders with samplers; changed datasets are left out."""
+    for statement in definitions.tree.of_type(ast.Assign):
+        call, name = statement.value, python_ast.dotted(statement.targets[0])
+        if isinstance(call, ast.Call) and name and (dataset := _whole(call, definitions)) is not None:
+            made = _value_before(dataset, definitions)
+            if not _is_changed(python_ast.dotted(dataset), definitions):
+                yield _Part(call, name, made)
+
+
+def _whole(call: ast.Call, definitions: Definitions) -> ast.expr | None:
+    """The dataset of a subset, or of a loader with a sampler."""
+    kind = names.imported(call.func, definitions)
+    inner = written.argument(call, 0, "dataset") if kind in datasets.LOADERS else None
+    if isinstance(inner, ast.Call):
+        return _whole(inner, definitions)
+    if kind in datasets.SUBSETS:
+        return written.argument(call, 0, "dataset")
+    has_sampler = any(item.arg == "sampler" and not python_ast.is_literal(item.value, None) for item in call.keywords)
+    return written.argument(call, 0, "dataset") if kind in datasets.LOADERS and has_sampler else None
+
+
+def _random_call(made: ast.Call, definitions: Definitions) -> ast.expr | None:
+    """The random draw by which the class of a dataset or transform changes each sample, whatever its mode.
+
+    The change flips or turns the sample.
+    """
+    info = definitions.class_named(python_ast.dotted(made.func))
+    found = (info.methods.get(name) for name in _PER_SAMPLE) if info is not None else ()
+    method = next((item for item in found if item is not None), None)
+    if method is None or method.definitions is not definitions:
+        return None
+    nodes = list(python_ast.walk(method.node))
+    own = (node for node in nodes if isinstance(node, ast.Attribute) and python_ast.dotted(node.value) == "self")
+    if any(_MODE.search(node.attr) for node in own):
+        return None
+    calls = [node for node in nodes if isinstance(node, ast.Call)]
+    draws = [node for node in calls if _DRAW.search(python_ast.dotted(node.func))]
+    is_moved = any(_MOVING.search(python_ast.called_name(node)) for node in calls)
+    return draws[0] if draws and is_moved else None
+
+
+def _applies_transform(info: ClassInfo) -> bool:
+    """Whether the class of a dataset applies its transform to each sample, whatever its mode."""
+    method = info.method("__getitem__")
+    if method is None:
+        return False
+    nodes = list(python_ast.walk(method.node))
+    applied = (node for node in nodes if isinstance(node, ast.Call))
+    tests = [node.test for node in nodes if isinstance(node, (ast.If, ast.IfExp))]
+    return any(python_ast.dotted(node.func) in ("self.transform", "self.transforms") for node in applied) and not any(
+        isinstance(item, (ast.Name, ast.Attribute)) and _MODE.search(python_ast.last_name(item))
+        for test in tests
+        for item in python_ast.walk(test)
+    )
+
+
+def _value_before(node: ast.expr, definitions: Definitions) -> ast.expr:
+    """The meaning of an expression; for a variable bound several times in one block, its last value before the use."""
+    if not isinstance(node, ast.Name):
+        return written.value_of(node, definitions)
+    last = variables.value_before(node, definitions)
+    return last if last is not None else written.value_of(node, definitions)
+
+
+def _is_changed(dataset: str, definitions: Definitions) -> bool:
+    """Whether code calls a method of a dataset or sets its attribute, or sets the transform of any other object."""
+    for node in definitions.tree.of_type(ast.Attribute):
+        owner, around = python_ast.dotted(node.value), definitions.tree.parent(node)
+        if owner == dataset and isinstance(around, ast.Call) and around.func is node:
+            return True
+        if not written.is_load(node) and owner != "self" and (owner == dataset or node.attr.startswith("transform")):
+            return True
+    return False
+
+
+def _is_replaced_part(part: _Part, definitions: Definitions) -> bool:
+    """Whether the program may replace a subset's dataset; a loader keeps its dataset."""
+    is_subset = names.imported(part.call.func, definitions) in datasets.SUBSETS
+    return is_subset and _is_replaced(part.name, part.call, definitions)
+
+
+def _is_replaced(part: str, made: ast.Call, definitions: Definitions) -> bool:
+    """Whether the program may replace a part's transform or dataset: `val_set.dataset = ...`, `Subset(...)`."""
+    for node in definitions.tree.of_type(ast.Name, ast.Attribute):
+        if python_ast.dotted(node) != part or (isinstance(node, ast.Name) and _is_elsewhere(node, made, definitions)):
+            continue
+        around = definitions.tree.parent(node)
+        if isinstance(around, ast.Attribute) and around.attr in ("dataset", "indices", "transform"):
+            return True
+        if isinstance(around, ast.Call) and python_ast.called_name(around) not in ("len", "DataLoader", "print"):
+            return True
+    return False
+
+
+def _is_elsewhere(name: ast.Name, made: ast.Call, definitions: Definitions) -> bool:
+    """Whether a name in another function is another variable than that of a function's dataset."""
+    function = definitions.function_around(made)
+    return function is not None and definitions.function_around(name) is not function

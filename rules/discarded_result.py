@@ -15,8 +15,6 @@ from torchlint.model.queries import conversions, names
 from torchlint.pytorch import api, naming
 from torchlint.syntax import python_ast
 
-from . import _discarded_functions as discarded_functions
-
 if TYPE_CHECKING:
     from torchlint.index import FileIndex
     from torchlint.syntax.python_ast import Site
@@ -40,6 +38,26 @@ _CELL = LazyPattern(r"^# ?(?:%%|In\[)", re.MULTILINE)
 
 
 _CLOCK = LazyPattern(r"^time\.(?:perf_counter|time|monotonic|process_time)(?:_ns)?$")
+_OF_NUMPY = frozenset(
+    "fliplr flipud flip rot90 clip transpose squeeze expand_dims reshape concatenate stack hstack vstack pad roll sort "
+    "where abs sqrt exp log ascontiguousarray swapaxes moveaxis nan_to_num normalize interp repeat tile".split()
+)
+_OF_OPENCV = frozenset("flip resize cvtColor rotate".split())
+_OF_TORCHVISION = frozenset(
+    "hflip vflip rotate crop center_crop resized_crop resize pad affine perspective adjust_brightness adjust_contrast "
+    "adjust_saturation adjust_hue adjust_gamma to_tensor to_grayscale rgb_to_grayscale gaussian_blur".split()
+)
+_OF_TORCH = frozenset("clamp clip squeeze unsqueeze transpose permute reshape flatten flip roll nan_to_num".split())
+_COPYING = _OF_NUMPY | _OF_OPENCV | _OF_TORCHVISION | _OF_TORCH
+_WRITING = frozenset({"out", "dst", "inplace", None})
+
+
+class DiscardedCopy(NamedTuple):
+    """The call at `site` of `function` returns a changed copy of `argument`, which nothing uses."""
+
+    site: Site
+    function: str
+    argument: str
 
 
 class Discarded(NamedTuple):
@@ -114,15 +132,14 @@ class DiscardedResult(Rule):
     def concerns(cls, index: FileIndex) -> bool:
         calls = (item.value for item in index.tree.of_type(ast.Expr) if isinstance(item.value, ast.Call))
         return any(
-            isinstance(call.func, ast.Attribute)
-            and (_may_be_of_tensor(call.func) or call.func.attr in discarded_functions.NAMES)
+            isinstance(call.func, ast.Attribute) and (_may_be_of_tensor(call.func) or call.func.attr in _COPYING)
             for call in calls
         )
 
-    def ask(self) -> Iterator[Discarded | discarded_functions.DiscardedCopy]:
+    def ask(self) -> Iterator[Discarded | DiscardedCopy]:
         if self.model.is_test:
             return
-        yield from discarded_functions.of_model(self.model)
+        yield from self._copies()
         for result in self.model.program.observations.discarded:
             node = self._node(result)
             if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or not result.parents:
@@ -133,6 +150,27 @@ class DiscardedResult(Rule):
                 continue
             if self._has(result.parents[0], node) and not self._is_meant(node):
                 yield Discarded(python_ast.site_of(node), python_ast.site_of(node.func.value), node.func.attr)
+
+    def _copies(self) -> Iterator[DiscardedCopy]:
+        """Calls of functions that return a changed copy, as statements."""
+        for statement in self.model.tree.of_type(ast.Expr):
+            call = statement.value
+            if not isinstance(call, ast.Call) or not call.args or not python_ast.dotted(call.args[0]):
+                continue
+            if any(item.arg in _WRITING for item in call.keywords):
+                continue
+            package, _, name = names.imported(call.func, self.model.definitions).rpartition(".")
+            is_copy = (
+                (package == "numpy" and name in _OF_NUMPY and len(call.args) < 3 + (name == "clip"))
+                or (package == "torch" and name in _OF_TORCH)
+                or (package == "cv2" and name in _OF_OPENCV and len(call.args) == 2)
+                or (
+                    (package.startswith("torchvision.transforms.") and package.endswith("functional"))
+                    and name in _OF_TORCHVISION
+                )
+            )
+            if is_copy and not self._is_meant(call):
+                yield DiscardedCopy(python_ast.site_of(call), ast.unparse(call.func), python_ast.dotted(call.args[0]))
 
     def _node(self, value: values.Value) -> ast.AST | None:
         """The node that creates a value, if it is in this file."""
@@ -296,7 +334,7 @@ class DiscardedResult(Rule):
             fix=self._fix(discarded),
         )
 
-    def report_DiscardedCopy(self, found: discarded_functions.DiscardedCopy) -> None:
+    def report_DiscardedCopy(self, found: DiscardedCopy) -> None:
         self.report(
             found.site,
             f"`{found.function}` returns a changed copy, which is discarded: `{found.argument}` does not change",

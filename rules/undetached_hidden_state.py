@@ -3,18 +3,34 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, TypeGuard
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple, TypeGuard
 
 from torchlint import Category, Rule, edits
-from torchlint.model import values
+from torchlint.model import events, module_values, program, values
 from torchlint.pytorch import triggers
 from torchlint.syntax import python_ast
+from torchlint.syntax.python_ast import site_of, walk
 
 if TYPE_CHECKING:
     from torchlint.index import FileIndex
 
-    from ._carried_graphs import CarriedGraph
+
+class CarriedGraph(NamedTuple):
+    """`backward` frees the graph of `maker`, which the next loss needs because it depends on `state`."""
+
+    maker: values.Value
+    user: values.Value
+    """The first value computed from the previous state."""
+    state: values.Value
+    name: str
+    """The name of the state in the program; may be empty."""
+    carried: values.Value
+    """The value of the state in the next iteration, or at the next call."""
+    backward: events.Backward
+    loop: events.Loop | None
+    """None where each call to a method is an iteration."""
 
 
 class UndetachedHiddenState(Rule):
@@ -88,10 +104,96 @@ class UndetachedHiddenState(Rule):
     def concerns(cls, index: FileIndex) -> bool:
         return index.goes_backward
 
-    def ask(self) -> Iterable[CarriedGraph]:
-        from ._carried_graphs import CarriedGraphs
+    def ask(self) -> Iterator[CarriedGraph]:
+        """The state in the next iteration, or at the next call. Only certain steps count for this error."""
+        for trace in [] if self.model.program.is_test else self.model.program.traces:
+            for backward in trace.of(events.Backward):
+                yield from islice(self._of(trace, backward), 1)
 
-        return CarriedGraphs(self.model).carried()
+    def _of(self, trace: program.Trace, backward: events.Backward) -> Iterator[CarriedGraph]:
+        if backward.keeps_graph is not False:
+            return
+        graph = self.model.sure_graphs.of(backward.loss)
+        loop = backward.loops[-1] if backward.loops else None
+        if loop is not None and _repeats(loop, backward):
+            for output, kept in self.model.module_states.dragged(graph, loop):
+                yield CarriedGraph(output, kept.user, kept.before, f"self.{kept.name}", kept.after, backward, loop)
+        pairs = self._through_loop(graph, loop, backward) if loop is not None else self._through_object(graph, trace)
+        for state, carried in pairs:
+            shared = self._with_wholes(graph) & self._with_wholes(self.model.sure_graphs.of(carried))
+            makers = self._makers(shared, trace, backward)
+            if makers and not self._may_be_cut(trace, loop, state, carried):
+                maker = max(makers, key=lambda item: item.order)
+                yield CarriedGraph(maker, _user(graph, state) or maker, state, state.label, carried, backward, loop)
+
+    def _makers(self, shared: set[values.Value], trace: program.Trace, backward: events.Backward) -> set[values.Value]:
+        """The parts of a graph that certainly save tensors which their backward frees."""
+        trained = {
+            item for item in shared if isinstance(item, values.Tensor) and self.model.sure_graphs.is_trained_call(item)
+        }
+        computed = self.model.sure_graphs.computed(trace, backward) if backward.loops else set()
+        return trained | (shared & computed & self.model.sure_graphs.tracking.backpropagated)
+
+    def _with_wholes(self, graph: set[values.Value]) -> set[values.Value]:
+        """A graph, with the module calls whose results it contains, if they have a graph."""
+        parts = (item for item in graph if isinstance(item, values.Component))
+        return graph | {item.parents[0] for item in parts if len(self.model.sure_graphs.of(item)) > 1}
+
+    # -- from iteration to iteration, from call to call ------------------------------------------------------
+
+    def _through_loop(
+        self, graph: set[values.Value], loop: events.Loop, backward: events.Backward
+    ) -> Iterator[tuple[values.Value, values.Value]]:
+        """The previous iteration's values in a graph, where each iteration goes backward, with their new values."""
+        if not _repeats(loop, backward):
+            return
+        for phi in _by_age(graph):
+            if isinstance(phi, values.Phi) and phi.loop is loop and len(phi.parents) == 2:
+                yield phi, phi.parents[1]
+
+    def _through_object(
+        self, graph: set[values.Value], trace: program.Trace
+    ) -> Iterator[tuple[values.Value, values.Value]]:
+        """The attributes of an object that one of its methods reads, goes backward through, and reassigns."""
+        if trace.receiver is None or trace.root is None or trace.root.owner is None or trace.root.name == "__init__":
+            return
+        for item in _by_age(graph):
+            attribute = isinstance(item, values.Attribute) and item.parents[0] is trace.receiver
+            carried = trace.heap.get((trace.receiver, item.label)) if attribute else None
+            if carried is not None and not self._is_used_elsewhere(trace, item.label):
+                yield item, carried
+
+    def _is_used_elsewhere(self, trace: program.Trace, name: str) -> bool:
+        """Whether code other than `__init__` and this method reads or writes an attribute of this name."""
+        assert trace.root is not None
+        nodes = (node for node in self.model.program.nodes(ast.Attribute) if node.attr == name)
+        around = {self.model.program.definitions.function_around(node) for node in nodes}
+        return any(item is not trace.root and (item is None or item.name != "__init__") for item in around)
+
+    def _may_be_cut(
+        self, trace: program.Trace, loop: events.Loop | None, state: values.Value, carried: values.Value
+    ) -> bool:
+        """Whether any code may detach the state.
+
+        Examples are `detach_`, a call that receives it, a hook, or an assignment to its attribute.
+        """
+        site = loop.site if loop is not None else site_of(trace.root.node) if trace.root is not None else None
+        body = self.model.program.tree.node(site)
+        attributes = [node for node in walk(body) if isinstance(node, ast.Attribute)] if body else []
+        if any(node.attr in ("detach_", "set_") or _changes_data(node) for node in attributes):
+            return True
+        edge = loop.edge if loop is not None else trace.edge
+        if edge is None or any(owner in edge.contents for owner, name in edge.attributes if name == state.label):
+            return True
+        if any(map(module_values.is_hooked, module_values.modules_of(self.model.sure_graphs.of(carried)))):
+            return True
+        calls = (
+            [event for event in events.events_in(loop.body) if isinstance(event, events.Call)]
+            if loop
+            else trace.of(events.Call)
+        )
+        same = {state, carried, *values.inputs_of(state), *carried.parents}
+        return any(not same.isdisjoint(_arguments(event)) for event in calls)
 
     def report_CarriedGraph(self, carried: CarriedGraph) -> None:
         site = carried.user.site or carried.maker.site
@@ -144,3 +246,32 @@ _DETACHED = {
 
 def _is_of_torch(module: values.Value) -> TypeGuard[values.Module]:
     return isinstance(module, values.Module) and module.info is None
+
+
+def _repeats(loop: events.Loop, backward: events.Backward) -> bool:
+    """Whether each iteration of a loop goes backward here."""
+    return not (loop.implicit or loop.always_leaves or backward.path != loop.path or backward.passed)
+
+
+def _user(graph: set[values.Value], state: values.Value) -> values.Value | None:
+    """The first value of a graph computed from a state, if it is in this file."""
+    using = (item for item in _by_age(graph) if isinstance(item, values.Tensor) and state in item.parents)
+    return next((item for item in using if item.site is not None and item.site.inner is None), None)
+
+
+def _changes_data(node: ast.Attribute) -> bool:
+    """`state.data = ...`; only reading it has no effect on the state."""
+    return node.attr == "data" and not isinstance(node.ctx, ast.Load)
+
+
+def _by_age(values: Iterable[values.Value]) -> list[values.Value]:
+    """Values in the order of their creation, and names in program order: the answer is deterministic."""
+    return sorted(values, key=lambda item: (item.order, item.label))
+
+
+def _arguments(call: events.Call) -> set[values.Value]:
+    """The arguments of a call, with their contents."""
+    found = {
+        item for parent in call.value.parents for item in values.inputs_of(parent) if not isinstance(item, values.Plain)
+    }
+    return found | {element for item in found if isinstance(item, values.Container) for element in item.elements()}
