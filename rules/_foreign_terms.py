@@ -51,14 +51,10 @@ class ForeignTerms:
 
     def _steps(self, trace: program.Trace, backward: events.Backward) -> list[events.Step]:
         """The steps that use the gradients of a backward; none if some of that is unknown."""
-        steps = []
-        for step in trace.of(events.Step):
-            arrivals = self._model.gradients.at(trace, step)
-            if step.manual or any(item.is_unknown for item in arrivals):
-                return []
-            if backward in self._model.gradients.pending(arrivals):
-                steps.append(step)
-        return steps
+        steps = {step: self._model.gradients.uses(trace, step, backward) for step in trace.of(events.Step)}
+        if any(step.manual or answer is values.Answer.UNKNOWN for step, answer in steps.items()):
+            return []
+        return [step for step, answer in steps.items() if answer is values.Answer.YES]
 
     def _is_surely_ours(self, term: terms.Term, ours: set[values.Value]) -> bool:
         return self._model.ownership.overlap(ours, self._modules(term)[0])

@@ -12,7 +12,7 @@ from torchlint.index import FileIndex
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import events
 from torchlint.model.definitions import ClassInfo
-from torchlint.model.queries import names
+from torchlint.model.queries import names, records
 from torchlint.model.relations import held
 from torchlint.model.values import Value, resolved
 from torchlint.pytorch.naming import looks_like_optimizer
@@ -33,7 +33,6 @@ _SNAPSHOT = LazyPattern(r"(?i)(^|_)(best|snapshot|backup|saved|kept|initial|init
 """Names for the state of a network at a certain time."""
 _BEST = LazyPattern(r"(?i)best|early")
 """Names that belong to the best score so far."""
-_ORDERS = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 _FUNCTIONAL = frozenset({"higher", "functorch", "learn2learn", "torchopt"})
 """Packages of networks whose steps create new parameters."""
 _ENDINGS = (ast.Break, ast.Return, ast.Raise)
@@ -80,16 +79,8 @@ class KeptNetworks:
     def _is_kept_with_record(self, target: ast.expr) -> bool:
         """Whether the assignment is next to one of a new best score: `if acc > top: top = acc`."""
         branch = self.tree.parent(self.tree.statement(target))
-        test = branch.test if isinstance(branch, ast.If) else None
-        for compared in walk(test) if test is not None else ():
-            if isinstance(compared, ast.Compare) and isinstance(compared.ops[0], _ORDERS) and len(compared.ops) == 1:
-                pairs = ((compared.left, compared.comparators[0]), (compared.comparators[0], compared.left))
-                for statement in self.tree.block(target):
-                    if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
-                        kept, score = statement.targets[0], statement.value
-                        if any(written_alike(kept, old) and written_alike(score, new) for old, new in pairs):
-                            return True
-        return False
+        found = records.comparisons(branch) if isinstance(branch, ast.If) else ()
+        return any(records.is_replaced(item, self.tree.block(target)) for item in found)
 
     def _use(self, target: ast.Name | ast.Attribute, value: Value, loops: tuple[events.Loop, ...]) -> Site | None:
         """The use of a network's second name after the loop that trains it."""

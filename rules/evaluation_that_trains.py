@@ -120,8 +120,7 @@ class EvaluationThatTrains(Rule):
         for backward in trace.of(events.Backward):
             if backward.loops == forward.loops and forward.value in self.model.tracking.pass_through(backward.loss):
                 for step in trace.of(events.Step):
-                    arrivals = self.model.gradients.at(trace, step)
-                    if backward in self.model.gradients.pending(arrivals) and not any(a.is_unknown for a in arrivals):
+                    if self.model.gradients.uses(trace, step, backward) is values.Answer.YES:
                         yield Learning(switch, backward, step)
                         break
 

@@ -10,7 +10,7 @@ from torchlint import Category, Rule
 from torchlint.index import FileIndex
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import definitions
-from torchlint.model.queries import names, numbers, scores, variables, written
+from torchlint.model.queries import names, numbers, records, scores, variables, written
 from torchlint.syntax import python_ast
 from torchlint.syntax.python_ast import Site
 
@@ -254,20 +254,16 @@ def _choices(scope: ast.AST, known: Definitions) -> list[_Choice]:
 def _comparisons(scope: ast.AST, known: Definitions) -> Iterator[_Choice]:
     for condition in (item for item in names.own_nodes(scope) if isinstance(item, ast.If)):
         is_joined = isinstance(condition.test, ast.BoolOp)
-        tests = condition.test.values if isinstance(condition.test, ast.BoolOp) else [condition.test]
-        for test in (item for item in tests if isinstance(item, ast.Compare) and isinstance(item.ops[0], _ORDERED)):
-            less = scores.Better.LOWER if isinstance(test.ops[0], _LESS) else scores.Better.HIGHER
-            for score, record, kept in (
-                (test.left, test.comparators[0], less),
-                (test.comparators[0], test.left, _opposite(less)),
-            ):
-                record = record.left if isinstance(record, ast.BinOp) else record
-                if len(test.ops) > 1 or not python_ast.dotted(record) or _OTHERS.search(python_ast.dotted(record)):
-                    continue
-                if _keeps(condition.body, record, score):
-                    yield _turned(test, score, kept, known)
-                elif not is_joined and _keeps(condition.orelse, record, score):
-                    yield _turned(test, score, _opposite(kept), known)
+        for found in records.comparisons(condition):
+            record = found.record.left if isinstance(found.record, ast.BinOp) else found.record
+            kept = scores.Better.HIGHER if found.is_higher else scores.Better.LOWER
+            if not python_ast.dotted(record) or _OTHERS.search(python_ast.dotted(record)):
+                continue
+            found = found._replace(record=record)
+            if _keeps(condition.body, found):
+                yield _turned(found.test, found.score, kept, known)
+            elif not is_joined and _keeps(condition.orelse, found):
+                yield _turned(found.test, found.score, _opposite(kept), known)
 
 
 def _turned(test: ast.Compare, score: ast.expr, kept: scores.Better, known: Definitions) -> _Choice:
@@ -278,16 +274,10 @@ def _turned(test: ast.Compare, score: ast.expr, kept: scores.Better, known: Defi
     return _Choice(test, score, kept)
 
 
-def _keeps(branch: list[ast.stmt], record: ast.expr, score: ast.expr) -> bool:
+def _keeps(branch: list[ast.stmt], found: records.Comparison) -> bool:
     """Whether a branch makes a score the record, and saves something."""
-    nodes = [node for statement in branch for node in python_ast.walk(statement)]
-    is_saved = any(_SAVES.search(python_ast.called_name(node)) for node in nodes if isinstance(node, ast.Call))
-    return is_saved and any(
-        isinstance(node, ast.Assign)
-        and any(python_ast.written_alike(target, record) for target in node.targets)
-        and python_ast.written_alike(node.value, score)
-        for node in nodes
-    )
+    calls = (node for statement in branch for node in python_ast.walk(statement) if isinstance(node, ast.Call))
+    return records.is_replaced(found, branch) and any(_SAVES.search(python_ast.called_name(node)) for node in calls)
 
 
 def _called(call: ast.Call, model: Model) -> FunctionInfo | None:

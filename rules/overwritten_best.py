@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from torchlint import Category, Rule
 from torchlint.lazy_pattern import LazyPattern
-from torchlint.model.queries import names
+from torchlint.model.queries import names, records
 from torchlint.syntax import python_ast
 
 _BETTER = LazyPattern(r"(?i)best|(^|_|\.)(min|max|lowest|highest)_")
@@ -101,9 +101,8 @@ class OverwrittenBest(Rule):
     def _branch(self, call: ast.Call) -> ast.If | None:
         """The condition around a call that compares a score with the best one."""
         for item in self.model.tree.ancestors(call):
-            if isinstance(item, ast.If) and isinstance(item.test, ast.Compare) and len(item.test.ops) == 1:
-                sides = item.test.left, item.test.comparators[0]
-                if isinstance(item.test.ops[0], _ORDERED) and any(map(_is_record, sides)):
+            if isinstance(item, ast.If) and isinstance(item.test, ast.Compare):
+                if any(_is_record(found.record) for found in records.comparisons(item)):
                     is_body = any(call in python_ast.walk(statement) for statement in item.body)
                     return item if is_body else None
             if isinstance(item, (*python_ast.LOOPS, *python_ast.SCOPES)):

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from torchlint import Category, Rule
 from torchlint.lazy_pattern import LazyPattern
-from torchlint.model.queries import written
+from torchlint.model.queries import uses
 from torchlint.syntax import python_ast
 
 _RECORD = LazyPattern(r"(?i)(^|_)(best|min|max|lowest|highest)")
@@ -115,22 +115,11 @@ class PatienceNeverReset(Rule):
 
     def _is_only_counted(self, counter: ast.AugAssign) -> bool:
         """Whether the first value and the addition are the only assignments, and the first is outside of the loop."""
-        target = counter.target
-        method = self.model.definitions.method_around(counter)
-        if isinstance(target, ast.Attribute):
-            is_own = method is not None and python_ast.dotted(target.value) in method.parameters[:1]
-            stores: list[ast.expr] = list(self.model.stores_of(target.attr)) if is_own else []
-        elif isinstance(target, ast.Name):
-            nodes = python_ast.walk(self.model.tree.scope_around(counter))
-            same = [item for item in nodes if isinstance(item, ast.Name) and item.id == target.id]
-            stores = [item for item in same if not written.is_load(item)]
-        else:
+        others = [item for item in uses.stores(counter.target, self.model) or [] if item is not counter.target]
+        loop = self.model.tree.loop_around(counter)
+        if len(others) != 1 or (isinstance(counter.target, ast.Name) and loop is None):
             return False
-        others = [item for item in stores if item is not target]
-        loops = [item for item in self.model.tree.ancestors(counter) if isinstance(item, python_ast.LOOPS)]
-        if len(others) != 1 or (isinstance(target, ast.Name) and not loops):
-            return False
-        return not any(loop in self.model.tree.ancestors(others[0]) for loop in loops[:1])
+        return loop is None or loop not in self.model.tree.ancestors(others[0])
 
     def report_NeverReset(self, found: NeverReset) -> None:
         self.report(

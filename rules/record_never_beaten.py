@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule
 from torchlint.lazy_pattern import LazyPattern
-from torchlint.model.queries import scores, variables, written
+from torchlint.model.queries import records, scores, uses
 from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
@@ -94,27 +94,20 @@ class RecordNeverBeaten(Rule):
 def never_beaten(model: Model) -> Iterator[NeverBeaten]:
     """The comparisons with a best score that are never true."""
     for condition in [] if model.is_test else model.tree.of_type(ast.If):
-        tests = condition.test.values if isinstance(condition.test, ast.BoolOp) else [condition.test]
         if isinstance(condition.test, ast.BoolOp) and isinstance(condition.test.op, ast.Or):
             continue
-        for test in tests:
-            if isinstance(test, ast.Compare) and len(test.ops) == 1 and type(test.ops[0]) in _MIRRORED:
-                operator, left, right = type(test.ops[0]), test.left, test.comparators[0]
-                for record, score, how in ((right, left, operator), (left, right, _MIRRORED[operator])):
-                    start = _start(model, record, score, condition)
-                    if start is not None and _is_highest(start.value, score) is (how in (ast.Gt, ast.GtE)):
-                        code = model.tree.code(start.value)
-                        sites = python_ast.site_of(test), python_ast.site_of(start)
-                        yield NeverBeaten(*sites, python_ast.dotted(record), code)
+        for found in records.comparisons(condition):
+            start = _start(model, found.record, found.score, condition)
+            if start is not None and _is_highest(start.value, found.score) is found.is_higher:
+                sites = python_ast.site_of(found.test), python_ast.site_of(start)
+                yield NeverBeaten(*sites, python_ast.dotted(found.record), model.tree.code(start.value))
 
 
 def _start(model: Model, record: ast.expr, score: ast.expr, condition: ast.If) -> ast.Assign | None:
     """The only start of a record, if only an assignment under a condition changes it."""
-    name = python_ast.dotted(record)
-    if not name or isinstance(score, ast.Constant):
-        return None
+    stores = uses.stores(record, model) or [] if not isinstance(score, ast.Constant) else []
     starts = []
-    for node in _stores(model, name, condition):
+    for node in stores:
         statement = model.tree.parent(node)
         if not isinstance(statement, ast.Assign) or statement.targets != [node]:
             return None
@@ -123,20 +116,7 @@ def _start(model: Model, record: ast.expr, score: ast.expr, condition: ast.If) -
                 return None
         else:
             starts.append(statement)
-    is_replaced = len(_stores(model, name, condition)) > len(starts)
-    return starts[0] if is_replaced and len(starts) == 1 else None
-
-
-def _stores(model: Model, name: str, condition: ast.If) -> list[ast.expr]:
-    """The assignments to a variable in the function, or to an attribute in the class, around a condition."""
-    around = model.definitions.method_around(condition)
-    if name.startswith("self."):
-        owner = around.owner if around is not None else None
-        is_own = owner is not None and name.count(".") == 1
-        return list(written.stores_of(name.removeprefix("self."), owner)) if owner is not None and is_own else []
-    if "." in name or variables.is_parameter(name, condition, model.definitions):
-        return []
-    return list(variables.bindings(name, condition, model.definitions))
+    return starts[0] if len(stores) > len(starts) == 1 else None
 
 
 def _is_highest(node: ast.expr, score: ast.expr) -> bool | None:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from torchlint import Category, Rule
 from torchlint.lazy_pattern import LazyPattern
-from torchlint.model.queries import variables, written
+from torchlint.model.queries import records, uses, variables, written
 from torchlint.syntax import python_ast
 
 _RECORD = LazyPattern(r"(?i)(^|_)best(_|$)|best_?(acc|loss|metric|score|val)")
@@ -83,14 +83,10 @@ class StaleRecord(Rule):
 
     def ask(self) -> Iterator[Stale]:
         for condition in [] if self.model.is_test else self.model.tree.of_type(ast.If):
-            tests = condition.test.values if isinstance(condition.test, ast.BoolOp) else [condition.test]
-            for test in tests:
-                if not isinstance(test, ast.Compare) or len(test.ops) != 1 or not isinstance(test.ops[0], _ORDERED):
-                    continue
-                for record, score in ((test.left, test.comparators[0]), (test.comparators[0], test.left)):
-                    start = self._start(record, condition) if _varies(score) else None
-                    if start is not None:
-                        yield Stale(python_ast.site_of(test), python_ast.dotted(record), start)
+            for found in records.comparisons(condition):
+                start = self._start(found.record, condition) if _varies(found.score) else None
+                if start is not None:
+                    yield Stale(python_ast.site_of(found.test), python_ast.dotted(found.record), start)
 
     def _start(self, record: ast.expr, condition: ast.If) -> python_ast.Site | None:
         """The only value of a best score, if a loop that does not set it keeps what beats it."""
@@ -103,7 +99,7 @@ class StaleRecord(Rule):
         is_end = isinstance(last, ast.Break) or (bool(loops) and isinstance(last, ast.Return))
         if not is_kept or is_end or not (loops or isinstance(record, ast.Attribute)):
             return None
-        stores = self._stores(record, condition)
+        stores = uses.stores(record, self.model) or []
         if len(stores) != 1 or any(loop in self.model.tree.ancestors(stores[0]) for loop in loops):
             return None
         value = written.assigned(stores[0], self.model.definitions)
@@ -120,19 +116,6 @@ class StaleRecord(Rule):
             return False
         reads = variables.reads(target.id, target, self.model.definitions) if isinstance(target, ast.Name) else []
         return bool(reads) and all(isinstance(self.model.tree.parent(item), _READING) for item in reads)
-
-    def _stores(self, record: ast.Name | ast.Attribute, condition: ast.If) -> list[ast.expr]:
-        """All assignments to a variable of the function, or to an attribute in any file; none if others may exist."""
-        method = self.model.definitions.method_around(condition)
-        if isinstance(record, ast.Attribute):
-            is_own = method is not None and python_ast.dotted(record.value) in method.parameters[:1]
-            stores = list(self.model.stores_of(record.attr)) if is_own else []
-            return list(stores) if b"setattr" not in self.model.tree.source.code else []
-        if variables.is_shared(record.id, self.model.definitions):
-            return []
-        if variables.is_parameter(record.id, condition, self.model.definitions):
-            return []
-        return list(variables.bindings(record.id, condition, self.model.definitions))
 
     def report_Stale(self, found: Stale) -> None:
         self.report(

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from torchlint import Category, Rule
 from torchlint.index import FileIndex
 from torchlint.model import definitions
+from torchlint.model.queries import uses
 from torchlint.pytorch import triggers
 from torchlint.syntax import python_ast
 
@@ -101,30 +102,20 @@ class StuckCounter(Rule):
 
     def _only_start(self, counter: ast.expr) -> ast.expr | None:
         """The only assignment of a counter, if it is a number."""
+        stores, loop = uses.stores(counter, self.model) or [], self.model.tree.loop_around(counter)
+        function = self.model.definitions.function_around(counter)
+        if not stores or not all(map(self._is_start, stores)):
+            return None
         if isinstance(counter, ast.Name):
-            return self._start_of_variable(counter)
+            is_inner = function is not None and function.enclosing is not None
+            is_outside = len(stores) == 1 and loop is not None and loop not in self.model.tree.ancestors(stores[0])
+            return stores[0] if is_outside and not is_inner else None
         method = self.model.definitions.method_around(counter)
         owner = method.owner if method is not None else None
         if owner is None or not isinstance(counter, ast.Attribute) or self._is_shared(owner, counter.attr):
             return None
-        stores = list(self.model.stores_of(counter.attr))
         is_own = all(self.model.definitions.method_around(item) in owner.methods.values() for item in stores)
-        return stores[0] if stores and is_own and all(map(self._is_start, stores)) else None
-
-    def _start_of_variable(self, counter: ast.Name) -> ast.expr | None:
-        function = self.model.definitions.function_around(counter)
-        loop = self.model.tree.loop_around(counter)
-        scope = function.node if function is not None else self.model.tree.module
-        if loop is None or (function is not None and function.enclosing is not None):
-            return None
-        if function is not None and counter.id in function.parameters:
-            return None
-        same = (item for item in python_ast.walk(scope) if isinstance(item, ast.Name) and item.id == counter.id)
-        stores = [item for item in same if not isinstance(item.ctx, ast.Load)]
-        shared = (ast.Global, ast.Nonlocal)
-        named = [item for item in self.model.tree.of_type(*shared) if counter.id in item.names]
-        is_outside = len(stores) == 1 and loop not in list(self.model.tree.ancestors(stores[0]))
-        return stores[0] if is_outside and not named and self._is_start(stores[0]) else None
+        return stores[0] if is_own else None
 
     def _is_start(self, store: ast.expr) -> bool:
         """Whether a store assigns a number with which counters start."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule
 from torchlint.lazy_pattern import LazyPattern
+from torchlint.model.queries import records
 from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
@@ -95,8 +96,8 @@ class UnusedBestWeights(Rule):
         for item in self.model.tree.ancestors(save):
             if isinstance(item, python_ast.SCOPES):
                 break
-            if isinstance(item, ast.If) and isinstance(item.test, ast.Compare):
-                sides = {python_ast.dotted(side) for side in (item.test.left, *item.test.comparators)}
+            if isinstance(item, ast.If):
+                sides = {python_ast.dotted(found.record) for found in records.comparisons(item)}
                 stored = (node for statement in item.body for node in python_ast.walk(statement))
                 bound = {
                     python_ast.dotted(node) for node in stored if isinstance(getattr(node, "ctx", None), ast.Store)

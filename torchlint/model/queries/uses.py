@@ -40,6 +40,22 @@ def of_place(target: ast.expr, model: Model) -> list[ast.Name | ast.Attribute] |
     return [item for item in model.tree.of_type(ast.Attribute) if item.attr == target.attr]
 
 
+def stores(place: ast.expr, model: Model) -> list[ast.Name | ast.Attribute] | None:
+    """The places that set a variable of the function, or an attribute of the own object; None if others may do so."""
+    definitions = model.definitions
+    if isinstance(place, ast.Attribute):
+        method = definitions.method_around(place)
+        is_own = method is not None and dotted(place.value) in method.parameters[:1]
+        return list(model.stores_of(place.attr)) if is_own and b"setattr" not in model.tree.source.code else None
+    if not isinstance(place, ast.Name) or variables.is_shared(place.id, definitions):
+        return None
+    return (
+        [*variables.bindings(place.id, place, definitions)]
+        if not variables.is_parameter(place.id, place, definitions)
+        else None
+    )
+
+
 def _only_calls(attribute: str, tree: PythonTree) -> bool:
     """Whether code calls an attribute of this name, and does nothing else with it."""
     nodes = (node for node in tree.of_type(ast.Attribute) if node.attr == attribute)

@@ -125,6 +125,13 @@ class Gradients:
         """The gradients at a step."""
         return self.arrivals(trace, resolved(step.optimizer)).get(step, frozenset())
 
+    def uses(self, trace: Trace, step: Step, backward: Backward) -> Answer:
+        """Whether a step uses the gradients of a backward pass."""
+        there = self.at(trace, step)
+        if any(item.is_unknown for item in there):
+            return Answer.UNKNOWN
+        return Answer.YES if backward in self.pending(there) else Answer.NO
+
     def _followed(self, trace: Trace, optimizer: Value, repeated: bool) -> Arrivals:
         found: dict[Event, frozenset[Arrival]] = defaultdict(frozenset)
         effects: dict[Event, _Effect] = {}  # a flow reaches the same event repeatedly
