@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from torchlint import Category, Rule
-from torchlint.model.queries import batch_sums, held_out
+from torchlint.model.queries import batch_sums, callees, held_out
 from torchlint.syntax import python_ast
 
 
@@ -115,7 +115,11 @@ class EvaluationOfTrainingData(Rule):
         given = {item.arg: item for item in parameters if _is_data(item.arg) and held_out.is_named_held_out(item.arg)}
         found: list[ast.Name | ast.arg] = [*held.values(), *given.values()]
         read = {item.id for item in nodes if isinstance(item, ast.Name) and isinstance(item.ctx, ast.Load)}
-        if len(found) != 1 or "locals" in read or not {*held, *given}.isdisjoint(read):
+        if (
+            len(found) != 1
+            or callees.reads_by_text(scope, self.model.definitions)
+            or not {*held, *given}.isdisjoint(read)
+        ):
             return None
         return found[0]
 

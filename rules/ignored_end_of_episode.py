@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule
 from torchlint.lazy_pattern import LazyPattern
-from torchlint.model.queries import names, variables
+from torchlint.model.queries import callees, names, variables
 from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
@@ -104,10 +104,8 @@ class IgnoredEndOfEpisode(Rule):
 
     def _is_read(self, done: ast.Name, function: ast.AST) -> bool:
         """Whether a function reads a name, or may read all its names."""
-        return any(
-            isinstance(item, ast.Name) and (item.id == "locals" or (item.id == done.id and item is not done))
-            for item in python_ast.walk(function)
-        )
+        same = (item for item in python_ast.walk(function) if isinstance(item, ast.Name) and item.id == done.id)
+        return callees.reads_by_text(function, self.model.definitions) or any(item is not done for item in same)
 
     def _target(self, function: ast.AST, rewards: set[str], following: set[str]) -> ast.BinOp | None:
         """The sum of a reward and a discounted value of the next state."""

@@ -9,8 +9,7 @@ from typing import NamedTuple
 
 from torchlint import Category, Confidence, Rule
 from torchlint.lazy_pattern import LazyPattern
-from torchlint.model import definitions
-from torchlint.model.queries import variables
+from torchlint.model.queries import callees, variables
 from torchlint.pytorch.settings import ORDERS, ROLES, Role, role_of_name
 from torchlint.syntax import python_ast
 
@@ -97,11 +96,11 @@ class MisplacedSetting(Rule):
 
     def _swapped(self, call: ast.Call) -> Iterator[Misplaced]:
         """A length and a warm-up in each other's place, in a call to any function with parameters for both."""
-        arguments = list(self._arguments(call))
-        yield from self._share_as_length([(role_of_name(name), name, value) for name, value in arguments])
+        arguments = callees.arguments(call, callees.callee(call, self.model.definitions))
+        yield from self._share_as_length([(role_of_name(name), name, value) for name, value in arguments.items()])
         if not {Role.WARM_UP, Role.LENGTH} <= set(map(self._role, python_ast.arguments(call))):
             return
-        given = [(role_of_name(name), self._role(value), name, value) for name, value in arguments]
+        given = [(role_of_name(name), self._role(value), name, value) for name, value in arguments.items()]
         for_warm_up = [item for item in given if item[:2] == (Role.WARM_UP, Role.LENGTH)]
         for_length = [item for item in given if item[:2] == (Role.LENGTH, Role.WARM_UP)]
         if len(for_warm_up) == len(for_length) == 1:
@@ -130,15 +129,6 @@ class MisplacedSetting(Rule):
         elif isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Div, ast.FloorDiv)):
             if isinstance(node.right, ast.Constant):
                 yield ast.unparse(node.left)
-
-    def _arguments(self, call: ast.Call) -> Iterator[tuple[str, ast.expr]]:
-        """The arguments with the names of their parameters; those by position only of a function of the program."""
-        yield from ((item.arg, item.value) for item in call.keywords if item.arg is not None)
-        name = python_ast.dotted(call.func)
-        found = self.model.definitions.defined(name) or self.model.definitions.function_anywhere(name)
-        function = found.method("__init__") if isinstance(found, definitions.ClassInfo) else found
-        if function is not None and not any(isinstance(item, ast.Starred) for item in call.args):
-            yield from zip(function.parameters[function.is_method :], call.args, strict=False)
 
     def _given(self, call: ast.Call, order: tuple[str, ...]) -> Iterator[tuple[str, ast.expr]]:
         """The arguments whose parameters have a single meaning."""

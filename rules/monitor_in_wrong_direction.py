@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchlint import Category, Rule
 from torchlint.index import FileIndex
 from torchlint.lazy_pattern import LazyPattern
-from torchlint.model import definitions
-from torchlint.model.queries import names, numbers, records, scores, variables, written
+from torchlint.model.queries import callees, names, numbers, records, scores, variables, written
 from torchlint.syntax import python_ast
 from torchlint.syntax.python_ast import Site
 
@@ -225,7 +224,7 @@ def _given_wrong(call: ast.Call, function: FunctionInfo) -> Iterator[WorstKept]:
     """The arguments of a call by which its function keeps the worst model."""
     for choice in _choices(function.node, function.definitions):
         parameter = python_ast.dotted(choice.score)
-        item = _argument(call, function, parameter)
+        item = callees.arguments(call, function).get(parameter)
         is_same = item is not None and not any(names.stores([parameter], function.node))
         if item is not None and is_same and scores.better_by_name(_name(item)) is _opposite(choice.kept):
             yield WorstKept(
@@ -281,24 +280,10 @@ def _keeps(branch: list[ast.stmt], found: records.Comparison) -> bool:
 
 
 def _called(call: ast.Call, model: Model) -> FunctionInfo | None:
-    """The function of the program that a call runs, also the one method of this name, or an object's `__call__`."""
-    known = model.definitions
-    found = names.function(call.func, known) or known.function_anywhere(python_ast.dotted(call.func))
+    """The function of the program that a call runs, also the one method of this name."""
+    found = callees.callee(call, model.definitions)
     if found is not None:
         return found
-    made = written.value_of(call.func, known)
-    info = known.defined(python_ast.dotted(made.func)) if isinstance(made, ast.Call) else None
-    if isinstance(info, definitions.ClassInfo):
-        return info.method("__call__")
     name = call.func.attr if isinstance(call.func, ast.Attribute) and _CHOOSES.search(call.func.attr) else ""
     methods = [item for item in model.program.functions_named({name}) if item.owner is not None] if name else []
     return methods[0] if len(methods) == 1 else None
-
-
-def _argument(call: ast.Call, function: FunctionInfo, parameter: str) -> ast.expr | None:
-    """The argument that a call gives to a parameter."""
-    if any(isinstance(item, ast.Starred) for item in call.args):
-        return None
-    places = function.parameters[1 if function.is_method else 0 :]
-    given = [*zip(places, call.args, strict=False), *((item.arg, item.value) for item in call.keywords)]
-    return next((value for name, value in given if name == parameter), None)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from torchlint import Category, Rule
 from torchlint.model import definitions, events, program, values
-from torchlint.model.queries import uses
+from torchlint.model.queries import callees, uses
 from torchlint.pytorch import api, triggers
 from torchlint.syntax import commented_code, python_ast
 
@@ -16,8 +16,6 @@ _QUIET = frozenset("zero_grad state_dict load_state_dict param_groups defaults s
 """Parts of an optimizer whose use steps nothing."""
 _BASES = ("object", "torch.nn.Module", "torch.nn.modules.module.Module")
 """Bases that step no optimizer."""
-_BY_STRING = frozenset({"getattr", "vars", "locals", "globals", "eval", "exec"})
-"""Functions that reach a variable or attribute without its name."""
 
 
 class Unstepped(NamedTuple):
@@ -133,8 +131,6 @@ class OptimizerNeverStepped(Rule):
     def _is_left_alone(self, name: ast.Name | ast.Attribute) -> bool:
         """Whether no use of a variable or attribute steps its optimizer or passes it on."""
         tree, last = self.model.tree, python_ast.last_name(name)
-        if any(python_ast.called_name(call) in _BY_STRING for call in tree.of_type(ast.Call)):
-            return False
         calls = commented_code.calls_in_comments(tree.source.text, last)
         if any(python_ast.dotted(call.func).endswith(f"{last}.step") for call in calls):
             return False
@@ -157,9 +153,9 @@ class OptimizerNeverStepped(Rule):
         if isinstance(parent, ast.Attribute):
             return parent.attr in _QUIET
         is_given = isinstance(parent, ast.Call) and parent.func is not node
-        return (
-            is_given and isinstance(parent, ast.Call) and api.makes_scheduler(self.model.definitions.named(parent.func))
-        )
+        if is_given and isinstance(parent, ast.Call) and api.makes_scheduler(self.model.definitions.named(parent.func)):
+            return True
+        return callees.ignores(node, self.model.definitions)
 
     def report_Unstepped(self, found: Unstepped) -> None:
         related = [(found.backward.site, "`backward` computes its gradients here")]

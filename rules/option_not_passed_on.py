@@ -8,13 +8,12 @@ from typing import NamedTuple
 
 from torchlint import Category, Rule
 from torchlint.model import definitions
-from torchlint.model.queries import names
+from torchlint.model.queries import callees
 from torchlint.syntax import python_ast
 
 _OPTIMIZER_OPTIONS = frozenset({"lr", "weight_decay"})
 _OTHERS = {"betas": ("Adam", "AdamW", "NAdam", "RAdam", "Adamax"), "momentum": ("SGD", "RMSprop"), "nesterov": ("SGD",)}
 """Options of some optimizers only."""
-_REACHING = frozenset({"locals", "vars", "globals", "eval", "exec"})
 _GRADIENTS = (b"torch", b".backward(", b"nn.Module", b"optim")
 
 
@@ -71,7 +70,8 @@ class OptionNotPassedOn(Rule):
                 continue  # `**options` shows that callers decide about the parameters
             unread = self._unread(info, node)
             for name in unread:
-                takers = [call for call in self._calls(node) if self._takes(call, name)]
+                calls = (item for item in python_ast.walk(node) if isinstance(item, ast.Call))
+                takers = [call for call in calls if self._takes(call, name)]
                 if len(takers) == 1 and not _passes(takers[0], name):
                     declared = next(item for item in definitions.all_parameters(node) if item.arg == name)
                     callee = self.model.tree.code(takers[0].func)
@@ -80,13 +80,10 @@ class OptionNotPassedOn(Rule):
     def _unread(self, info: definitions.FunctionInfo, node: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
         """The named parameters of a function that its body never mentions."""
         used = {item.id for item in python_ast.walk(node) if isinstance(item, ast.Name)}
-        if used & _REACHING:
+        if callees.reads_by_text(node, self.model.definitions):
             return []
         own = info.parameters[1:] if info.is_method else info.parameters
         return [name for name in own if name not in used and name[0] != "_"]
-
-    def _calls(self, node: ast.AST) -> list[ast.Call]:
-        return [item for item in python_ast.walk(node) if isinstance(item, ast.Call)]
 
     def _may_override(self, info: definitions.FunctionInfo) -> bool:
         """Whether another class may dictate the parameters of a method."""
@@ -104,23 +101,10 @@ class OptionNotPassedOn(Rule):
         qualified = self.model.definitions.named(call.func)
         if qualified.startswith("torch.optim.") and "lr_scheduler" not in qualified:
             return name in _OPTIMIZER_OPTIONS or qualified.rpartition(".")[2] in _OTHERS.get(name, ())
-        callee = self._callee(call)
+        callee = callees.callee(call, self.model.definitions)
         if callee is None or isinstance(callee.node, ast.Lambda) or name not in definitions.defaults_of(callee.node):
             return False
-        place = callee.parameters.index(name) if name in callee.parameters else -1
-        return place < 0 or len(call.args) <= place - (1 if callee.is_method else 0)
-
-    def _callee(self, call: ast.Call) -> definitions.FunctionInfo | None:
-        """The function of the file that a call reaches: a function, a method, `__init__`, or `forward` of a layer."""
-        found = names.function(call.func, self.model.definitions)
-        if found is not None:
-            return found
-        info = self.model.definitions.class_named(python_ast.dotted(call.func))
-        if info is not None:
-            return info.method("__init__")
-        made = self.model.provenance.created(call.func) if isinstance(call.func, ast.Attribute) else None
-        layer = self.model.definitions.class_named(python_ast.dotted(made.func)) if isinstance(made, ast.Call) else None
-        return layer.method("forward") if layer is not None else None
+        return name not in callees.arguments(call, callee)
 
     def report_NotPassed(self, found: NotPassed) -> None:
         self.report(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Confidence, Rule
 from torchlint.model import definitions, events
-from torchlint.model.queries import uses
+from torchlint.model.queries import callees, uses
 from torchlint.pytorch import api, triggers
 from torchlint.syntax import commented_code
 from torchlint.syntax.python_ast import (
@@ -31,8 +31,6 @@ _READ = frozenset(
     "state_dict load_state_dict get_last_lr get_lr print_lr last_epoch base_lrs _last_lr T_max total_steps".split()
 )
 """Scheduler attributes whose use does not advance the schedule."""
-_ALL_NAMES = frozenset({"locals", "globals", "vars"})
-"""Functions that, without an argument, access a variable without naming it."""
 
 
 class NeverStepped(NamedTuple):
@@ -276,11 +274,7 @@ class SchedulerNeverStepped(Rule):
         """Whether no other use of a variable steps its object or passes it on."""
         tree, found = self.model.tree, uses.of_place(variable, self.model)
         scope = next((item for item in tree.ancestors(variable) if isinstance(item, SCOPES)), None)
-        if (
-            found is None
-            or isinstance(scope, ast.ClassDef)
-            or (scope is not None and any(map(_names_all, walk(scope))))
-        ):
+        if found is None or isinstance(scope, ast.ClassDef):
             return False
         return all(self._leaves_alone(item) for item in found if item is not variable)
 
@@ -288,9 +282,7 @@ class SchedulerNeverStepped(Rule):
         """Whether a use of a variable neither steps its object, nor passes it on, nor reassigns it."""
         parent = self.model.tree.parent(name)
         around = self.model.tree.parent(parent) if parent is not None else None
-        from ._ignored_arguments import is_ignored
-
-        if isinstance(name.ctx, ast.Load) and is_ignored(name, self.model.definitions):
+        if isinstance(name.ctx, ast.Load) and callees.ignores(name, self.model.definitions):
             return True
         if isinstance(parent, ast.Tuple) and isinstance(name.ctx, ast.Store):
             return _is_prepared(around, dotted(name))
@@ -328,11 +320,6 @@ class SchedulerNeverStepped(Rule):
             help=advice,
             confidence=Confidence.LOW if found.other else Confidence.HIGH,
         )
-
-
-def _names_all(node: ast.AST) -> bool:
-    """Whether a node accesses the variables of a function without naming them."""
-    return isinstance(node, ast.Call) and called_name(node) in _ALL_NAMES and not node.args
 
 
 def _watches(call: ast.Call) -> bool:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchlint import Category, Confidence, Rule, Severity, edits
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import definitions, utilities, values
-from torchlint.model.queries import dataset_draws, held_out, names, written
+from torchlint.model.queries import callees, dataset_draws, held_out, names, written
 from torchlint.pytorch import randomness
 from torchlint.syntax import python_ast
 
@@ -201,7 +201,7 @@ class WorkerSeeding(Rule):
         known = self.model.definitions
         if isinstance(given, ast.Call) and known.named(given.func) == "functools.partial" and given.args:
             given = given.args[0]
-        return names.function(given, known) or known.function_anywhere(python_ast.dotted(given))
+        return callees.function(given, known)
 
     def _seedings(self, function: definitions.FunctionInfo, depth: int = 1) -> Iterator[tuple[ast.Call, ast.expr]]:
         """The calls in a function that seed with one argument, themselves or in a function they call, each with it."""
@@ -212,8 +212,7 @@ class WorkerSeeding(Rule):
             if self._seeds(node.func, function.definitions):
                 yield node, given[0]
                 continue
-            name = python_ast.dotted(node.func)
-            called = names.function(node.func, function.definitions) or function.definitions.function_anywhere(name)
+            called = callees.function(node.func, function.definitions)
             inner = self._seedings(called, depth - 1) if called is not None and depth and not called.is_method else ()
             if called is not None and any(python_ast.dotted(seed) in called.parameters for _, seed in inner):
                 yield node, given[0]

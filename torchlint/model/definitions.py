@@ -412,6 +412,15 @@ class Definitions:
             found = self.others.anywhere(f"{target}{dot}{rest}", self)
         return found if isinstance(found, FunctionInfo) else None
 
+    @cached_property
+    def plain_functions(self) -> dict[str, list[FunctionInfo]]:
+        """The functions of the module by name, also those inside other functions, without methods."""
+        found: dict[str, list[FunctionInfo]] = {}
+        for item in self.functions.values():
+            if item.owner is None:
+                found.setdefault(item.name, []).append(item)
+        return found
+
     def function_named(self, name: str) -> FunctionInfo | None:
         """The top-level function of the module with this name."""
         return self._top_level.get(name)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from torchlint.lazy_pattern import LazyPattern
-from torchlint.model.queries import names, written
+from torchlint.model.queries import callees, written
 from torchlint.syntax.python_ast import FUNCTIONS, dotted, walk
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ _DEEPEST = 3
 
 def _is_changed_by(call: ast.Call, name: str, definitions: Definitions, steps: int) -> bool:
     """Whether a call of a function of the program surely changes the elements of a variable that it is given."""
-    info = definitions.function_anywhere(dotted(call.func)) or names.function(call.func, definitions)
+    info = callees.function(call.func, definitions)
     around = definitions.method_around(call)
     if isinstance(call.func, ast.Attribute) and dotted(call.func.value) == "self" and around is not None:
         info = around.owner.method(call.func.attr) if around.owner is not None else info

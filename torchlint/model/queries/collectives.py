@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from torchlint.model.definitions import Definitions, FunctionInfo
-from torchlint.model.queries import names, written
+from torchlint.model.queries import callees, names, written
 from torchlint.syntax.python_ast import dotted, walk
 from torchlint.syntax.python_tree import PythonTree
 
@@ -53,7 +53,7 @@ def repeats_one(made: ast.expr) -> bool:
 
 def reduced_copy(call: ast.Call, definitions: Definitions) -> FunctionInfo | None:
     """The function of the program that a call runs, if all that it does is to reduce a copy, which it returns."""
-    info = definitions.function_anywhere(dotted(call.func)) or names.function(call.func, definitions)
+    info = callees.function(call.func, definitions)
     if not isinstance(info, FunctionInfo) or info.is_generator or info.decorators or not call.args:
         return None
     if _has_effects(info):

@@ -148,7 +148,7 @@ def function(node: ast.expr, definitions: Definitions) -> FunctionInfo | None:
         return _method(node, definitions)
     around = definitions.function_around(node)
     while isinstance(node, ast.Name):
-        same = [item for item in definitions.functions.values() if item.name == node.id and item.owner is None]
+        same = definitions.plain_functions.get(node.id, ())
         here = [item for item in same if item.enclosing is around]
         if here or around is None:
             return here[0] if len(here) == 1 else None

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from torchlint.index import FileIndex
 from torchlint.model.definitions import ClassInfo
-from torchlint.model.queries import variables
+from torchlint.model.queries import callees, variables
 from torchlint.syntax.python_ast import dotted
 
 if TYPE_CHECKING:
@@ -46,7 +46,9 @@ def stores(place: ast.expr, model: Model) -> list[ast.Name | ast.Attribute] | No
     if isinstance(place, ast.Attribute):
         method = definitions.method_around(place)
         is_own = method is not None and dotted(place.value) in method.parameters[:1]
-        return list(model.stores_of(place.attr)) if is_own and b"setattr" not in model.tree.source.code else None
+        if method is None or not is_own or b"setattr" in model.tree.source.code:
+            return None
+        return [item for item in model.stores_of(place.attr) if _may_be_of(item, method.owner, model)]
     if not isinstance(place, ast.Name) or variables.is_shared(place.id, definitions):
         return None
     return (
@@ -54,6 +56,16 @@ def stores(place: ast.expr, model: Model) -> list[ast.Name | ast.Attribute] | No
         if not variables.is_parameter(place.id, place, definitions)
         else None
     )
+
+
+def _may_be_of(store: ast.Attribute, owner: ClassInfo | None, model: Model) -> bool:
+    """Whether an attribute may belong to an object of a class: not `self.x` of an unrelated class."""
+    if owner is None or dotted(store.value) != "self":
+        return True
+    if model.tree.parent(store) is None:  # in another file
+        return next(model.importers(owner.name, (b"(%s" % owner.name.encode(),)), None) is not None
+    method = model.definitions.method_around(store)
+    return method is None or owner.is_related_to(method.owner)
 
 
 def _only_calls(attribute: str, tree: PythonTree) -> bool:
@@ -68,7 +80,8 @@ def _uses_of_name(name: ast.Name, model: Model) -> list[ast.Name | ast.Attribute
     definitions, index = model.definitions, FileIndex.of(model.tree)
     around = definitions.function_around(name)
     same = [*index.bindings_of(name.id), *index.reads_of(name.id)]
-    if variables.is_shared(name.id, definitions):
+    scope = around.node if around is not None else model.tree.module
+    if variables.is_shared(name.id, definitions) or callees.reads_by_text(scope, definitions):
         return None
     if around is not None:
         own = {item for item in same if definitions.function_around(item) is around}
