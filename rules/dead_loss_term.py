@@ -4,21 +4,38 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Confidence, Rule
-from torchlint.model import events, program, values
+from torchlint.model import events, lineage, program, utilities, values
 from torchlint.model.relations import gradients, terms
 from torchlint.pytorch import autograd_table, operators, triggers
 from torchlint.syntax import python_ast
+from torchlint.syntax.python_ast import Site
 
 if TYPE_CHECKING:
     from torchlint.index import FileIndex
 
-    from ._foreign_terms import ForeignTerm, ForeignTerms
-    from ._left_out_terms import LeftOutTerm, LeftOutTerms
-
 _CUTTING_WORDS = "item tensor numpy detach arg round ceil floor sign no_grad data autograd > < =="
+_CUTS = frozenset({"detach", "data"})
+
+
+class LeftOutTerm(NamedTuple):
+    """The term at `site` is added to the loss of `backward`, but nothing goes backward through it."""
+
+    site: Site
+    backward: Site
+
+
+class ForeignTerm(NamedTuple):
+    """A term of a loss that is cut at `cut` from all networks that `step` updates."""
+
+    site: Site
+    cut: Site
+    step: events.Step
+    is_drawn: bool = False
+    """Whether the cut is a sample of a distribution."""
 
 
 class DeadTerm(NamedTuple):
@@ -111,25 +128,19 @@ class DeadLossTerm(Rule):
         return index.goes_backward or index.has_word((b"training_step",))
 
     def ask(self) -> Iterator[DeadTerm | ForeignTerm | LeftOutTerm]:
-        from ._foreign_terms import ForeignTerms
-        from ._left_out_terms import LeftOutTerms
-
         done: set[python_ast.Site | None] = set()
-        foreign, left_out = ForeignTerms(self.model), LeftOutTerms(self.model)
         for trace in self.model.program.traces:
             if not self.model.program.tests(trace):
-                for found in self._terms_in(trace, foreign, left_out):
+                for found in self._terms_in(trace):
                     if found.site not in done:
                         done.add(found.site)
                         yield found
 
-    def _terms_in(
-        self, trace: program.Trace, foreign: ForeignTerms, left_out: LeftOutTerms
-    ) -> Iterator[DeadTerm | ForeignTerm | LeftOutTerm]:
+    def _terms_in(self, trace: program.Trace) -> Iterator[DeadTerm | ForeignTerm | LeftOutTerm]:
         for loss, used in self._losses(trace):
             yield from self._dead_terms(loss, used)
-        yield from foreign.terms_in(trace)
-        yield from left_out.terms_in(trace)
+        yield from self._foreign_terms(trace)
+        yield from self._left_out_terms(trace)
 
     def _losses(self, trace: program.Trace) -> Iterator[tuple[values.Value, python_ast.Site]]:
         """The losses that go backward, and where."""
@@ -179,6 +190,109 @@ class DeadLossTerm(Rule):
         """Whether a term has a factor of its own, as a part of an objective has: `- 0.01 * entropy`."""
         node = self.model.tree.own_node(site)
         return isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult)
+
+    # -- terms of other networks ---------------------------------------------------------------------------
+
+    def _foreign_terms(self, trace: program.Trace) -> Iterator[ForeignTerm]:
+        """The terms of all losses in a trace that are cut from the networks which their steps update."""
+        for backward in trace.of(events.Backward):
+            if not backward.undecided:
+                yield from self._foreign_of(trace, backward)
+
+    def _foreign_of(self, trace: program.Trace, backward: events.Backward) -> Iterator[ForeignTerm]:
+        """The terms that no step learns from, although one of them depends on what the step trains."""
+        found = [term for term in self.model.terms.of(backward.loss) if term.learns is not values.Answer.NO]
+        steps = self._steps(trace, backward) if len(found) > 1 else []
+        held = [self.model.ownership.held_by(values.resolved(step.optimizer)) for step in steps]
+        ours = {module for modules, _ in held for module in modules}
+        if not ours or not all(is_known for _, is_known in held):
+            return
+        own = [term for term in found if self.model.ownership.overlap(ours, self._modules(term)[0])]
+        for term in found if own else ():
+            cut = self._cut(term, ours) if term not in own and self._is_foreign(term, ours) else None
+            if cut is not None and cut.site is not None and term.site is not None:
+                yield ForeignTerm(term.site, cut.site, steps[0], isinstance(cut, values.NewTensor))
+
+    def _steps(self, trace: program.Trace, backward: events.Backward) -> list[events.Step]:
+        """The steps that use the gradients of a backward; none if some of that is unknown."""
+        steps = {step: self.model.gradients.uses(trace, step, backward) for step in trace.of(events.Step)}
+        if any(step.manual or answer is values.Answer.UNKNOWN for step, answer in steps.items()):
+            return []
+        return [step for step, answer in steps.items() if answer is values.Answer.YES]
+
+    def _is_foreign(self, term: terms.Term, ours: set[values.Value]) -> bool:
+        """Whether a term has a graph, and the graph surely reaches none of these networks."""
+        modules, is_complete = self._modules(term)
+        is_known = is_complete and bool(modules) and all(map(_is_known, modules | ours))
+        return is_known and not self.model.ownership.overlap(ours, modules)
+
+    def _modules(self, term: terms.Term) -> tuple[set[values.Value], bool]:
+        graph = self.model.tracking.pass_through(term.place.value)
+        return self.model.ownership.modules_in({item for item in graph if not _only_passes_on(item)})
+
+    def _cut(self, term: terms.Term, ours: set[values.Value]) -> values.Value | None:
+        """The result that is cut from an output of these networks, on the way to a term: detached, or a sample."""
+        for value in self.model.terms.came_from(term):
+            before = self._before(value)
+            if before and self.model.ownership.overlap(ours, self.model.ownership.modules_in(before)[0]):
+                return value
+        return None
+
+    def _before(self, value: values.Value) -> set[values.Value]:
+        """The graph that a detached result, or a sample of a distribution, had before."""
+        if isinstance(value, values.NewTensor):
+            _, _, source = self.model.program.observations.calls.get(value, ("", None, None))
+            return lineage.ancestry([source]) if source is not None and _is_distribution(source) else set()
+        is_cut = isinstance(value, values.Tensor) and value.op in _CUTS
+        if not is_cut or value.site is None or self._is_of_layer(value.site):
+            return set()
+        return lineage.ancestry([value])
+
+    def _is_of_layer(self, site: Site) -> bool:
+        """Whether a place is in the `forward` of a module."""
+        method = self.model.definitions.method_around(self.model.tree.node(site))
+        owner = method.owner if method is not None else None
+        return site.inner is not None or (owner is not None and self.model.program.is_module_class(owner))
+
+    # -- terms of sums that are only shown -----------------------------------------------------------------
+
+    def _left_out_terms(self, trace: program.Trace) -> Iterator[LeftOutTerm]:
+        """The terms that no backward pass of a trace reaches."""
+        backwards = trace.of(events.Backward)
+        if not backwards or any(item.undecided for item in backwards):
+            return
+        whole = ((item, self.model.terms.of(item.loss)) for item in backwards)
+        passes = {found[0].place.value: item for item, found in whole if len(found) == 1}
+        used = self._used(trace)
+        for total in self._shown:
+            if total not in used:
+                yield from self._left_out_of(total, passes, used)
+
+    @cached_property
+    def _shown(self) -> list[values.Tensor]:
+        """The sums that a program converts to numbers."""
+        operands = (item for _, parts, _ in self.model.program.observations.numbers.values() for item in parts)
+        sums = dict.fromkeys(map(values.resolved, operands))
+        return [item for item in sums if isinstance(item, values.Tensor) and item.op == operators.ADD]
+
+    def _left_out_of(
+        self, total: values.Tensor, passes: dict[values.Value, events.Backward], used: set[values.Value]
+    ) -> Iterator[LeftOutTerm]:
+        found = self.model.terms.of(total)
+        trained = [passes[term.place.value] for term in found if term.place.value in passes]
+        rest = [term for term in found if term.place.value not in used and _shares_graph(term, used)]
+        if len(trained) == 1 and rest and rest[0].site is not None and total.order < trained[0].order:
+            yield LeftOutTerm(rest[0].site, trained[0].site)
+
+    def _used(self, trace: program.Trace) -> set[values.Value]:
+        """The values through which something goes backward, or may: also those that other code receives or keeps."""
+        found = [event.loss for event in trace.of(events.Backward)]
+        found += [event.outputs for event in trace.of(events.Grad)]
+        found += [event.value for event in trace.of(events.Returned)]
+        for call in trace.of(events.Call):
+            if self.model.ownership.may_go_backward(call):
+                found += call.value.parents
+        return {value for item in found for value in self.model.tracking.graph(item)}
 
     def report_DeadTerm(self, dead: DeadTerm) -> None:
         ended = dead.end.place.value.site
@@ -251,3 +365,35 @@ def _computes(value: values.Value) -> bool:
     if not isinstance(value, values.Tensor) or isinstance(value, values.WithoutOperator):
         return False
     return value.op in autograd_table.OPERATORS and value.op not in terms.RESCALING
+
+
+def _only_passes_on(value: values.Value) -> bool:
+    """Whether a library returned a value for arguments without networks: then it has no graph but theirs."""
+    if not isinstance(value, values.CallResult) or any(isinstance(item, values.Module) for item in value.parents):
+        return False
+    callee = value.callee
+    while isinstance(callee, values.BoundMethod):
+        callee = values.resolved(callee.parents[0])
+    return value.label == "zip" if callee is None else isinstance(callee, values.External) or _only_passes_on(callee)
+
+
+def _is_distribution(value: values.Value) -> bool:
+    made = value.body if isinstance(value, values.ModuleOutput) else value
+    return utilities.is_kind(made, utilities.Kind.DISTRIBUTION)
+
+
+def _is_known(module: values.Value) -> bool:
+    """Whether a module is one that the program creates, or a parameter or an attribute, and not a part of a result."""
+    return isinstance(module, (values.Module, values.Parameter)) or (
+        isinstance(module, values.Attribute) and all(map(_is_known, module.parents))
+    )
+
+
+def _shares_graph(term: terms.Term, used: set[values.Value]) -> bool:
+    """Whether a term has a graph from an output of a network that the trained term uses, too."""
+    if term.learns is values.Answer.NO:
+        return False
+    return any(
+        not used.isdisjoint({place.value, *place.calls, *map(values.resolved, place.value.parents)})
+        for place in term.found.open
+    )
