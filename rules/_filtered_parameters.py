@@ -7,17 +7,13 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint.model.definitions import FunctionInfo
-from torchlint.model.queries import names
-from torchlint.model.relations.provenance import copies
+from torchlint.model.queries import callees, freezing, names, written
 from torchlint.pytorch import naming
 from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
     from torchlint import Model
     from torchlint.syntax.python_ast import Site
-
-_FLAG = "requires_grad"
-_OF_PARAMETERS = frozenset({"parameters", "named_parameters"})
 
 
 class Unfrozen(NamedTuple):
@@ -69,18 +65,18 @@ class FilteredParameters:
 
     def _filtered(self, call: ast.Call) -> str:
         """The network whose parameters an optimizer takes if they require gradients; empty for others."""
-        given = (
-            call.args[0] if call.args else next((item.value for item in call.keywords if item.arg == "params"), None)
-        )
+        given = written.argument(call, 0, "params")
         value = names.only_value(given, self.model.definitions) if isinstance(given, ast.Name) else given
         if isinstance(value, ast.Call) and python_ast.called_name(value) == "list" and len(value.args) == 1:
             value = value.args[0]
         if isinstance(value, ast.Call) and python_ast.called_name(value) == "filter" and len(value.args) == 2:
-            return _owner(value.args[1]) if _FLAG in self.tree.code(value.args[0]) else ""
+            return freezing.owner_of(value.args[1]) if freezing.FLAG in self.tree.code(value.args[0]) else ""
         if isinstance(value, (ast.ListComp, ast.GeneratorExp)) and len(value.generators) == 1:
             only = value.generators[0]
-            is_filter = len(only.ifs) == 1 and isinstance(only.ifs[0], ast.Attribute) and only.ifs[0].attr == _FLAG
-            return _owner(only.iter) if is_filter else ""
+            is_filter = (
+                len(only.ifs) == 1 and isinstance(only.ifs[0], ast.Attribute) and only.ifs[0].attr == freezing.FLAG
+            )
+            return freezing.owner_of(only.iter) if is_filter else ""
         return ""
 
     def _unfrozen(self, call: ast.Call, network: str) -> Iterator[Unfrozen]:
@@ -128,47 +124,22 @@ class FilteredParameters:
     def _switches(self, scope: ast.AST, depth: int = 1) -> Iterator[_Switch]:
         """The statements of a function or the module that freeze or unfreeze, in order."""
         for node in names.own_nodes(scope):
-            if isinstance(node, ast.For):
-                value = self._sets(node)
-                if value is not None and _owner(node.iter):
-                    yield _Switch(node, _owner(node.iter), value)
-            elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+            own = (item for item in freezing.settings(node, self.tree) if not item.is_partial)
+            yield from (_Switch(item.statement, item.owner, item.flag) for item in own)
+            if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and depth:
                 yield from self._called(node, node.value, depth)
 
-    def _sets(self, loop: ast.For) -> bool | None:
-        """The constant that a loop over parameters sets their flags to."""
-        for item in loop.body:
-            target = item.targets[0] if isinstance(item, ast.Assign) else None
-            if isinstance(item, ast.Assign) and isinstance(target, ast.Attribute) and target.attr == _FLAG:
-                is_own = isinstance(target.value, ast.Name)
-                drawn = is_own and self.model.provenance.drawn.is_parameter(loop, python_ast.dotted(target.value))
-                value = item.value.value if isinstance(item.value, ast.Constant) else None
-                return value if drawn and isinstance(value, bool) else None
-        return None
-
     def _called(self, statement: ast.Expr, call: ast.Call, depth: int) -> Iterator[_Switch]:
-        """`module.requires_grad_(False)`, and functions of the file that do this for an argument."""
-        if python_ast.called_name(call) == "requires_grad_" and isinstance(call.func, ast.Attribute):
-            value = call.args[0].value if call.args and isinstance(call.args[0], ast.Constant) else not call.args
-            if isinstance(value, bool) and not call.keywords:
-                yield _Switch(statement, python_ast.dotted(call.func.value), value)
-            return
-        function = names.function(call.func, self.model.definitions) if depth else None
+        """The switches of a function of the file for its arguments."""
+        function = names.function(call.func, self.model.definitions)
         if function is None or isinstance(function.node, ast.Lambda):
             return
-        given = copies.given_to(call, function)
+        given = callees.arguments(call, function)
         for switch in self._switches(function.node, depth - 1):
             first, _, rest = switch.place.partition(".")
             outer = python_ast.dotted(given[first]) if first in given else "self" if first == "self" else ""
             if outer:
                 yield _Switch(statement, f"{outer}.{rest}" if rest else outer, switch.learns)
-
-
-def _owner(node: ast.expr) -> str:
-    """`model.body` of `model.body.parameters()`."""
-    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or node.args:
-        return ""
-    return python_ast.dotted(node.func.value) if node.func.attr in _OF_PARAMETERS else ""
 
 
 def _words(call: ast.Call) -> set[str]:

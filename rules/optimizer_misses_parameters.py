@@ -2,30 +2,42 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Confidence, Rule
 from torchlint.lazy_pattern import LazyPattern
-from torchlint.model import events, lineage, program, values
+from torchlint.model import definitions, events, lineage, program, values
+from torchlint.model.queries import torch_classes, written
 from torchlint.model.relations import provenance
-from torchlint.pytorch import triggers
+from torchlint.pytorch import naming, triggers
+from torchlint.syntax import python_ast
 from torchlint.syntax.python_ast import Site
 
 if TYPE_CHECKING:
     from torchlint.index import FileIndex
+    from torchlint.syntax.python_ast import Site
 
-    from ._exchanged_optimizers import Exchanged
     from ._filtered_parameters import Unfrozen
-    from ._lightning_parameters import LeftOut
-    from ._misnamed_optimizers import OfAnother
-    from ._repeated_parameters import Twice
+    from ._misnamed_optimizers import Exchanged, OfAnother, Twice
 
     _Late = Unfrozen | provenance.Replacement | provenance.Reassigned
 
 _ADDING = LazyPattern(rb"add_param_group|param_groups\.|\[[\"']params[\"']\]\s*=")
 """Calls that add new parameters to an optimizer."""
 _LIGHTNING = b"configure_optimizers"
+_FIXED = LazyPattern(r"(?i)random|fixed|percep|lpips|vgg|inception|clip|metric|pretrained|codec|tokenizer|(^|_)vae")
+_SOURCES = frozenset({"parameters", "named_parameters"})
+
+
+class LeftOut(NamedTuple):
+    """The training step of a Lightning module calls `name` at `use`, and the optimizer made at `made` leaves it out."""
+
+    use: Site
+    name: str
+    created: Site
+    made: Site
 
 
 class LateUnfreezing(NamedTuple):
@@ -104,20 +116,15 @@ class OptimizerMissesParameters(Rule):
         return index.goes_backward or _LIGHTNING in index.code
 
     def ask(self) -> Iterator[_Late | provenance.Unheld | LateUnfreezing | LeftOut | Twice | OfAnother | Exchanged]:
-        if self.model.tree.source.code.count(b"optim.") > 1 and not self.model.is_test:
-            from ._exchanged_optimizers import exchanged
+        if self.model.tree.source.code.count(b"param") > 1 and not self.model.is_test:
+            from ._misnamed_optimizers import MisnamedOptimizers, repeated_parameters
 
-            yield from exchanged(self.model.definitions)
-        if self.model.tree.source.code.count(b".parameters()") > 1 and not self.model.is_test:
-            from ._misnamed_optimizers import MisnamedOptimizers
-            from ._repeated_parameters import repeated_parameters
-
+            optimizers = MisnamedOptimizers(self.model.definitions)
+            yield from optimizers.exchanged()
+            yield from optimizers.of_another()
             yield from repeated_parameters(self.model.tree)
-            yield from MisnamedOptimizers(self.model.definitions).all()
         if _LIGHTNING in self.model.tree.source.code and not self.model.is_test:
-            from ._lightning_parameters import LightningParameters
-
-            yield from LightningParameters(self.model).all()
+            yield from self._left_out_by_lightning()
         if self.model.is_test or any(_ADDING.search(tree.source.code) for tree in self.model.program.files):
             return
         if b"requires_grad" in self.model.tree.source.code:
@@ -149,6 +156,52 @@ class OptimizerMissesParameters(Rule):
         switches = self.model.program.observations.unfrozen
         found = [item for item in switches if 0 < ran < item.order < backward.order and item.site is not None]
         return next((item.site for item in found if module in lineage.ancestry([item])), None)
+
+    # -- layers of Lightning modules -----------------------------------------------------------------------
+
+    def _left_out_by_lightning(self) -> Iterator[LeftOut]:
+        for info in self.model.definitions.classes.values():
+            configure, step = info.methods.get("configure_optimizers"), info.methods.get("training_step")
+            if configure is None or step is None or not torch_classes.is_lightning(info):
+                continue
+            held = _held_by(configure)
+            used: dict[str, ast.Call] = {}
+            for call in _calls_in(step.node):
+                name = _own_attribute(call.func, step.parameters[0])
+                if name is not None:
+                    used.setdefault(name, call)
+            for name, call in used.items() if held else ():
+                made = self._made(info, name) if name not in held else None
+                if made is not None:
+                    site = python_ast.site_of(configure.node)
+                    yield LeftOut(python_ast.site_of(call), f"self.{name}", python_ast.site_of(made), site)
+
+    def _made(self, info: definitions.ClassInfo, name: str) -> ast.Call | None:
+        """The creation of a new layer with weights, if the class only stores it and calls it with gradients on."""
+        stores = list(written.stores_of(name, info))
+        made = written.assigned(stores[0], self.model.definitions) if len(stores) == 1 else None
+        if not isinstance(made, ast.Call) or not self.model.provenance.has_weights(made):
+            return None
+        if naming.STANDING_STILL.search(name) or _FIXED.search(name) or _FIXED.search(self.model.tree.code(made)):
+            return None
+        uses = [node for node in self.model.tree.of_type(ast.Attribute) if node.attr == name]
+        return made if all(self._is_plain(node) for node in uses) else None
+
+    def _is_plain(self, node: ast.Attribute) -> bool:
+        """Whether a use stores a layer or calls it, outside all blocks that may switch gradients off."""
+        if isinstance(node.ctx, ast.Store):
+            return True
+        parent = self.model.tree.parent(node)
+        if not isinstance(parent, ast.Call) or parent.func is not node:
+            return False
+        for item in self.model.tree.ancestors(node):
+            if isinstance(item, python_ast.FUNCTIONS):
+                return not any("grad" in self.model.tree.code(each) for each in item.decorator_list)
+            if isinstance(item, ast.With) and any(
+                "grad" in self.model.tree.code(each.context_expr) for each in item.items
+            ):
+                return False
+        return False
 
     # -- report --------------------------------------------------------------------------------------------
 
@@ -237,3 +290,31 @@ class OptimizerMissesParameters(Rule):
 
 def _runs(event: events.Compute, module: values.Value) -> bool:
     return isinstance(event.value, values.ModuleOutput) and values.resolved(event.value.parents[0]) is module
+
+
+def _held_by(configure: definitions.FunctionInfo) -> set[str]:
+    """The attributes whose parameters a method collects; empty if it may collect others."""
+    own, held = configure.parameters[0], set[str]()
+    for node in python_ast.walk(configure.node):
+        if isinstance(node, ast.Call) and python_ast.called_name(node) in _SOURCES:
+            path = python_ast.dotted(node.func).split(".")
+            if len(path) < 3 or path[0] != own:
+                return set()
+            held.add(path[1])
+        elif isinstance(node, ast.Call) and any(python_ast.dotted(item) == own for item in python_ast.arguments(node)):
+            return set()
+        elif isinstance(node, ast.Call) and python_ast.dotted(node.func).count(".") == 1:
+            if python_ast.dotted(node.func).startswith(f"{own}."):
+                return set()  # another method may collect more
+        elif isinstance(node, (ast.Subscript, ast.For, ast.GeneratorExp, ast.ListComp)):
+            return set()
+    return held
+
+
+def _calls_in(function: ast.AST) -> list[ast.Call]:
+    return [node for node in python_ast.walk(function) if isinstance(node, ast.Call)]
+
+
+def _own_attribute(node: ast.expr, own: str) -> str | None:
+    is_own = isinstance(node, ast.Attribute) and python_ast.dotted(node.value) == own
+    return node.attr if isinstance(node, ast.Attribute) and is_own else None

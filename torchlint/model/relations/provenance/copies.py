@@ -10,7 +10,7 @@ from functools import cached_property
 from torchlint.index import FileIndex
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model.definitions import Definitions, FunctionInfo
-from torchlint.model.queries import names
+from torchlint.model.queries import callees, names
 from torchlint.syntax.python_ast import arguments, called_name, dotted, walk
 
 _PARAMETERS = frozenset({"parameters", "named_parameters"})
@@ -40,7 +40,7 @@ class Copies:
         yield from self._written
         for call in self.tree.of_type(ast.Call):
             called = self._called(call) if UPDATES.search(called_name(call)) else None
-            given = given_to(call, called) if called is not None else {}
+            given = callees.arguments(call, called) if called is not None else {}
             for copy in self.between_parameters(called) if called is not None else ():
                 target, source = given.get(dotted(copy.target)), given.get(dotted(copy.source))
                 if target is not None and source is not None:
@@ -126,13 +126,6 @@ def _root(node: ast.expr | None) -> str:
     return node.id if isinstance(node, ast.Name) else ""
 
 
-def given_to(call: ast.Call, called: FunctionInfo) -> dict[str, ast.expr]:
-    """The argument of a call for each parameter of a function of the file."""
-    parameters = called.parameters[1:] if called.is_method else called.parameters
-    given = dict(zip(parameters, call.args, strict=False))
-    return given | {item.arg: item.value for item in call.keywords if item.arg is not None}
-
-
 def given_for(function: FunctionInfo, parameter: str, definitions: Definitions) -> list[ast.expr]:
     """The arguments that calls in the file pass for a parameter; empty if one of them is not clear."""
     name = function.name
@@ -140,5 +133,5 @@ def given_for(function: FunctionInfo, parameter: str, definitions: Definitions) 
         name = function.owner.name
     calls = FileIndex.of(definitions.tree).calls_named(name)
     own = [call for call in calls if not definitions.named(call.func).startswith("torch.")]
-    given = [given_to(call, function).get(parameter) for call in own]
+    given = [callees.arguments(call, function).get(parameter) for call in own]
     return [] if None in given else [item for item in given if item is not None]

@@ -10,11 +10,11 @@ from itertools import chain
 
 from torchlint.model.definitions import ClassInfo, Definitions, FunctionInfo, all_parameters
 from torchlint.model.parameterless import is_parameterless
-from torchlint.model.queries import names, variables
+from torchlint.model.queries import callees, names, variables
 from torchlint.model.queries.autograd_functions import returns_of
 from torchlint.model.relations import answer
 from torchlint.model.relations.provenance.averages import AverageUpdate, average_updates
-from torchlint.model.relations.provenance.copies import UPDATES, Copies, Copy, given_for, given_to
+from torchlint.model.relations.provenance.copies import UPDATES, Copies, Copy, given_for
 from torchlint.model.relations.provenance.drawn import Drawn
 from torchlint.model.relations.provenance.files import Files
 from torchlint.model.relations.provenance.flags import FlagOfModule, ModuleFlags
@@ -263,7 +263,7 @@ class Provenance:
             method = info.method("__init__") if info is not None else None
             if method is None:
                 continue
-            given = given_to(call, method)
+            given = callees.arguments(call, method)
             home = self._home_of(method)
             for copy in home.copies_of(method):
                 first, second = (given.get(name) for name in copy[1:])
@@ -283,7 +283,7 @@ class Provenance:
             info = self.definitions.class_named(dotted(made.func)) if isinstance(made, ast.Call) else None
             init, method = (info.method(name) if info is not None else None for name in ("__init__", called_name(call)))
             if isinstance(made, ast.Call) and init is not None and method is not None:
-                kept, given = given_to(made, init), given_to(call, method)
+                kept, given = callees.arguments(made, init), callees.arguments(call, method)
                 for one, other in self._home_of(method).copies_between(init, method):
                     first, second = kept.get(one), given.get(other)
                     if first is not None and _is_one_place(first, second):

@@ -9,8 +9,7 @@ from functools import cached_property
 from torchlint.index import FileIndex
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model.definitions import Definitions, FunctionInfo
-from torchlint.model.queries import names
-from torchlint.model.relations.provenance.copies import given_to
+from torchlint.model.queries import callees, names
 from torchlint.pytorch import naming
 from torchlint.syntax.python_ast import FUNCTIONS, LOOPS, Site, called_name, dotted, names_read, site_of, walk
 
@@ -98,7 +97,7 @@ class States:
                 found[dotted(owner)] = call
                 continue
             called = self._loading(call)
-            given = given_to(call, called) if called is not None else {}
+            given = callees.arguments(call, called) if called is not None else {}
             for place in self._loaded_in(called) if called is not None else ():
                 outside = place if place.startswith("self.") else dotted(given.get(place))
                 found[outside] = call
