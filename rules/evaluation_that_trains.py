@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule
@@ -97,20 +98,12 @@ class EvaluationThatTrains(Rule):
 
     def _in(self, trace: program.Trace, module: values.Value, own: list[mode.Pass]) -> Iterator[Learning]:
         trained = [item for item in own if self.model.mode.is_trained(trace, item)]
-        in_training = [item for item in trained if self._switch(trace, item, module, True) is not None]
+        switch_to = partial(self.model.mode.switch, trace, module=module)
+        in_training = [item for item in trained if switch_to(item, training=True) is not None]
         for forward in own if in_training else ():
-            switch = self._switch(trace, forward, module, False)
+            switch = switch_to(forward, training=False)
             if switch is not None and any(_is_apart(forward, other, switch) for other in in_training):
                 yield from self._used(trace, forward, switch)
-
-    def _switch(
-        self, trace: program.Trace, forward: mode.Pass, module: values.Value, to: bool
-    ) -> events.ModeSwitch | None:
-        """The call that surely sets the mode of a pass."""
-        settings = self.model.mode.at(trace, forward, module)
-        switches = [item.switch for item in settings if item.since is None]
-        is_sure = bool(settings) and len(switches) == len(settings)
-        return switches[0] if is_sure and all(item is not None and item.training is to for item in switches) else None
 
     def _used(self, trace: program.Trace, forward: mode.Pass, switch: events.ModeSwitch) -> Iterator[Learning]:
         """The backward pass through a forward pass whose gradients a step uses."""

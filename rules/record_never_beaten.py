@@ -98,24 +98,24 @@ def never_beaten(model: Model) -> Iterator[NeverBeaten]:
             continue
         for found in records.comparisons(condition):
             start = _start(model, found.record, found.score, condition)
-            if start is not None and _is_highest(start.value, found.score) is found.is_higher:
+            if start is not None and _is_highest(start, found.score) is found.is_higher:
                 sites = python_ast.site_of(found.test), python_ast.site_of(start)
-                yield NeverBeaten(*sites, python_ast.dotted(found.record), model.tree.code(start.value))
+                yield NeverBeaten(*sites, python_ast.dotted(found.record), model.tree.code(start))
 
 
-def _start(model: Model, record: ast.expr, score: ast.expr, condition: ast.If) -> ast.Assign | None:
-    """The only start of a record, if only an assignment under a condition changes it."""
+def _start(model: Model, record: ast.expr, score: ast.expr, condition: ast.If) -> ast.expr | None:
+    """The only value at which a record starts, if only an assignment under a condition changes it."""
     stores = uses.stores(record, model) or [] if not isinstance(score, ast.Constant) else []
     starts = []
     for node in stores:
-        statement = model.tree.parent(node)
-        if not isinstance(statement, ast.Assign) or statement.targets != [node]:
+        value = model.tree.assigned_to(node)
+        if value is None:
             return None
-        if any(statement is item for part in condition.body for item in python_ast.walk(part)):
-            if not python_ast.written_alike(statement.value, score):
+        if any(node is item for part in condition.body for item in python_ast.walk(part)):
+            if not python_ast.written_alike(value, score):
                 return None
         else:
-            starts.append(statement)
+            starts.append(value)
     return starts[0] if len(stores) > len(starts) == 1 else None
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchlint import Category, Rule, repairs
 from torchlint.model import events, program, values
 from torchlint.model.relations import mode
-from torchlint.pytorch import triggers
+from torchlint.pytorch import api, triggers
 from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
@@ -35,6 +35,16 @@ class TrainedInEvaluation(NamedTuple):
     """Other modules that the same call to `eval()` leaves in its mode, in other loops."""
 
 
+class Swapped(NamedTuple):
+    """`switch` starts evaluation mode for the trained pass `forward`, and `back` training mode for an evaluation."""
+
+    switch: events.ModeSwitch
+    forward: mode.Pass
+    back: events.ModeSwitch
+    evaluated: mode.Pass
+    name: str
+
+
 class TrainingInEvalMode(Rule):
     """A model is still in evaluation mode when it trains.
 
@@ -46,6 +56,9 @@ class TrainingInEvalMode(Rule):
     Reported only if torchlint knows that the model depends on the mode: it has dropout, batch normalization or `if
     self.training:`. If torchlint cannot see the layers, it reports only if the code also calls `train()` on the model
     before the loop.
+
+    Also finds loops in which `eval()` and `train()` are swapped: the model is trained after `eval()`, and evaluated
+    after `train()`.
 
     Not reported if no evaluation follows the `eval()`, because the mode may then be deliberate.
 
@@ -114,20 +127,26 @@ class TrainingInEvalMode(Rule):
     def concerns(cls, index: FileIndex) -> bool:
         return index.goes_backward
 
-    def ask(self) -> Iterator[TrainedInEvaluation]:
+    def ask(self) -> Iterator[TrainedInEvaluation | Swapped]:
         """One finding for each call to `eval()` and lost effect."""
         if self.model.is_test or self._hands_switches_on():
             return
         found: dict[tuple[python_ast.Site, str], list[TrainedInEvaluation]] = defaultdict(list)
+        swapped: dict[python_ast.Site, Swapped] = {}
         for trace in self.model.program.traces:
             evaluations = [switch for switch in trace.of(events.ModeSwitch) if switch.training is False]
             if any(events.repeating(switch.loops) for switch in evaluations):
                 for answer in self._in(trace):
-                    found[answer.switch.site, answer.lost].append(answer)
+                    if isinstance(answer, Swapped):
+                        swapped.setdefault(answer.switch.site, answer)
+                    else:
+                        found[answer.switch.site, answer.lost].append(answer)
+        yield from swapped.values()
         for first, *others in found.values():
-            yield first._replace(others=tuple(others))
+            if first.switch.site not in swapped:
+                yield first._replace(others=tuple(others))
 
-    def _in(self, trace: program.Trace) -> Iterator[TrainedInEvaluation]:
+    def _in(self, trace: program.Trace) -> Iterator[TrainedInEvaluation | Swapped]:
         passes = self.model.mode.by_module(trace)
         is_trained = partial(self.model.mode.is_trained, trace)
         for module, own in itertools.islice(passes.items(), mode.MAX_MODULES):
@@ -135,6 +154,7 @@ class TrainingInEvalMode(Rule):
             trained = [forward for forward in own if lost is not None and is_trained(forward)]
             if lost is not None and trained and not self._stands_still(trace, module):
                 untrained = [item for item in self._passes_within(passes, module) if not is_trained(item)]
+                yield from self._swapped(trace, module, trained, untrained)
                 yield from self._of_module(trace, module, trained, untrained, lost)
 
     def _switched_layers(self, trace: program.Trace, module: values.Value) -> str | None:
@@ -173,6 +193,20 @@ class TrainingInEvalMode(Rule):
         parts = self.model.program.attributes_of(info).values() if info is not None else ()
         for other in (module, *parts):
             yield from passes.get(other, ())
+
+    def _swapped(
+        self, trace: program.Trace, module: values.Value, trained: list[mode.Pass], untrained: list[mode.Pass]
+    ) -> Iterator[Swapped]:
+        """Training passes in evaluation mode, where an iteration evaluates without gradients in training mode."""
+        for forward in trained:
+            switch = self.model.mode.switch(trace, forward, module, training=False)
+            loop = _common_loop(switch, forward) if switch is not None else None
+            for other in untrained if loop is not None and loop not in module.loops else ():
+                is_measured = api.GradMode.OFF in (other.mode, other.value.mode)
+                back = self.model.mode.switch(trace, other, module, training=True) if is_measured else None
+                if switch is not None and back is not None and loop in back.loops:
+                    yield Swapped(switch, forward, back, other, self._name(switch))
+                    return
 
     def _of_module(
         self,
@@ -249,6 +283,19 @@ class TrainingInEvalMode(Rule):
         return "" if name == "self" else name
 
     # -- report ---------------------------------------------------------------------------------------
+
+    def report_Swapped(self, found: Swapped) -> None:
+        name = f"`{found.name}`" if found.name else "the model"
+        self.report(
+            found.switch.site,
+            f"`eval()` and `train()` are swapped: {name} is trained in evaluation mode",
+            related=[
+                (found.forward.site, "training uses this forward pass"),
+                (found.back.site, "training mode begins here"),
+                (found.evaluated.site, "this evaluation runs in training mode"),
+            ],
+            help="call `train()` before the training, and `eval()` before the evaluation",
+        )
 
     def report_TrainedInEvaluation(self, trained: TrainedInEvaluation) -> None:
         name = f"`{trained.name}`" if trained.name else "the model"

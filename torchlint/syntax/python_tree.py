@@ -127,6 +127,21 @@ class PythonTree:
         loops = (item for item in self.ancestors(variable) if isinstance(item, ast.For))
         return next((item.iter for item in loops if dotted(item.target) == name), None)
 
+    def assigned_to(self, target: ast.AST) -> ast.expr | None:
+        """The expression that an assignment binds to a target, also to one of several: `0` for `b` in `a, b = 1, 0`."""
+        parent = self.parent(target)
+        if isinstance(parent, ast.Tuple):
+            outer = self.parent(parent)
+            if not isinstance(outer, ast.Assign) or not isinstance(outer.value, ast.Tuple):
+                return None
+            elements = outer.value.elts
+            if len(parent.elts) != len(elements) or any(isinstance(item, ast.Starred) for item in elements):
+                return None
+            return next(value for item, value in zip(parent.elts, elements, strict=True) if item is target)
+        if isinstance(parent, (ast.Assign, ast.AnnAssign)) and parent.value is not target:
+            return parent.value
+        return None
+
     def function_around(self, node: ast.AST) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
         """The innermost function around a node, without lambdas; computed once for all nodes on the path."""
         known, passed, found = self._known_functions, [node], None

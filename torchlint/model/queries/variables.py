@@ -38,10 +38,9 @@ def value_before(name: ast.Name, definitions: Definitions) -> ast.expr | None:
         if item.lineno <= name.lineno and tree.statement(item) is not use
     )  # fmt: skip
     last = max(earlier, key=lambda item: item.lineno, default=None)
-    statement = tree.parent(last) if last is not None else None
-    if not isinstance(statement, ast.Assign) or statement not in tree.before(name):
+    if last is None or tree.statement(last) not in tree.before(name):
         return None
-    return statement.value
+    return tree.assigned_to(last)
 
 
 def is_shared(name: str, definitions: Definitions) -> bool:

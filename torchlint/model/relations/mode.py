@@ -105,6 +105,14 @@ class Mode:
             known[module] = self._flow(trace, module)
         return known.get(module, {}).get(event, Settings())
 
+    def switch(self, trace: Trace, event: Pass, module: Value, *, training: bool) -> ModeSwitch | None:
+        """A call that surely sets this mode for a forward pass; None if any path has another mode."""
+        settings = self.at(trace, event, module)
+        switches = [item.switch for item in settings if item.since is None]
+        if not settings or len(switches) != len(settings):
+            return None
+        return switches[0] if all(item is not None and item.training is training for item in switches) else None
+
     def starts_in_training(self, trace: Trace, module: Value) -> bool:
         """Whether a trace creates a module in training mode; pretrained `transformers` models start in evaluation."""
         callee = module.callee if isinstance(module, CallResult) else None
