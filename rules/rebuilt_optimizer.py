@@ -1,4 +1,4 @@
-"""Optimizers that each epoch or step creates anew."""
+"""Optimizers and gradient scalers that each epoch or step creates anew."""
 
 from __future__ import annotations
 
@@ -37,13 +37,21 @@ class Rebuilt(NamedTuple):
     is_each_step: bool
 
 
+class RebuiltScaler(NamedTuple):
+    """Each iteration of `loop` creates the gradient scaler of `step` at `made`."""
+
+    made: python_ast.Site
+    step: events.Step
+    loop: events.Loop
+
+
 class RebuiltOptimizer(Rule):
     """Each epoch or step creates the optimizer anew, so its moments are lost.
 
     ## What it does
     Finds optimizers with state, such as Adam or SGD with momentum, that a loop over epochs creates in each iteration
     for the same network. In the iteration, the optimizer trains for one pass over the data, or takes a single step.
-    torchlint follows function calls, even into other files.
+    Also finds a `GradScaler` that each step creates anew. torchlint follows function calls, even into other files.
 
     Not reported if one of these holds:
 
@@ -55,6 +63,8 @@ class RebuiltOptimizer(Rule):
     ## Why is this bad?
     Adam's moments and the momentum start from zero again. Adam's first steps are then large, so the loss may jump at
     the start of each epoch. A scheduler of the old optimizer no longer has any effect.
+
+    A new gradient scaler starts with a scale of 65,536. If the gradients overflow at this scale, every step is skipped.
 
     ## Example
     ```python
@@ -95,16 +105,29 @@ class RebuiltOptimizer(Rule):
 
     code = "TL138"
     category = Category.SUSPICIOUS
-    triggers = (triggers.BACKWARD, (b"optim",), (b"range", b"count"))
+    triggers = (triggers.BACKWARD, (b"optim", b"GradScaler"), (b"range", b"count", b"GradScaler"))
 
-    def ask(self) -> Iterator[Rebuilt]:
+    def ask(self) -> Iterator[Rebuilt | RebuiltScaler]:
         done: set[python_ast.Site] = set()
         for trace in [] if self.model.is_test else self.model.program.traces:
             for step in trace.of(events.Step):
-                found = self._rebuilt(trace, step)
-                if found is not None and found.made not in done:
-                    done.add(found.made)
-                    yield found
+                for found in (self._rebuilt(trace, step), self._rebuilt_scaler(step)):
+                    if found is not None and found.made not in done:
+                        done.add(found.made)
+                        yield found
+
+    def _rebuilt_scaler(self, step: events.Step) -> RebuiltScaler | None:
+        scaler = values.resolved(step.scaler) if step.scaler is not None else None
+        call = self.model.tree.node(scaler.site) if scaler is not None and scaler.site is not None else None
+        if scaler is None or scaler.site is None or not isinstance(call, ast.Call):
+            return None
+        made_in = events.repeating(tuple(loop for loop in scaler.loops if isinstance(loop, events.Loop)))
+        is_scaler = python_ast.called_name(call) == "GradScaler" and not any(
+            item.arg == "enabled" for item in call.keywords
+        )
+        if not made_in or not is_scaler or made_in != events.repeating(step.loops):
+            return None
+        return RebuiltScaler(scaler.site.here, step, made_in[-1])
 
     def _rebuilt(self, trace: program.Trace, step: events.Step) -> Rebuilt | None:
         optimizer = values.resolved(step.optimizer)
@@ -129,7 +152,18 @@ class RebuiltOptimizer(Rule):
         if len(made_in) != 1 or len(stepped_in) != 2 or made_in[0] is not stepped_in[0]:
             return False
         epochs, batches = stepped_in
-        return self._counts(epochs) and not self._counts(batches) and not self._selects(epochs, batches)
+        are_batches = not self._counts(batches) or self._cuts(batches)
+        return self._counts(epochs) and are_batches and not self._selects(epochs, batches)
+
+    def _cuts(self, loop: events.Loop) -> bool:
+        """Whether a loop cuts data into batches: `range(0, n, batch_size)`."""
+        node = self.model.tree.own_node(loop.site)
+        return (
+            isinstance(node, ast.For)
+            and isinstance(node.iter, ast.Call)
+            and python_ast.called_name(node.iter) in _COUNTING
+            and len(node.iter.args) == 3
+        )
 
     def _are_steps(self, loops: list[events.Loop]) -> bool:
         """Whether loops repeat single steps: over numbers, or over epochs and their batches."""
@@ -231,6 +265,14 @@ class RebuiltOptimizer(Rule):
         local = {item.id for item in nodes if isinstance(item.ctx, ast.Store)}
         read = python_ast.names_in(call)
         return not read.isdisjoint(counted) or (bool(counted) and not read.isdisjoint(local))
+
+    def report_RebuiltScaler(self, rebuilt: RebuiltScaler) -> None:
+        self.report(
+            rebuilt.made,
+            "each step creates the gradient scaler anew, so its scale never adapts",
+            related=[(rebuilt.loop.site, "this loop repeats it"), (rebuilt.step.site, "the scaler steps here")],
+            help="create the scaler once, before the loop",
+        )
 
     def report_Rebuilt(self, rebuilt: Rebuilt) -> None:
         what = "step" if rebuilt.is_each_step else "epoch"
