@@ -25,7 +25,7 @@ class Compounded(NamedTuple):
 
 
 class CompoundedDecay(Rule):
-    """A decay for the whole training multiplies the rate of the last epoch, so it compounds.
+    """A decay multiplies a learning rate that already contains earlier decays.
 
     ## What it does
     Finds `lr = lr * 0.1 ** (epoch // 30)` and `group["lr"] *= gamma ** epoch`, where the variable, attribute or entry
