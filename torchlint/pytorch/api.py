@@ -189,9 +189,24 @@ WITH_INDICES = frozenset(
         "nanmedian",
         "cummax",
         "cummin",
-        "max_pool2d_with_indices",
+        *(f"{kind}max_pool{n}d_with_indices" for kind in ("", "adaptive_") for n in (1, 2, 3)),
+        *(f"fractional_max_pool{n}d_with_indices" for n in (2, 3)),
     }
 )
+_FRACTIONAL = "kernel_size output_size output_ratio return_indices"
+INDICES_ON_REQUEST = {
+    name.format(n): Parameters(*parameters.split())
+    for name, parameters in (
+        ("max_pool{}d", "input kernel_size stride padding dilation ceil_mode return_indices"),
+        ("adaptive_max_pool{}d", "input output_size return_indices"),
+        ("fractional_max_pool{}d", f"input {_FRACTIONAL}"),
+        ("MaxPool{}d", "kernel_size stride padding dilation return_indices ceil_mode"),
+        ("AdaptiveMaxPool{}d", "output_size return_indices"),
+        ("FractionalMaxPool{}d", _FRACTIONAL),
+    )
+    for n in (1, 2, 3)
+}
+"""Functions and layers that also return indices if `return_indices` is true, with their parameters."""
 # Packages of potentials, whose modules compute gradients of the energy in their `forward`: forces.
 DIFFERENTIATING_PACKAGES = frozenset("schnetpack torchani mace nequip matgl chgnet medcam".split())
 _PLAIN_PACKAGES = frozenset(

@@ -72,6 +72,8 @@ def _each(names: str, transfer: Transfer) -> dict[str, Transfer]:
     return dict.fromkeys(names.split(), transfer)
 
 
+_MAX_POOL = "self kernel_size stride padding dilation ceil_mode return_indices"
+
 OPERATORS: dict[str, Transfer] = {
     **_each(
         "abs neg relu relu6 leaky_relu elu selu celu clone contiguous detach data cuda cpu clamp clamp_min clamp_max "
@@ -141,8 +143,8 @@ OPERATORS: dict[str, Transfer] = {
         "huber_loss kl_div",
         _transfer("loss", "self target", ""),
     ),
-    **_each("max_pool1d", _transfer(POOL, "self kernel_size stride padding dilation ceil_mode", dimensions=1)),
-    **_each("max_pool2d", _transfer(POOL, "self kernel_size stride padding dilation ceil_mode", dimensions=2)),
+    **_each("max_pool1d", _transfer(POOL, _MAX_POOL, dimensions=1)),
+    **_each("max_pool2d", _transfer(POOL, _MAX_POOL, dimensions=2)),
     **_each("avg_pool1d", _transfer(POOL, "self kernel_size stride padding ceil_mode", dimensions=1)),
     **_each("avg_pool2d", _transfer(POOL, "self kernel_size stride padding ceil_mode", dimensions=2)),
     **_each("adaptive_avg_pool1d", _transfer("adaptive_pool", "self output_size", dimensions=1)),
@@ -189,7 +191,7 @@ LAYERS: dict[str, Transfer] = {
     **_dimensions("ConvTranspose", "conv_transpose", _UP),
     **_dimensions("MaxPool", POOL, f"{_LINE} return_indices ceil_mode"),
     **_dimensions("AvgPool", POOL, "kernel_size stride padding ceil_mode"),
-    **_dimensions("AdaptiveAvgPool AdaptiveMaxPool", "adaptive_pool", "output_size"),
+    **_dimensions("AdaptiveAvgPool AdaptiveMaxPool", "adaptive_pool", "output_size return_indices"),
     **_dimensions("BatchNorm", "batch_norm", _NORM),
     "LayerNorm": _transfer("layer_norm", "normalized_shape"),
     "GroupNorm": _transfer("group_norm", "num_groups num_channels"),

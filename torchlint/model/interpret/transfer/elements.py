@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Sequence
 
+from torchlint.model.arguments import flag
 from torchlint.model.interpret.machine import Machine, Part
 from torchlint.model.interpret.transfer.attributes import Attributes
 from torchlint.model.interpret.transfer.objects import is_module_class
@@ -38,8 +39,7 @@ from torchlint.model.values import (
     inputs_of,
     resolved,
 )
-from torchlint.pytorch import datasets, naming, operators
-from torchlint.pytorch.api import WITH_INDICES
+from torchlint.pytorch import api, datasets, naming, operators
 from torchlint.syntax.python_ast import called_name, site_of
 
 SOME = "?"
@@ -78,10 +78,11 @@ class Elements(Part):
         if stored is not None:
             return stored
         if isinstance(owner, Tensor):
-            if key is not None and (isinstance(owner, ModuleOutput) or _is_record(owner)):
+            is_pair = self._is_pair_with_indices(owner)
+            if is_pair is not False and key in (1, -1):
+                return self._indices_of(owner, key, node, is_sure=is_pair is True)
+            if not is_pair and key is not None and (isinstance(owner, ModuleOutput) or _is_record(owner)):
                 return self.attributes.component(owner, key, node)
-            if owner.op in WITH_INDICES and key == 1:
-                return self.tensors.make(operators.ARGMAX, (owner,), node)
             return self.tensors.make(operators.GETITEM, (owner,), node, owner if basic else None)
         if isinstance(owner, Plain):
             return self.tensors.number("getitem", (owner,), node, key)
@@ -99,6 +100,22 @@ class Elements(Part):
             entries = [part for item in _dictionaries(owner) if (part := item.part(key)) is not None]
             if entries:
                 return self.state.phi(node, entries)
+        return self.state.part_of(owner, f"[{key!r}]", Element, node)
+
+    def _is_pair_with_indices(self, owner: Tensor) -> bool | None:
+        """Whether an operator or a layer returns values and their indices; None if a variable decides."""
+        if owner.op in api.WITH_INDICES:
+            return True
+        made = self.state.made_by(resolved(owner.parents[0]) if isinstance(owner, ModuleOutput) else owner)
+        parameters = api.INDICES_ON_REQUEST.get(made[0]) if made is not None else None
+        if made is None or parameters is None:
+            return False
+        return flag(made[1].bind(parameters, made[2]), "return_indices")
+
+    def _indices_of(self, owner: Tensor, key: object, node: ast.AST, *, is_sure: bool) -> Value:
+        """The indices that an operator or a layer returns after the values: integers, which have no graph."""
+        if is_sure:
+            return self.tensors.make(operators.ARGMAX, (owner,), node)
         return self.state.part_of(owner, f"[{key!r}]", Element, node)
 
     def _submodule(self, owner: Module, key: object, node: ast.AST) -> Value:
