@@ -7,8 +7,13 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from torchlint import Category, Rule
-from torchlint.model.queries import batch_sums, callees, held_out
+from torchlint.lazy_pattern import LazyPattern
+from torchlint.model.queries import batch_sums, callees, held_out, uses, written
 from torchlint.syntax import python_ast
+
+_EVALUATES = LazyPattern(r"(?i)(^|_)(val(id(ate|ation)?)?|eval(uate|uation)?|test(ing)?)(_|$)")
+"""Names of functions that evaluate a model."""
+_TRAINS = LazyPattern(r"(?i)train|trn|overfit|debug")
 
 
 class WrongData(NamedTuple):
@@ -30,15 +35,28 @@ class WrongArgument(NamedTuple):
     bound: python_ast.Site
 
 
+class WrongLoop(NamedTuple):
+    """The loop of `function` at `site` iterates over `loader`, and nothing reads `unread`, bound at `bound`."""
+
+    site: python_ast.Site
+    loader: str
+    function: str
+    unread: str
+    bound: python_ast.Site
+
+
 class EvaluationOfTrainingData(Rule):
     """An evaluation runs on training data instead of validation or test data.
 
     ## What it does
-    Finds two kinds of evaluations, by the names of the loaders:
+    Finds three kinds of evaluations, by the names of the loaders:
 
     - Loops that train nothing and iterate over a training loader. The code divides their sum by the length of
       validation or test data: `correct / len(val_set)`.
-    - `test_accuracy = accuracy(model, train_loader)`, where nothing reads the `test_loader` of the function.
+    - `test_accuracy = accuracy(model, train_loader)`, or `accuracy = validate(model, train_loader)`, where nothing
+      reads the `test_loader` of the function, or the `self.test_loader` of the class.
+    - Functions such as `validate` with a loop over the training loader, where nothing reads the `val_loader` that the
+      function or the object has.
 
     ## Why is this bad?
     Overfitting stays hidden. The score measures training data, on the wrong scale. Early stopping, the choice of
@@ -73,8 +91,9 @@ class EvaluationOfTrainingData(Rule):
     category = Category.CORRECTNESS
     triggers = ((b"tr",), (b"val", b"test", b"dev"), (b"len", b"load"), (b"torch",))
 
-    def ask(self) -> Iterator[WrongData | WrongArgument]:
+    def ask(self) -> Iterator[WrongData | WrongArgument | WrongLoop]:
         yield from [] if self.model.is_test else self._wrong_arguments()
+        yield from [] if self.model.is_test else self._wrong_loops()
         evaluated = {} if self.model.is_test else self._evaluated()
         for info in self.model.definitions.functions.values() if evaluated else ():
             loops = [node for node in python_ast.walk(info.node) if isinstance(node, (ast.For, ast.AsyncFor))]
@@ -91,22 +110,36 @@ class EvaluationOfTrainingData(Rule):
 
     def _wrong_arguments(self) -> Iterator[WrongArgument]:
         """The scores of held-out data that a function computes on a training loader."""
-        for statement in self.model.tree.of_type(ast.Assign):
-            score, call = python_ast.dotted(statement.targets[0]), statement.value
-            if not isinstance(call, ast.Call) or not held_out.is_named_held_out(score) or _is_data(score):
+        for statement in self.model.tree.of_type(ast.Assign, ast.Expr):
+            call = statement.value
+            if not isinstance(call, ast.Call) or _TRAINS.search(python_ast.called_name(call)):
                 continue
             named = [(item, python_ast.dotted(item)) for item in python_ast.arguments(call)]
             loaders = [(item, name) for item, name in named if _is_data(name) and held_out.is_named_training(name)]
             if len(loaders) != 1 or any(held_out.is_named_held_out(name) for _, name in named):
                 continue
-            unread = self._unread(statement) if "train" not in python_ast.called_name(call) else None
+            score = _score(statement, call)
+            unread = self._unread(statement, loaders[0][0]) if score else None
             if unread is not None:
-                name = unread.arg if isinstance(unread, ast.arg) else unread.id
                 sites = python_ast.site_of(loaders[0][0]), python_ast.site_of(unread)
-                yield WrongArgument(sites[0], loaders[0][1], score, name, sites[1])
+                yield WrongArgument(sites[0], loaders[0][1], score, _name(unread), sites[1])
 
-    def _unread(self, statement: ast.Assign) -> ast.Name | ast.arg | None:
-        """The only loader of held-out data in the scope of a statement, if nothing reads it."""
+    def _wrong_loops(self) -> Iterator[WrongLoop]:
+        """The loops over training data in functions that evaluate, where nothing reads the held-out data."""
+        for loop, loader in self._evaluated().items():
+            around = self.model.definitions.function_around(loop)
+            if not isinstance(loop, (ast.For, ast.AsyncFor)) or around is None or not _is_evaluation(around.name):
+                continue
+            iterated = batch_sums.unwrapped(loop.iter)
+            unread = self._unread(loop, iterated) if _is_data(python_ast.dotted(iterated)) else None
+            if unread is not None:
+                sites = python_ast.site_of(loop.iter), python_ast.site_of(unread)
+                yield WrongLoop(sites[0], loader, around.name, _name(unread), sites[1])
+
+    def _unread(self, statement: ast.AST, loader: ast.expr) -> ast.Name | ast.Attribute | ast.arg | None:
+        """The only loader of held-out data beside a training loader, if nothing reads it."""
+        if isinstance(loader, ast.Attribute):
+            return self._unread_attribute(loader)
         scope = self.model.tree.scope_around(statement)
         nodes = list(python_ast.walk(scope))
         bound = [item for item in nodes if isinstance(item, ast.Name) and isinstance(item.ctx, ast.Store)]
@@ -122,6 +155,18 @@ class EvaluationOfTrainingData(Rule):
         ):
             return None
         return found[0]
+
+    def _unread_attribute(self, loader: ast.Attribute) -> ast.Attribute | None:
+        """The only held-out loader of an object beside a training loader, if nothing reads it."""
+        method = self.model.definitions.method_around(loader)
+        if method is None or method.owner is None or python_ast.dotted(loader.value) != "self":
+            return None
+        nodes = (item for item in python_ast.walk(method.owner.node) if isinstance(item, ast.Attribute))
+        own = [item for item in nodes if python_ast.dotted(item.value) == "self" and not written.is_load(item)]
+        held = {item.attr: item for item in own if _is_data(item.attr) and held_out.is_named_held_out(item.attr)}
+        only = next(iter(held.values())) if len(held) == 1 else None
+        found = uses.of_place(only, self.model) if only is not None else None
+        return only if found and not any(map(written.is_load, found)) else None
 
     def _evaluated(self) -> dict[ast.AST, str]:
         """The loops over training data that do not train, with the names of these data."""
@@ -150,6 +195,14 @@ class EvaluationOfTrainingData(Rule):
             help=f"iterate over the data of `{found.counted}`",
         )
 
+    def report_WrongLoop(self, found: WrongLoop) -> None:
+        self.report(
+            found.site,
+            f"`{found.function}` iterates over `{found.loader}`, and nothing reads `{found.unread}`",
+            related=[(found.bound, f"`{found.unread}` is bound here")],
+            help=f"iterate over `{found.unread}`",
+        )
+
     def report_WrongArgument(self, found: WrongArgument) -> None:
         self.report(
             found.site,
@@ -157,6 +210,26 @@ class EvaluationOfTrainingData(Rule):
             related=[(found.bound, f"`{found.unread}` is bound here")],
             help=f"pass `{found.unread}`",
         )
+
+
+def _score(statement: ast.Assign | ast.Expr, call: ast.Call) -> str:
+    """The held-out score that a call computes, by the name of its result or else of the function; otherwise empty."""
+    target = statement.targets[0] if isinstance(statement, ast.Assign) else None
+    parts = target.elts if isinstance(target, ast.Tuple) else [target] if target is not None else []
+    names = [python_ast.dotted(item) for item in parts]
+    if any(_is_data(name) or _TRAINS.search(name) for name in names):
+        return ""
+    held = [name for name in names if held_out.is_named_held_out(name)]
+    function = python_ast.called_name(call)
+    return held[0] if held else f"{function}(...)" if _is_evaluation(function) else ""
+
+
+def _is_evaluation(function: str) -> bool:
+    return bool(_EVALUATES.search(function)) and not _TRAINS.search(function)
+
+
+def _name(bound: ast.Name | ast.Attribute | ast.arg) -> str:
+    return bound.arg if isinstance(bound, ast.arg) else python_ast.dotted(bound)
 
 
 def _is_data(name: str) -> bool:

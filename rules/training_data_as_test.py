@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule
 from torchlint.lazy_pattern import LazyPattern
-from torchlint.model.queries import held_out, names, written
+from torchlint.model.queries import held_out, names, uses, written
 from torchlint.pytorch import datasets
 from torchlint.syntax import python_ast
 
@@ -18,12 +18,14 @@ if TYPE_CHECKING:
 
 _ON_PURPOSE = LazyPattern(r"(?i)over_?fit|debug|sanity|smoke")
 """Names of functions that check whether a model can learn at all."""
-_SAMPLING = frozenset({"sampler", "batch_sampler", None})
+_SAMPLING = frozenset({"sampler", "batch_sampler"})
+_HOOKS = frozenset({"train_dataloader", "val_dataloader", "test_dataloader"})
 _SPLIT = LazyPattern(r"(?i)^(train|training|trn|val|valid|validation|test|dev|eval)$")
 _MODE = LazyPattern(
     r"(?i)^(split|set|mode|phase|subset|partition|image_set|part|flag|type|dataset_type|data_type|stage)$"
 )
 _FREE = LazyPattern(r"(?i)transform|augment|aug$|shuffle|batch|worker|drop|crop|size|repeat|return")
+_DATA = LazyPattern(r"(?i)set$|data$|ds$")
 _PARTS = LazyPattern(r"(?i)split|subset|sampl|indices|index|fold|\bidx|debug|overfit|sanity|smoke|k_?means")
 
 
@@ -52,6 +54,7 @@ class TrainingDataAsTest(Rule):
     the same:
 
     - `test_loader = DataLoader(train_set)`, without a sampler, directly or through a function of the repository;
+    - `val_dataloader` of Lightning that returns the loader of the training set, where nothing reads the validation set;
     - `test_loader = DataLoader(data, sampler=train_sampler)`, with the sampler of the training loader;
     - `test_set = CIFAR10(root, train=True)`;
     - two datasets of a class of the repository that name the same split, for training and for validation.
@@ -99,11 +102,10 @@ class TrainingDataAsTest(Rule):
                     break
 
     def _made(self) -> Iterator[tuple[str, ast.Call]]:
-        """The loaders and the datasets of torchvision that a variable gets."""
-        for statement in self.model.tree.of_type(ast.Assign):
-            call, name = statement.value, python_ast.dotted(statement.targets[0])
+        """The loaders and the datasets of torchvision that a variable or an entry of a dictionary gets."""
+        for name, call in _bound(self.model):
             is_named = held_out.is_named_held_out(name) or held_out.is_named_training(name)
-            if isinstance(call, ast.Call) and is_named and not any(item.arg in _SAMPLING for item in call.keywords):
+            if is_named and not any(item.arg in _SAMPLING for item in call.keywords):
                 kind = names.imported(call.func, self.model.definitions)
                 if kind.startswith("torchvision.datasets.") or self._loaded(call) is not None:
                     yield name, call
@@ -151,7 +153,7 @@ class TrainingDataAsTest(Rule):
             return None
         is_loader = names.imported(made.func, called.definitions) in datasets.LOADERS
         dataset = written.argument(made, 0, "dataset") if is_loader else None
-        is_whole = not any(item.arg in _SAMPLING for item in made.keywords)
+        is_whole = not any(item.arg in _SAMPLING or item.arg is None for item in made.keywords)
         name = dataset.id if is_whole and isinstance(dataset, ast.Name) else ""
         if name not in called.parameters or name in called.definitions.names_assigned([called.node]):
             return None
@@ -162,8 +164,10 @@ class TrainingDataAsTest(Rule):
         if ast.dump(call.func) != ast.dump(first.func):
             return False
         own, others = map(self._loaded, (call, first))
+        if not _are_settings(call, first):
+            return False
         if own is not None:
-            is_named = held_out.is_named_training(python_ast.dotted(own))
+            is_named = held_out.is_named_training(_place(own))
             return is_named and others is not None and ast.dump(own) == ast.dump(others)
         roots = [written.argument(item, 0, "root") for item in (call, first)]
         switches = [written.argument(item, 1, "train") for item in (call, first)]
@@ -172,15 +176,27 @@ class TrainingDataAsTest(Rule):
 
     def _is_beside(self, call: ast.Call, first: ast.Call) -> bool:
         """Whether two calls are in one block, and nothing there takes a part of the data."""
+        if isinstance(self.model.tree.statement(call), ast.Return):
+            return self._has_unread(call, first)
         block = self.model.tree.block(call)
         around = self.model.definitions.function_around(call)
         if self.model.tree.statement(first) not in block or _ON_PURPOSE.search(around.name if around else ""):
             return False
         nodes = [node for statement in block for node in python_ast.walk(statement)]
-        if any(isinstance(node, ast.keyword) and node.arg in _SAMPLING - {None} for node in nodes):
+        if any(isinstance(node, ast.keyword) and node.arg in _SAMPLING for node in nodes):
             return False
         words = {python_ast.dotted(item).rpartition(".")[2] for item in nodes}
         return words.isdisjoint({"Subset", "random_split", "SubsetRandomSampler", "targets", "data", "indices"})
+
+    def _has_unread(self, call: ast.Call, first: ast.Call) -> bool:
+        """Whether two hooks of one class create the loaders, and nothing reads a held-out dataset of the object."""
+        own, other = (self.model.definitions.method_around(item) for item in (call, first))
+        if own is None or other is None or own.owner is None or own.owner is not other.owner:
+            return False
+        nodes = (item for item in python_ast.walk(own.owner.node) if isinstance(item, ast.Attribute))
+        held = {item.attr: item for item in nodes if not written.is_load(item) and _DATA.search(item.attr)}
+        found = (uses.of_place(item, self.model) for name, item in held.items() if held_out.is_named_held_out(name))
+        return any(places and not any(map(written.is_load, places)) for places in found)
 
     def report_EqualSplit(self, found: EqualSplit) -> None:
         self.report(
@@ -197,6 +213,35 @@ class TrainingDataAsTest(Rule):
             related=[(found.first, "the training data are here")],
             help="use the validation or test data",
         )
+
+
+def _bound(model: Model) -> Iterator[tuple[str, ast.Call]]:
+    """The calls whose results a variable, an attribute or an entry gets, by name or key."""
+    for statement in model.tree.of_type(ast.Assign):
+        if isinstance(statement.value, ast.Call):
+            yield _place(statement.targets[0]), statement.value
+        elif isinstance(statement.value, ast.Dict):
+            for key, value in zip(statement.value.keys, statement.value.values, strict=True):
+                if isinstance(value, ast.Call) and isinstance(key, ast.Constant) and isinstance(key.value, str):
+                    yield key.value, value
+    for info in model.definitions.classes.values():
+        for name in _HOOKS & info.methods.keys():
+            returned = names.returned_value(info.methods[name])
+            if isinstance(returned, ast.Call):
+                yield name, returned
+
+
+def _place(node: ast.expr) -> str:
+    """The name of a variable or attribute, or the key of an entry: `train` of `parts["train"]`."""
+    key = node.slice if isinstance(node, ast.Subscript) else None
+    return key.value if isinstance(key, ast.Constant) and isinstance(key.value, str) else python_ast.dotted(node)
+
+
+def _are_settings(call: ast.Call, first: ast.Call) -> bool:
+    """Whether two calls unpack no dictionary, or the same settings without a sampler, because the first shuffles."""
+    own, other = ([ast.dump(item.value) for item in each.keywords if item.arg is None] for each in (call, first))
+    shuffles = any(item.arg == "shuffle" and python_ast.is_literal(item.value, True) for item in first.keywords)
+    return (not own and not other) or (own == other and shuffles)
 
 
 def _equal_splits(model: Model) -> Iterator[EqualSplit]:

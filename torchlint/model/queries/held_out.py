@@ -12,7 +12,7 @@ _PART = LazyPattern(r"(?i)(?:^|[/_])(?:val|valid|validation|test|dev|eval)/?$")
 _NAMED = ("root", "split", "image_set", "mode", "phase", "subset", "partition")
 """Arguments that name a folder or a split."""
 _TRAINING = LazyPattern(r"(?i)(^|[_.])tr(ai)?n")
-_OTHER = LazyPattern(r"(?i)(^|[_.])(val|valid|validation|dev|test|eval)(id)?(_|$|[.A-Z]|loader|set|data)")
+_OTHER = LazyPattern(r"(?i)(^|[_.])(val(?!u)|valid|validation|dev(?!ic|el)|test|eval)(id)?(_|$|[.A-Z]|loader|set|data)")
 
 
 def is_named_training(name: str) -> bool:
