@@ -1,4 +1,4 @@
-"""Entries of checkpoints that a file saves and a resume forgets: the optimizer and the best score."""
+"""Entries of checkpoints that a file saves and a resume forgets: the optimizer, the best score and the epoch."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 _COMMENTED = LazyPattern(r"(?i)#.*optim\w*\.load_state_dict")
 """A restored optimizer that the author has commented out."""
 _STATELESS = frozenset({"SGD"})
+
 _BEST = LazyPattern(r"(?i)best|record")
 
 
@@ -145,3 +146,155 @@ class ForgottenRecords:
             for item in (node.left, *node.comparators)
         }
         return name in compared
+
+
+if TYPE_CHECKING:
+    from torchlint import Model
+    from torchlint.syntax.python_ast import Site
+
+_COUNTERS = LazyPattern(r"(?i)epoch|step|iter")
+_EPOCH = LazyPattern(r"(?i)(cur_|start_)?epochs?")
+_SHOWING = LazyPattern(r"(?i)^(print|format|info|debug|warning|log|write|set_description|print_log|logging|str)$")
+_CHECKPOINT = LazyPattern(r"(?i)ch?e?c?kpt|checkpoint|state|resume|saved|snapshot")
+
+
+class Restarted(NamedTuple):
+    """The loop over `loop` starts from the beginning although `name` received the saved epoch at `read`."""
+
+    loop: Site
+    name: str
+    read: Site
+
+
+class Unread(NamedTuple):
+    """The loop over `loop` starts from the beginning, and nothing reads the entry `key` of the checkpoint at `load`."""
+
+    loop: Site
+    key: str
+    load: Site
+    saved: Site
+
+
+class RestartedCounts:
+    """Finds variables and attributes with the epoch of a checkpoint that no code continues from."""
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self.tree = model.tree
+
+    def all(self) -> Iterator[Restarted]:
+        for statement in self.tree.of_type(ast.Assign):
+            target = statement.targets[0]
+            if len(statement.targets) > 1 or not isinstance(target, (ast.Name, ast.Attribute)):
+                continue
+            if _reads_counter(statement.value) and self._restores_optimizer(statement):
+                loop = self._loop(target)
+                if loop is not None and self._is_only_shown(target, loop):
+                    code = self.tree.code(target)
+                    yield Restarted(python_ast.site_of(loop.iter), code, python_ast.site_of(statement.value))
+
+    def unread(self) -> Iterator[Unread]:
+        """Loops behind the restored state of an optimizer, where no code reads the saved epoch."""
+        name, saved = next(self._saved(), ("", None))
+        if saved is None or self.model.reads_entry(name):
+            return
+        for call, owner in self.model.provenance.states.loads:
+            is_optimizer = naming.looks_like_optimizer(python_ast.last_name(owner))
+            if not is_optimizer or resumes.entries(call, self.model.definitions) is None:
+                continue
+            function = self.model.definitions.function_around(call)
+            scope = function.node if function is not None else self.tree.module
+            counted = [item for item in python_ast.walk(scope) if isinstance(item, ast.For) and _counts(item)]
+            epochs = [item for item in counted if "epoch" in ast.unparse(item.target).lower()]
+            if len(epochs) == 1 and epochs[0].lineno > call.lineno and _begins(epochs[0].iter):
+                sites = [python_ast.site_of(item) for item in (epochs[0].iter, call, saved)]
+                yield Unread(sites[0], name, sites[1], sites[2])
+                return
+
+    def _saved(self) -> Iterator[tuple[str, ast.expr]]:
+        """The keys of a saved dictionary that contain the epoch, beside the state of an optimizer."""
+        for call in self.tree.of_type(ast.Call):
+            if self.model.definitions.named(call.func) != "torch.save" or not call.args:
+                continue
+            keys = call.args[0].keys if isinstance(call.args[0], ast.Dict) else []
+            texts = {key.value: key for key in keys if isinstance(key, ast.Constant) and isinstance(key.value, str)}
+            if any(map(naming.looks_like_optimizer, texts)):
+                yield from ((name, key) for name, key in texts.items() if _EPOCH.fullmatch(name))
+
+    def _restores_optimizer(self, statement: ast.Assign) -> bool:
+        """Whether the function around a statement also loads the state of an optimizer."""
+        around = self.model.definitions.function_around(statement)
+        loads = self.model.provenance.states.loads
+        return any(
+            self.model.definitions.function_around(call) is around
+            and naming.looks_like_optimizer(python_ast.last_name(owner))
+            for call, owner in loads
+        )
+
+    def _loop(self, target: ast.Name | ast.Attribute) -> ast.For | None:
+        """The only loop over epochs or steps of the function or class, if it starts from the beginning."""
+        method = self.model.definitions.method_around(target)
+        scope: ast.AST = method.node if method is not None else self.tree.module
+        if isinstance(target, ast.Attribute):
+            if method is None or method.owner is None or not isinstance(target.value, ast.Name):
+                return None
+            scope = method.owner.node
+        counted = [item for item in python_ast.walk(scope) if isinstance(item, ast.For) and _counts(item)]
+        is_one = len(counted) == 1 and (isinstance(target, ast.Attribute) or counted[0].lineno > target.lineno)
+        return counted[0] if is_one and _begins(counted[0].iter) else None
+
+    def _is_only_shown(self, target: ast.Name | ast.Attribute, loop: ast.For) -> bool:
+        """Whether code only prints or logs a number."""
+        if isinstance(target, ast.Attribute):
+            method = self.model.definitions.method_around(target)
+            owner = method.owner if method is not None else None
+            words = (f".{target.attr}".encode(),)
+            if owner is None or next(self.model.importers(owner.name, words), None) is not None:
+                return False
+            uses: list[ast.expr] = [item for item in self.tree.of_type(ast.Attribute) if item.attr == target.attr]
+        else:
+            around = self.model.definitions.function_around(target)
+            same = (item for item in self.tree.of_type(ast.Name) if item.id == target.id)
+            uses = [item for item in same if self.model.definitions.function_around(item) is around]
+            if target.id in python_ast.names_in(loop.target):
+                uses = [item for item in uses if item.lineno < loop.lineno]
+        read = [item for item in uses if isinstance(getattr(item, "ctx", None), ast.Load)]
+        return all(map(self._is_shown, read))
+
+    def _is_shown(self, node: ast.expr) -> bool:
+        for item in self.tree.ancestors(node):
+            if isinstance(item, ast.Call):
+                return bool(_SHOWING.search(python_ast.called_name(item)))
+            if isinstance(item, (ast.stmt, ast.Compare)):
+                return False
+        return False
+
+
+def _reads_counter(value: ast.expr) -> bool:
+    """`checkpoint["epoch"]`, perhaps plus one."""
+    node = value.left if isinstance(value, ast.BinOp) and isinstance(value.right, ast.Constant) else value
+    key = node.slice if isinstance(node, ast.Subscript) else None
+    is_key = isinstance(key, ast.Constant) and isinstance(key.value, str) and _COUNTERS.search(key.value)
+    return (
+        bool(is_key) and isinstance(node, ast.Subscript) and bool(_CHECKPOINT.search(python_ast.last_name(node.value)))
+    )
+
+
+def _counts(loop: ast.For) -> bool:
+    """Whether a loop iterates over epochs or steps by the name of its variable, and calls other code."""
+    names = python_ast.names_in(loop.target)
+    return any(_COUNTERS.search(name) for name in names) and any(
+        isinstance(item, ast.Call) for statement in loop.body for item in python_ast.walk(statement)
+    )
+
+
+def _begins(over: ast.expr) -> bool:
+    """`range(epochs)` or `range(1, epochs)`, perhaps in a progress bar."""
+    calls = [item for item in python_ast.walk(over) if isinstance(item, ast.Call)]
+    ranges = [item for item in calls if python_ast.called_name(item) in ("range", "trange")]
+    if len(ranges) != 1 or any(
+        python_ast.called_name(item) not in ("range", "trange", "tqdm", "len", "int") for item in calls
+    ):
+        return False
+    given = ranges[0].args
+    return len(given) == 1 or (len(given) == 2 and isinstance(given[0], ast.Constant))

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from torchlint import Model
 from torchlint.model.events import Backward, Call, Grad, Keep, Keeping, Loop, MayClear, Returned, Step, apart
-from torchlint.model.lineage import graph_inputs
+from torchlint.model.lineage import contents, graph_inputs
 from torchlint.model.module_values import is_forward
 from torchlint.model.program import Trace
 from torchlint.model.values import (
@@ -35,9 +35,8 @@ from torchlint.pytorch.api import GradMode
 from torchlint.pytorch.autograd_table import VIEWS
 from torchlint.syntax.python_ast import Site, dotted
 
-from ._batches import goes_over_objects, is_made_from_data, loops_of_generator, repeats, unpacked
 from ._kept_graph_lifetimes import Lifetimes, lasts_one_step, sums_up_one_step
-from ._kept_graph_uses import KeptGraphUses
+from ._kept_graph_uses import KeptGraphUses, goes_over_objects, is_made_from_data, loops_of_generator, repeats
 
 _SELECTING = VIEWS | frozenset(
     "getitem reshape cat concat concatenate stack hstack vstack index_select "
@@ -199,9 +198,10 @@ class KeptGraphs:
         over = resolved(loop.over) if loop.over is not None else None
         if loops_of_generator(loop):
             return False
-        items = unpacked(over) if isinstance(over, Container) else {over} if over is not None else set()
-        outputs = (item for item in self.tracking.graph(keep.value, carried=False) if item in items)
-        return any(is_forward(item) or self._has_graph(item) for item in outputs if not isinstance(item, Container))
+        items = contents([over]) if over is not None else set()
+        outputs = items & self.tracking.graph(keep.value, carried=False)
+        tensors = (item for item in outputs if not isinstance(item, (Container, Phi)))
+        return any(is_forward(item) or self._has_graph(item) for item in tensors)
 
     def _goes_over_optimizers(self, loop: Loop, trace: Trace) -> bool:
         """Whether each iteration of a loop is a step of another optimizer: `for i in range(agents)` with

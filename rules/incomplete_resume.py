@@ -16,8 +16,7 @@ from torchlint.syntax import python_ast
 if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
 
-    from ._forgotten_entries import Forgotten, ForgottenRecord
-    from ._restarted_counts import Restarted, Unread
+    from ._forgotten_entries import Forgotten, ForgottenRecord, Restarted, Unread
 
 _KINDS = {"scheduler": LazyPattern(r"(?i)sched|(^|_)lr_"), "scaler": LazyPattern(r"(?i)scaler")}
 """Names of objects with a state that belong to an optimizer."""
@@ -97,8 +96,7 @@ class IncompleteResume(Rule):
     def ask(self) -> Iterator[LeftOut | Forgotten | ForgottenRecord | Restarted | Unread]:
         if self.model.is_test or refused_checkpoints.RefusedCheckpoints(self.model).has_only_refused():
             return
-        from ._forgotten_entries import ForgottenOptimizers, ForgottenRecords
-        from ._restarted_counts import RestartedCounts
+        from ._forgotten_entries import ForgottenOptimizers, ForgottenRecords, RestartedCounts
 
         yield from RestartedCounts(self.model).all()
         yield from RestartedCounts(self.model).unread()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Confidence, Rule, edits
 from torchlint.lazy_pattern import LazyPattern
-from torchlint.model import definitions, events, utilities, values
+from torchlint.model import definitions, events, lineage, utilities, values
 from torchlint.pytorch import binding
 from torchlint.syntax import python_ast
 
@@ -137,7 +137,7 @@ class MissingSetEpoch(Rule):
         """The samplers of loaders that a function returns to files that iterate over them repeatedly."""
         for trace in self.model.program.traces:
             name = trace.root.name if trace.root is not None else ""
-            for loader in _with_inside(list(trace.frame.returns)) if name and not _EVALUATION.search(name) else ():
+            for loader in lineage.contents(list(trace.frame.returns)) if name and not _EVALUATION.search(name) else ():
                 if not isinstance(loader, utilities.DataLoader):
                     continue
                 sampler = next((item for item in self._samplers(loader) if self._shuffles(item)), None)
@@ -207,9 +207,9 @@ class MissingSetEpoch(Rule):
             found += [event.value for event in trace.of(events.Keep)]
             kept += [(owner, value) for (owner, _), value in trace.heap.items()]
         found += [value for owner, value in kept if not _is_of_this_file(owner)]
-        leaving = _with_inside(found)
+        leaving = lineage.contents(found)
         while more := {value for owner, value in kept if owner in leaving} - leaving:
-            leaving = _with_inside([*leaving, *more])
+            leaving = lineage.contents([*leaving, *more])
         return leaving
 
     # -- report ---------------------------------------------------------------------------------------
@@ -308,15 +308,3 @@ def _is_of_this_file(owner: values.Value) -> bool:
     if not isinstance(owner, values.Instance):
         return False
     return all(isinstance(item, definitions.ClassInfo) or item in _PLAIN for item in owner.info.ancestors())
-
-
-def _with_inside(found: list[values.Value]) -> set[values.Value]:
-    """These values, the values that they may alias, and the values in containers of them."""
-    stack, seen = found, set[values.Value]()
-    while stack:
-        value = stack.pop()
-        if value not in seen:
-            seen.add(value)
-            if isinstance(value, (values.Phi, values.Container)):
-                stack.extend(value.elements() if isinstance(value, values.Container) else value.parents)
-    return seen

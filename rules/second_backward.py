@@ -141,7 +141,12 @@ class SecondBackward(Rule):
     def _repeated(self, backward: events.Backward) -> RepeatedBackward | None:
         """A backward in each iteration of a loop, on a value computed before the loop."""
         loop = backward.loops[-1] if backward.loops else None
-        if loop is None or not self._is_statement(loop) or not _frees(backward) or not _comes_again(loop, backward):
+        if (
+            loop is None
+            or not self._is_statement(loop)
+            or not _frees(backward)
+            or not events.is_in_each(loop, backward)
+        ):
             return None
         drawn_from = lineage.ancestry([loop.over]) if loop.over is not None else set()
         if not drawn_from.isdisjoint(self.model.sure_graphs.of(backward.loss)):
@@ -256,11 +261,6 @@ def _is_one(made: values.Value, backward: events.Backward) -> bool:
 
 def _frees(backward: events.Backward) -> bool:
     return backward.keeps_graph is False
-
-
-def _comes_again(loop: events.Loop, backward: events.Backward) -> bool:
-    """Whether each iteration of a loop goes backward, and there is more than one."""
-    return not loop.always_leaves and backward.path == loop.path and not backward.passed
 
 
 def _loss_name(node: ast.AST) -> str:

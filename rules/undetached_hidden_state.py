@@ -115,7 +115,7 @@ class UndetachedHiddenState(Rule):
             return
         graph = self.model.sure_graphs.of(backward.loss)
         loop = backward.loops[-1] if backward.loops else None
-        if loop is not None and _repeats(loop, backward):
+        if loop is not None and not loop.implicit and events.is_in_each(loop, backward):
             for output, kept in self.model.module_states.dragged(graph, loop):
                 yield CarriedGraph(output, kept.user, kept.before, f"self.{kept.name}", kept.after, backward, loop)
         pairs = self._through_loop(graph, loop, backward) if loop is not None else self._through_object(graph, trace)
@@ -145,7 +145,7 @@ class UndetachedHiddenState(Rule):
         self, graph: set[values.Value], loop: events.Loop, backward: events.Backward
     ) -> Iterator[tuple[values.Value, values.Value]]:
         """The previous iteration's values in a graph, where each iteration goes backward, with their new values."""
-        if not _repeats(loop, backward):
+        if loop.implicit or not events.is_in_each(loop, backward):
             return
         for phi in _by_age(graph):
             if isinstance(phi, values.Phi) and phi.loop is loop and len(phi.parents) == 2:
@@ -246,11 +246,6 @@ _DETACHED = {
 
 def _is_of_torch(module: values.Value) -> TypeGuard[values.Module]:
     return isinstance(module, values.Module) and module.info is None
-
-
-def _repeats(loop: events.Loop, backward: events.Backward) -> bool:
-    """Whether each iteration of a loop goes backward here."""
-    return not (loop.implicit or loop.always_leaves or backward.path != loop.path or backward.passed)
 
 
 def _user(graph: set[values.Value], state: values.Value) -> values.Value | None:

@@ -395,6 +395,11 @@ def repeating(loops: tuple[Loop, ...]) -> list[Loop]:
     return [loop for loop in loops if not loop.implicit]
 
 
+def is_in_each(loop: Loop, event: Event) -> bool:
+    """Whether each iteration of a loop reaches an event, and there may be more than one iteration."""
+    return not loop.always_leaves and event.path == loop.path and not event.passed
+
+
 def exclusive(first: Path, second: Path) -> bool:
     """Whether two paths exclude each other in one pass: where they first differ, they take different arms."""
     for (branch, arm), (other, taken) in zip(first, second, strict=False):

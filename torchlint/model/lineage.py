@@ -67,6 +67,18 @@ def held_at(container: Container, user: Value) -> list[Value]:
     return [item for item in container.elements() if item.order <= order or not again.isdisjoint(item.loops)]
 
 
+def contents(parts: Iterable[Value]) -> set[Value]:
+    """Values with the values that they may stand for, and the contents of containers among them, at any depth."""
+    stack, found = list(parts), set[Value]()
+    while stack:
+        value = stack.pop()
+        if value not in found:
+            found.add(value)
+            if isinstance(value, (Phi, Container)):
+                stack += value.elements() if isinstance(value, Container) else value.parents
+    return found
+
+
 def opened(parts: Iterable[Value], user: Value, given: set[Value]) -> Iterator[Value]:
     """The operands of an operator or call; a container goes to `given` and yields the items it may have held then."""
     for part in parts:
