@@ -9,9 +9,11 @@ FIXTURES = Path(__file__).parent / "fixtures"
 
 @pytest.mark.parametrize("case", testing.cases(FIXTURES), ids=str)
 def test_fixture(case, bless):
-    assert case.problems(bless=bless) == []
+    problems = case.problems(bless=bless)
+    assert not problems, "\n".join(problems)
 
 
 @pytest.mark.parametrize("rule", testing.rules_of("torchlint_mine"))
 def test_examples(rule):
-    assert testing.example_problems(rule) == []
+    problems = testing.example_problems(rule)
+    assert not problems, "\n".join(problems)
