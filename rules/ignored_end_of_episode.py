@@ -36,9 +36,9 @@ class IgnoredEndOfEpisode(Rule):
     """The target of a value network continues after the end of an episode.
 
     ## What it does
-    Finds functions that take `done` from a batch of transitions and never read it, although they compute a target
-    `reward + gamma * net(next_state)` from the same batch. They unpack the batch, or assign its parts one by one. If
-    episodes never end, bind the value to `_` instead.
+    Finds functions that take `done` from a batch of transitions and never use it, although they compute a target
+    `reward + gamma * net(next_state)` from the same batch. They unpack the batch, or assign its parts one by one. A
+    conversion to a tensor is no use. If episodes never end, bind the value to `_` instead.
 
     ## Why is this bad?
     After the last step of an episode, there is no next state. The target adds the value of an unrelated state, so final
@@ -104,8 +104,20 @@ class IgnoredEndOfEpisode(Rule):
 
     def _is_read(self, done: ast.Name, function: ast.AST) -> bool:
         """Whether a function reads a name, or may read all its names."""
-        same = (item for item in python_ast.walk(function) if isinstance(item, ast.Name) and item.id == done.id)
-        return callees.reads_by_text(function, self.model.definitions) or any(item is not done for item in same)
+        return callees.reads_by_text(function, self.model.definitions) or self._is_used(done.id, function)
+
+    def _is_used(self, name: str, function: ast.AST, steps: int = 3) -> bool:
+        """Whether a function reads a name for more than a conversion whose result it does not use."""
+        same = [item for item in python_ast.walk(function) if isinstance(item, ast.Name) and item.id == name]
+        for item in same:
+            statement = self.model.tree.statement(item)
+            target = statement.targets[0] if isinstance(statement, ast.Assign) else None
+            if isinstance(item.ctx, ast.Load):
+                if not isinstance(target, ast.Name) or not steps:
+                    return True
+                if target.id != name and self._is_used(target.id, function, steps - 1):
+                    return True
+        return False
 
     def _target(self, function: ast.AST, rewards: set[str], following: set[str]) -> ast.BinOp | None:
         """The sum of a reward and a discounted value of the next state."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule
-from torchlint.model.queries import batch_sums, names, written
+from torchlint.model.queries import batch_sums, names, numbers, written
 from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
@@ -22,11 +22,20 @@ class LastIndex(NamedTuple):
     name: str
 
 
+class OneMore(NamedTuple):
+    """The divisor `code` at `division` is one more than the number of batches in the sum of the loop at `loop`."""
+
+    division: Site
+    loop: Site
+    code: str
+
+
 class LastIndexAsCount(Rule):
     """A sum over batches is divided by the last index, which is one too small.
 
     ## What it does
-    Finds sums over the batches of a loop that are divided after it by the index of `enumerate`, which counts from 0.
+    Finds sums over the batches of a loop that are divided after it by the index of `enumerate`, which counts from 0, or
+    by `len(loader) + 1`, although only the loop adds to the sum.
 
     ## Why is this bad?
     The last index is the number of batches minus one. Each average is too large, most of all with few batches. A loader
@@ -59,16 +68,39 @@ class LastIndexAsCount(Rule):
 
     code = "TL632"
     category = Category.CORRECTNESS
-    triggers = ((b"+=",), (b"/",), (b"enumerate",), (b"torch",))
+    triggers = ((b"+=",), (b"/",), (b"enumerate", b"len"), (b"torch",))
 
-    def ask(self) -> Iterator[LastIndex]:
+    def ask(self) -> Iterator[LastIndex | OneMore]:
         for division in [] if self.model.is_test else self.model.tree.of_type(ast.BinOp, ast.AugAssign):
             divisor = division.right if isinstance(division, ast.BinOp) else division.value
+            if isinstance(division.op, ast.Div) and isinstance(divisor, ast.BinOp):
+                yield from self._one_more(division, divisor)
             if not isinstance(division.op, ast.Div) or not isinstance(divisor, ast.Name):
                 continue
             loop = self._loop(divisor)
             if loop is not None and self._is_added(batch_sums.dividend(division), loop):
                 yield LastIndex(python_ast.site_of(division), python_ast.site_of(loop), divisor.id)
+
+    def _one_more(self, division: ast.BinOp | ast.AugAssign, divisor: ast.BinOp) -> Iterator[OneMore]:
+        """A division by `len(loader) + 1` of a total to which only a loop over the loader adds."""
+        counted = batch_sums.counted(divisor.left)
+        is_more = isinstance(divisor.op, ast.Add) and numbers.literal(divisor.right) == 1
+        if not is_more or counted is None or counted[1]:
+            return
+        total, scope = batch_sums.dividend(division), self.model.tree.scope_around(division)
+        nodes = [node for node in names.own_nodes(scope) if isinstance(node, (ast.For, ast.AugAssign, ast.Assign))]
+        added = [node for node in nodes if isinstance(node, ast.AugAssign) and batch_sums.name_of(node.target) == total]
+        starts = [
+            node.value for node in nodes
+            if isinstance(node, ast.Assign) and any(batch_sums.name_of(item) == total for item in node.targets)
+        ]  # fmt: skip
+        is_sum = bool(starts) and all(isinstance(item, ast.Constant) and item.value == 0 for item in starts)
+        for loop in nodes if is_sum and len([item for item in added if item is not division]) == 1 else ():
+            is_before = isinstance(loop, ast.For) and (loop.end_lineno or loop.lineno) < division.lineno
+            if isinstance(loop, ast.For) and is_before and self._is_added(total, loop):
+                if batch_sums.loader_of(loop, self.model.definitions) == counted[0]:
+                    sites = python_ast.site_of(division), python_ast.site_of(loop)
+                    yield OneMore(*sites, self.model.tree.code(divisor))
 
     def _loop(self, divisor: ast.Name) -> ast.For | None:
         """The loop before a division whose index starts at 0 and stays unchanged until the division."""
@@ -98,6 +130,14 @@ class LastIndexAsCount(Rule):
                     if total and batch_sums.name_of(node.target) == total:
                         return True
         return False
+
+    def report_OneMore(self, found: OneMore) -> None:
+        self.report(
+            found.division,
+            f"`{found.code}` is one more than the number of batches in this sum",
+            related=[(found.loop, "the batches are summed here")],
+            help="divide by the length of the loader",
+        )
 
     def report_LastIndex(self, found: LastIndex) -> None:
         self.report(

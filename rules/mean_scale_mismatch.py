@@ -169,7 +169,7 @@ class MeanScaleMismatch(Rule):
                 if not self._is_scaled(division) and not self._has_batches_of_one(loop):
                     site = python_ast.site_of
                     sites = site(division), site(divisor), site(addition)
-                    counts = batch_sums.matches(self._named(addition.value, loop)) is not None
+                    counts = self._matches(addition.value, loop) is not None
                     is_summed = self._is_summed_loss(batch_sums.tensor_of(addition.value))
                     is_batched = self._is_batched(loop) and not is_summed
                     yield WrongCount(*sites, total, loader, samples, self._is_whole(loop), counts, is_batched)
@@ -221,9 +221,9 @@ class MeanScaleMismatch(Rule):
 
     def _samples(self, added: ast.expr, loop: ast.For) -> bool | None:
         """Whether the summands are mean losses of batches (False) or those times the batch size (True), or None."""
-        added = self._named(added, loop)
-        if (right := batch_sums.matches(added)) is not None:
+        if (right := self._matches(added, loop)) is not None:
             return right
+        added = self._named(added, loop)
         factors = (
             [added.left, added.right] if isinstance(added, ast.BinOp) and isinstance(added.op, ast.Mult) else [added]
         )
@@ -233,6 +233,10 @@ class MeanScaleMismatch(Rule):
             return None
         loss = batch_sums.tensor_of(rest[0])
         return bool(sizes) if self._is_mean_loss(loss, loop) else True if self._is_summed_loss(loss) else None
+
+    def _matches(self, added: ast.expr, loop: ast.For) -> bool | None:
+        """Whether summands count right predictions (True) or are accuracies (False), also through variables."""
+        return batch_sums.matches(self._named(added, loop), lambda node: self._named(node, loop))
 
     def _named(self, added: ast.expr, loop: ast.For) -> ast.expr:
         """The value of a variable that the loop binds, or the expression itself."""

@@ -20,12 +20,22 @@ class NeverReset(NamedTuple):
     total: str
 
 
+class StaleCount(NamedTuple):
+    """The sum of one epoch at `division` is divided by `count`, which starts at `start`, before the epoch loop."""
+
+    division: Site
+    start: Site
+    total: str
+    counter: str
+
+
 class TotalOverEpochs(Rule):
     """A sum that no epoch resets is divided by the count of one epoch.
 
     ## What it does
     Finds sums that start at 0 before the loop over epochs, grow with each batch, and are divided by the length of the
-    loader or its dataset at the end of each epoch.
+    loader or its dataset at the end of each epoch. Also finds the reverse: each epoch resets the sum, and the code
+    divides it by a count that no epoch resets.
 
     ## Why is this bad?
     The loss of the second epoch contains the loss of the first, and so on. The reported loss grows even while the model
@@ -58,11 +68,12 @@ class TotalOverEpochs(Rule):
 
     code = "TL620"
     category = Category.CORRECTNESS
-    triggers = ((b"+=",), (b"/",), (b"for ",), (b"len",), (b"torch",))
+    triggers = ((b"+=",), (b"/",), (b"for ",), (b"torch",))
 
-    def ask(self) -> Iterator[NeverReset]:
+    def ask(self) -> Iterator[NeverReset | StaleCount]:
         if self.model.is_test:
             return
+        yield from self._stale_counts()
         for addition in self.model.tree.of_type(ast.AugAssign):
             total = batch_sums.name_of(addition.target) if isinstance(addition.op, ast.Add) else ""
             loop = self.model.tree.loop_around(addition)
@@ -82,6 +93,36 @@ class TotalOverEpochs(Rule):
                     start = self._start(total, epochs, loop, addition)
                     if start is not None and epochs in [*self.model.tree.ancestors(loop)]:
                         yield NeverReset(python_ast.site_of(division), python_ast.site_of(start), total)
+
+    def _stale_counts(self) -> Iterator[StaleCount]:
+        """The divisions in a loop over epochs by a count that the loop never resets, of a sum that it resets."""
+        for division in self.model.tree.of_type(ast.BinOp, ast.AugAssign):
+            divisor = division.right if isinstance(division, ast.BinOp) else division.value
+            loops = [item for item in self.model.tree.around(division) if isinstance(item, ast.For)]
+            if not isinstance(division.op, ast.Div) or not isinstance(divisor, ast.Name) or not loops:
+                continue
+            epochs = next((item for item in loops if "epoch" in ast.unparse(item.target).lower()), None)
+            total = batch_sums.dividend(division)
+            for loop in epochs.body if epochs is not None and total else ():
+                if not isinstance(loop, ast.For) or (loop.end_lineno or 0) >= division.lineno:
+                    continue
+                added = [item for item in python_ast.walk(loop) if isinstance(item, ast.AugAssign)]
+                counts = [item for item in added if python_ast.dotted(item.target) == divisor.id]
+                is_summed = any(batch_sums.name_of(item.target) == total for item in added)
+                if len(counts) != 1 or not is_summed or not self._is_reset(total.partition("[")[0], epochs, loop):
+                    continue
+                start = self._start(divisor.id, epochs, loop, counts[0]) if epochs is not None else None
+                if start is not None:
+                    sites = python_ast.site_of(division), python_ast.site_of(start)
+                    yield StaleCount(*sites, total, divisor.id)
+
+    def _is_reset(self, total: str, epochs: ast.For | None, loop: ast.For) -> bool:
+        """Whether each epoch assigns a total before its loop over batches."""
+        block = epochs.body if epochs is not None else []
+        before = (item for item in block if item.lineno < loop.lineno and isinstance(item, ast.Assign))
+        names_set = (part for item in before for target in item.targets for part in python_ast.walk(target))
+        return any(isinstance(item, (ast.Name, ast.Attribute)) and python_ast.dotted(item) == total
+                   for item in names_set)  # fmt: skip
 
     def _of_object(self, total: str, addition: ast.AugAssign, loop: ast.For) -> Iterator[NeverReset]:
         """An attribute that only `__init__` sets to 0 and that a loop over epochs divides by the count of one epoch."""
@@ -130,6 +171,14 @@ class TotalOverEpochs(Rule):
             else:
                 return None
         return start
+
+    def report_StaleCount(self, found: StaleCount) -> None:
+        self.report(
+            found.division,
+            f"`{found.total}` is the sum of one epoch, but `{found.counter}` counts over all epochs",
+            related=[(found.start, "only this line sets the count to 0")],
+            help="set the count to 0 at the start of each epoch",
+        )
 
     def report_NeverReset(self, found: NeverReset) -> None:
         self.report(

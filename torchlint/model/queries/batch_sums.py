@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model.definitions import Definitions
@@ -103,8 +104,11 @@ def changes(node: ast.AST, name: str) -> bool:
     return isinstance(node, ast.AugAssign) and name_of(node.target) == name
 
 
-def matches(node: ast.expr) -> bool | None:
-    """Whether a number is a count of right predictions (True), or an accuracy of a batch (False); None: neither."""
+def matches(node: ast.expr, named: Callable[[ast.expr], ast.expr] | None = None) -> bool | None:
+    """Whether a number is a count of right predictions (True), or an accuracy of a batch (False); None: neither.
+
+    `named` gives the value of a variable: `right = (a == b).float()`, then `right.mean()`.
+    """
     node, counts = tensor_of(node), None
     if isinstance(node, ast.Call) and python_ast.dotted(node.func) in ("torch.sum", "torch.mean") and not node.keywords:
         if len(node.args) != 1:
@@ -119,6 +123,8 @@ def matches(node: ast.expr) -> bool | None:
         elif node.func.attr not in ("float", "double", "int", "long"):
             return None
         node = node.func.value
+        if isinstance(node, ast.Name) and named is not None:
+            node = named(node)
     is_equality = isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.ops[0], ast.Eq)
     is_method = isinstance(node, ast.Call) and python_ast.called_name(node) == "eq" and not node.keywords
     return counts if is_equality or is_method else None
