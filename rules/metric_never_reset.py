@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule
 from torchlint.lazy_pattern import LazyPattern
-from torchlint.model.queries import names, torch_classes, written
+from torchlint.model.queries import names, torch_classes, uses, written
 from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
@@ -42,6 +42,8 @@ class MetricNeverReset(Rule):
       resets. Lightning resets a metric only if the program logs the metric itself, not the result of `compute()`.
     - Meters of the program, such as `AverageMeter`, that the code creates before a loop over epochs. It reads their
       `avg` at the end of each epoch.
+    - Metrics of the program that `update` adds to and `compute` reads in a loop over epochs, although nothing calls
+      their `reset`.
 
     ## Why is this bad?
     A metric accumulates all updates until `reset()`. From the second epoch on, its value covers all epochs, including
@@ -78,7 +80,7 @@ class MetricNeverReset(Rule):
 
     code = "TL631"
     category = Category.CORRECTNESS
-    triggers = ((b"torchmetrics", b"torcheval", b"eter("), (b"compute", b".avg"), (b"torch",))
+    triggers = ((b"torchmetrics", b"torcheval", b"eter(", b"def reset"), (b"compute", b".avg"), (b"torch",))
 
     def ask(self) -> Iterator[NeverReset]:
         if self.model.is_test or b"reset_all" in self.model.tree.source.code:
@@ -94,6 +96,7 @@ class MetricNeverReset(Rule):
                 yield from self._of_loop(read, name, loop)
             elif name.startswith("self.") and name.count(".") == 1:
                 yield from self._of_hook(read, name)
+                yield from self._of_object(read, name)
 
     def _epochs(self, read: ast.Attribute, name: str) -> ast.For | None:
         """The loop around a value that contains a loop in which the metric is updated."""
@@ -154,6 +157,35 @@ class MetricNeverReset(Rule):
         if made is not None and self._is_metric(made) and torch_classes.is_lightning(around.owner):
             if not _is_handled(name, around.owner.node) and not _is_updated(name, around.node):
                 yield NeverReset(python_ast.site_of(read), python_ast.site_of(made), name)
+
+    def _of_object(self, read: ast.Attribute, name: str) -> Iterator[NeverReset]:
+        """A metric of the program, in an attribute, that a loop over epochs reads."""
+        loop = next((item for item in self.model.tree.around(read) if isinstance(item, ast.For)), None)
+        around = self.model.definitions.method_around(read)
+        if loop is None or around is None or around.owner is None or "epoch" not in ast.unparse(loop.target).lower():
+            return
+        stores = list(written.stores_of(name.removeprefix("self."), around.owner))
+        made = written.assigned(stores[0], self.model.definitions) if len(stores) == 1 else None
+        places = uses.of_place(stores[0], self.model) if made is not None and self._accumulates(made) else None
+        first = self.model.definitions.method_around(stores[0]) if stores else None
+        if made is not None and places is not None and first is not None and first.name == "__init__":
+            if not _is_handled(name, around.owner.node) and _is_updated(name, around.owner.node):
+                yield NeverReset(python_ast.site_of(read), python_ast.site_of(made), name)
+
+    def _accumulates(self, made: ast.expr) -> bool:
+        """Whether an expression creates a metric of the program that only `reset` sets back."""
+        info = self.model.definitions.class_named(python_ast.dotted(made.func)) if isinstance(made, ast.Call) else None
+        methods = [info.method(name) for name in ("update", "compute", "reset")] if info is not None else []
+        if not methods or methods[0] is None or methods[1] is None or methods[2] is None:
+            return False
+        adds, computes = (list(python_ast.walk(part.node)) for part in methods[:2] if part is not None)
+        added = {
+            item.target.attr for item in adds
+            if isinstance(item, ast.AugAssign) and isinstance(item.target, ast.Attribute)
+        }  # fmt: skip
+        set_again = (item for item in computes if isinstance(item, ast.Attribute) and isinstance(item.ctx, ast.Store))
+        is_reset = any(isinstance(item, ast.Call) and "reset" in python_ast.called_name(item) for item in computes)
+        return bool(added) and not is_reset and not any(item.attr in added for item in set_again)
 
     def _is_metric(self, made: ast.expr) -> bool:
         """Whether an expression creates a metric."""

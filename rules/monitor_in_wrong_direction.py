@@ -25,7 +25,7 @@ _REMOVED = frozenset({"filepath", "period", "prefix"})
 _TRAINER = frozenset({"TrainingArguments", "Seq2SeqTrainingArguments"})
 _PREFERRED = {"min": "lower", "max": "higher"}
 """The values that a mode takes for better."""
-_SAVES = LazyPattern(r"(?i)save|checkpoint|ckpt|state_dict|deepcopy")
+_SAVES = LazyPattern(r"(?i)save|checkpoint|ckpt|state_dict|deepcopy|copyfile")
 _CHOOSES = LazyPattern(r"(?i)save|best|stop|check|ckpt|update|better|step")
 """Names of methods that may keep the best model."""
 _OTHERS = LazyPattern(r"(?i)worst|min|max|low|high")
@@ -69,7 +69,7 @@ class MonitorInWrongDirection(Rule):
     name of the score: `monitor="val_acc"` with the default `mode="min"`, or `monitor="val_loss"` with `mode="max"`.
     Also finds `TrainingArguments` of transformers that select the best model by a score such as `wer`, but do not set
     `greater_is_better=False`, and code that saves the model whenever an accuracy is below the best one, also in a
-    function that gets the accuracy.
+    function that gets the accuracy. Also finds early stopping that counts the epochs in which the score improves.
 
     Not reported if the name does not say which direction is better.
 
@@ -100,7 +100,7 @@ class MonitorInWrongDirection(Rule):
     category = Category.CORRECTNESS
     triggers = (
         (b"monitor", b"metric_for_best_model", b"best", b"Best"),
-        (b"lightning", b"transformers", b"save", b"deepcopy", b"state_dict"),
+        (b"lightning", b"transformers", b"save", b"deepcopy", b"state_dict", b"stop", b"patience"),
     )
 
     def ask(self) -> Iterator[WrongBest | WorstKept]:
@@ -168,7 +168,7 @@ class MonitorInWrongDirection(Rule):
         kept = "lowest" if found.better is scores.Better.HIGHER else "highest"
         self.report(
             found.site,
-            f"{found.better.value} `{found.name}` is better, but the code keeps the model with the {kept} one",
+            f"{found.better.value} `{found.name}` is better, but the code takes the {kept} one for the best",
             related=[(found.test, "this compares it with the best one")] if found.test != found.site else (),
             help="reverse the comparison, and the initial value of the best score",
         )
@@ -259,9 +259,9 @@ def _comparisons(scope: ast.AST, known: Definitions) -> Iterator[_Choice]:
             if not python_ast.dotted(record) or _OTHERS.search(python_ast.dotted(record)):
                 continue
             found = found._replace(record=record)
-            if _keeps(condition.body, found):
+            if _keeps(condition.body, condition.orelse, found):
                 yield _turned(found.test, found.score, kept, known)
-            elif not is_joined and _keeps(condition.orelse, found):
+            elif not is_joined and _keeps(condition.orelse, condition.body, found):
                 yield _turned(found.test, found.score, _opposite(kept), known)
 
 
@@ -273,10 +273,18 @@ def _turned(test: ast.Compare, score: ast.expr, kept: scores.Better, known: Defi
     return _Choice(test, score, kept)
 
 
-def _keeps(branch: list[ast.stmt], found: records.Comparison) -> bool:
-    """Whether a branch makes a score the record, and saves something."""
+def _keeps(branch: list[ast.stmt], other: list[ast.stmt], found: records.Comparison) -> bool:
+    """Whether a branch makes a score the record, and saves something, or the other branch counts a failure."""
     calls = (node for statement in branch for node in python_ast.walk(statement) if isinstance(node, ast.Call))
-    return records.is_replaced(found, branch) and any(_SAVES.search(python_ast.called_name(node)) for node in calls)
+    is_kept = any(_SAVES.search(python_ast.called_name(node)) for node in calls) or any(map(_counts, other))
+    return is_kept and records.is_replaced(found, branch)
+
+
+def _counts(statement: ast.stmt) -> bool:
+    """Whether a statement counts, as early stopping does with epochs without progress: `waited += 1`."""
+    if not isinstance(statement, ast.AugAssign) or not isinstance(statement.op, ast.Add):
+        return False
+    return numbers.literal(statement.value) == 1
 
 
 def _called(call: ast.Call, model: Model) -> FunctionInfo | None:

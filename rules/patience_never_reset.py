@@ -24,12 +24,20 @@ class NeverReset(NamedTuple):
     name: str
 
 
+class CountsImprovements(NamedTuple):
+    """The counter `name` grows at `site`, where the score improves, and a limit of it ends the training."""
+
+    site: python_ast.Site
+    better: python_ast.Site
+    name: str
+
+
 class PatienceNeverReset(Rule):
     """Early stopping counts all epochs without progress, not only consecutive ones.
 
     ## What it does
     Finds counters of epochs in which a score does not improve. At a limit, the counter ends the training. The code does
-    not set the counter to 0 when the score improves.
+    not set the counter to 0 when the score improves. Also finds the reverse: counters that grow when it improves.
 
     Not reported where any other code assigns the counter, or passes its object to an unknown function.
 
@@ -79,7 +87,7 @@ class PatienceNeverReset(Rule):
     category = Category.SUSPICIOUS
     triggers = ((b"torch",), (b"best", b"Best", b"min", b"max"), (b"+= 1", b"+=1"), (b"else",))
 
-    def ask(self) -> Iterator[NeverReset]:
+    def ask(self) -> Iterator[NeverReset | CountsImprovements]:
         for condition in [] if self.model.is_test else self.model.tree.of_type(ast.If):
             test = condition.test
             if not condition.orelse or not isinstance(test, ast.Compare) or not isinstance(test.ops[0], _ORDERED):
@@ -90,6 +98,10 @@ class PatienceNeverReset(Rule):
                     if self._ends(counter, condition) and self._is_only_counted(counter):
                         sites = python_ast.site_of(counter), python_ast.site_of(record or test)
                         yield NeverReset(*sites, python_ast.dotted(counter.target))
+                for counter in _counters(better) if record is not None else ():
+                    if self._ends(counter, condition) and _starts_over(counter, worse):
+                        sites = python_ast.site_of(counter), python_ast.site_of(record or test)
+                        yield CountsImprovements(*sites, python_ast.dotted(counter.target))
 
     def _replaced(self, branch: list[ast.stmt], test: ast.Compare) -> ast.Assign | None:
         """The assignment of a new best score, which the condition compares, in a branch that ends no loop."""
@@ -121,6 +133,14 @@ class PatienceNeverReset(Rule):
             return False
         return loop is None or loop not in self.model.tree.ancestors(others[0])
 
+    def report_CountsImprovements(self, found: CountsImprovements) -> None:
+        self.report(
+            found.site,
+            f"`{found.name}` counts the epochs in which the score improves, and they end the training",
+            related=[(found.better, "the score improves here")],
+            help=f"set `{found.name}` to 0 here, and increase it in the other branch",
+        )
+
     def report_NeverReset(self, found: NeverReset) -> None:
         self.report(
             found.site,
@@ -137,6 +157,13 @@ def _counters(branch: list[ast.stmt]) -> Iterator[ast.AugAssign]:
             value = statement.value
             if isinstance(value, ast.Constant) and value.value == 1 and python_ast.dotted(statement.target):
                 yield statement
+
+
+def _starts_over(counter: ast.AugAssign, branch: list[ast.stmt]) -> bool:
+    """Whether a branch sets a counter to 0."""
+    name = python_ast.dotted(counter.target)
+    stores = (item for item in branch if isinstance(item, ast.Assign) and name in map(python_ast.dotted, item.targets))
+    return any(isinstance(item.value, ast.Constant) and item.value.value == 0 for item in stores)
 
 
 def _is_end(node: ast.AST) -> bool:

@@ -23,12 +23,19 @@ class Comparison(NamedTuple):
 
 
 def comparisons(condition: ast.If) -> Iterator[Comparison]:
-    """The comparisons of two numbers in a condition, each with either operand as the record."""
+    """The comparisons of two numbers in a condition, each with either operand as the record.
+
+    The numbers of a difference count, too: `best - loss > delta`.
+    """
     for test in condition.test.values if isinstance(condition.test, ast.BoolOp) else [condition.test]:
         if isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], (*_HIGHER, *_LOWER)):
             left, right, is_higher = test.left, test.comparators[0], isinstance(test.ops[0], _HIGHER)
             yield Comparison(test, left, right, is_higher)
             yield Comparison(test, right, left, not is_higher)
+            for difference, is_more in ((left, is_higher), (right, not is_higher)):
+                if isinstance(difference, ast.BinOp) and isinstance(difference.op, ast.Sub):
+                    yield Comparison(test, difference.left, difference.right, is_more)
+                    yield Comparison(test, difference.right, difference.left, not is_more)
 
 
 def is_replaced(found: Comparison, statements: Iterable[ast.AST]) -> bool:
