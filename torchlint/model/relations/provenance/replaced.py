@@ -81,6 +81,7 @@ class Replacements:
             return
         called = {module for backward in before(trace, step) for module in self.called(trace, backward)}
         yield from self._made_again(trace, step, optimizer, called)
+        yield from self._made_each_time(trace, step, optimizer, called)
         yield from self._placed(trace, step, optimizer, called)
         yield from self._reassigned(trace, step, optimizer, called)
         yield from self._unheld(trace, step, optimizer, called)
@@ -130,6 +131,18 @@ class Replacements:
             if name and self._is_new(module, optimizer, step.order) and self._had_before(optimizer, module):
                 if not self._is_taken_care_of(trace, optimizer, module, module, module):
                     yield Replacement(module, name, optimizer, step)
+
+    def _made_each_time(
+        self, trace: Trace, step: events.Step, optimizer: values.Optimizer, called: set[values.Value]
+    ) -> Iterator[Replacement]:
+        """Layers that each iteration of the training loop creates, beside those of an older optimizer."""
+        inner = events.repeating(step.loops)[-1:]
+        for module in called if inner and inner[0] not in optimizer.loops else ():
+            if inner[0] not in module.loops or not self._is_new(module, optimizer, step.order):
+                continue
+            if self.learners.is_made_to_learn(module) and not self._had_before(optimizer, module):
+                if not self._is_taken_care_of(trace, optimizer, module, module, module):
+                    yield Replacement(module, name_of(module), optimizer, step)
 
     def _placed(
         self, trace: Trace, step: events.Step, optimizer: values.Optimizer, called: set[values.Value]
