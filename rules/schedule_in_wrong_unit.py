@@ -16,7 +16,8 @@ class ScheduleInWrongUnit(Rule):
 
     ## What it does
     Compares the length of a learning-rate schedule (`T_max=epochs`, `num_training_steps=len(loader) * epochs`) with the
-    loop that contains `scheduler.step()`: a loop over epochs, batches or micro-batches. In Lightning, torchlint
+    loop that contains `scheduler.step()`: a loop over epochs, batches or micro-batches. A length in samples, such as
+    `len(dataset) * epochs`, fits none of them. In Lightning, torchlint
     compares the length with the `interval` that `configure_optimizers` returns, which is an epoch by default.
 
     Not reported if torchlint does not know the unit of the length.
@@ -99,6 +100,8 @@ class ScheduleInWrongUnit(Rule):
         if found.is_configured:
             interval = "step" if found.pace is cadence.Pace.EPOCH else "epoch"
             return f'return the schedule in a dictionary with `"interval": "{interval}"`'
+        if found.unit is cadence.Unit.SAMPLES:
+            return "divide its length by the batch size: `len(loader)` is the number of batches"
         if found.unit is cadence.Unit.EPOCHS:
             return "step it once an epoch, or multiply its length by the number of batches"
         if found.pace is cadence.Pace.EPOCH:

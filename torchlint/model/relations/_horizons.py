@@ -36,6 +36,7 @@ _PER_EPOCH = LazyPattern(
     r"(?i)(steps?|iters?|iterations|batches|updates)_?(per|in)_?(train_)?epoch$|^(num|n|nb)_?(train(ing)?_)?batch(es)?$"
 )
 _PER_STEP = LazyPattern(r"(?i)accum|grad_?acc")
+_DATASET = LazyPattern(r"(?i)dataset$|(^|_)ds$")
 _BATCH_SIZE = LazyPattern(r"(?i)batch_?size$|^bsz?$|(^|_)bs$")
 _ROUNDING = frozenset("int float round ceil floor abs max min list tuple sorted".split())
 _UPDATES = frozenset({"estimated_stepping_batches"})
@@ -48,6 +49,7 @@ class Unit(Enum):
     EPOCHS = "epochs"
     BATCHES = "batches"
     UPDATES = "optimizer steps"
+    SAMPLES = "samples"
 
 
 class Horizon(NamedTuple):
@@ -231,7 +233,9 @@ class Horizons:
                 if isinstance(node.args[0], ast.Call)
                 else dotted(node.args[0])
             )
-            return Counter(["batch"]) if naming.LOADER.search(of) else Counter(["sample"])
+            if _DATASET.search(of.rpartition(".")[2]):
+                return Counter(["sample"])
+            return Counter(["batch"]) if naming.LOADER.search(of) else Counter(["item"])
         if name in _ROUNDING and node.args:
             return self._same([self._power(item, names, depth) for item in node.args])
         return None
@@ -243,6 +247,8 @@ class Horizons:
         if isinstance(node.op, (ast.FloorDiv, ast.Div)):
             if left is not None and right is None and set(left) <= {"epoch", "named epoch"}:
                 return left  # a part of the epochs
+            if left is not None and left["sample"] and not right:
+                return None  # a plain number may be the batch size
             if isinstance(node.right, ast.Constant) and "every" in names.values():
                 is_every = names.get(str(node.right.value)) == "every"
                 return _minus(left, Counter(["every"])) if is_every else None
@@ -272,9 +278,10 @@ def _minus(left: Counter[str] | None, right: Counter[str] | None) -> Counter[str
         return None
     found = Counter(left)
     found.subtract(right)
-    if found["sample"] == 1 and found["batch size"] == -1:
-        found["sample"] = found["batch size"] = 0
-        found["batch"] += 1
+    for kind in ("sample", "item"):
+        if found[kind] == 1 and found["batch size"] == -1:
+            found[kind] = found["batch size"] = 0
+            found["batch"] += 1
     return Counter({kind: times for kind, times in found.items() if times})
 
 
@@ -287,4 +294,6 @@ def _unit(power: Counter[str] | None) -> Unit | None:
     epochs = power["epoch"] + power["named epoch"]
     if power["batch"] == 1 and epochs in (0, 1) and set(power) <= {"batch", "epoch", "named epoch", "every"}:
         return {0: Unit.BATCHES, -1: Unit.UPDATES}.get(power["every"])
+    if power["sample"] == 1 and epochs in (0, 1) and set(power) <= {"sample", "epoch", "named epoch"}:
+        return Unit.SAMPLES
     return Unit.EPOCHS if power == Counter(["epoch"]) else None

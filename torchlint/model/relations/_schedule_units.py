@@ -13,7 +13,7 @@ from torchlint.model.relations._horizons import Horizon, Horizons, Unit
 from torchlint.model.relations._intervals import configured
 from torchlint.model.relations._paces import Cadence, Pace, Paces
 from torchlint.model.values import Container, Value, inputs_of, resolved
-from torchlint.syntax.python_ast import Site, site_of
+from torchlint.syntax.python_ast import Site, site_of, walk
 
 _BY_NUMBERS = frozenset({"step_size", "milestones", "T_max"})
 """Lengths compared with the number of epochs if both are literals."""
@@ -67,7 +67,11 @@ class ScheduleUnits:
             for call, interval in configured(info):
                 _, written = self._horizons.length(call)
                 unit = self._horizons.unit(call)
-                is_wrong = unit is Unit.EPOCHS if interval == "step" else unit in (Unit.BATCHES, Unit.UPDATES)
+                is_wrong = (
+                    unit in (Unit.EPOCHS, Unit.SAMPLES)
+                    if interval == "step"
+                    else unit in (Unit.BATCHES, Unit.UPDATES, Unit.SAMPLES)
+                )
                 if written is not None and is_wrong:
                     pace = Pace.EPOCH if interval == "epoch" else Pace.UPDATE
                     site = site_of(call)
@@ -84,7 +88,9 @@ class ScheduleUnits:
         if pace in (Pace.UNKNOWN, Pace.PROGRAM) or not self._is_over_data(found.loops[-1]):
             return None
         if pace is Pace.EPOCH:
-            return True if unit in (Unit.BATCHES, Unit.UPDATES) else None
+            return True if unit in (Unit.BATCHES, Unit.UPDATES, Unit.SAMPLES) else None
+        if unit is Unit.SAMPLES:
+            return True if self._has_batches(found.loops[-1], horizon) else None
         if unit is Unit.EPOCHS or (unit is None and self._fits_epochs(found, horizon)):
             return True
         if b".prepare(" in self._program.tree.source.code:
@@ -100,6 +106,17 @@ class ScheduleUnits:
         if not epochs or not horizon.numbers or horizon.argument not in _BY_NUMBERS:
             return False
         return _SHARE < max(horizon.numbers) <= epochs[-1] <= _SHARE * max(horizon.numbers)
+
+    def _has_batches(self, loop: Loop, horizon: Horizon) -> bool:
+        """Whether the file sets a batch size, and a loop does not iterate over the dataset itself."""
+        node = self._program.tree.node(loop.site)
+        iterated = (
+            {ast.unparse(item) for item in walk(node.iter)} if isinstance(node, (ast.For, ast.AsyncFor)) else set()
+        )
+        counted = {
+            ast.unparse(item) for call in walk(horizon.written) if isinstance(call, ast.Call) for item in call.args
+        }
+        return b"batch_size" in self._program.tree.source.code and counted.isdisjoint(iterated)
 
     def _is_over_data(self, loop: Loop) -> bool:
         """Whether a loop iterates over batches, or over something that is no literal."""
