@@ -106,9 +106,10 @@ class Elements(Part):
         """Whether an operator or a layer returns values and their indices; None if a variable decides."""
         if owner.op in api.WITH_INDICES:
             return True
-        made = self.state.made_by(resolved(owner.parents[0]) if isinstance(owner, ModuleOutput) else owner)
+        maker = resolved(owner.parents[0]) if isinstance(owner, ModuleOutput) else owner
+        made = self.state.made_by(maker)
         parameters = api.INDICES_ON_REQUEST.get(made[0]) if made is not None else None
-        if made is None or parameters is None:
+        if made is None or parameters is None or (isinstance(maker, Module) and maker.info is not None):
             return False
         return flag(made[1].bind(parameters, made[2]), "return_indices")
 
