@@ -135,7 +135,7 @@ class EvaluationWithGrad(Rule):
 
     def _unused(self, trace: program.Trace, forward: mode.Pass, module: values.Value) -> UnusedGraphs | None:
         """A forward pass in an evaluation loop, if it certainly builds graphs that nothing uses."""
-        loops = tuple(loop for loop in events.repeating(forward.loops) if not self._is_in_forward(loop))
+        loops = tuple(loop for loop in events.repeating(forward.loops) if not self._is_in_pass(loop, forward))
         settings = self.model.mode.at(trace, forward, module) if loops and self._has_graph(forward) else ()
         evaluations = [item.switch for item in settings if item.switch is not None and item.is_evaluating]
         if not settings or len(evaluations) < len(settings):
@@ -149,7 +149,9 @@ class EvaluationWithGrad(Rule):
             self._useless[loop] = self._is_useless(trace, loop)
         if not self._useless[loop] or self._measures(loop, forward) or self._shows_elsewhere(loop):
             return None
-        if any(map(gradient_users.adapts_itself, values.meanings(module))) or self._is_chosen_by_name(module):
+        if any(map(gradient_users.adapts_itself, values.meanings(module))):
+            return None
+        if gradient_users.may_be_chosen(self.model, module, _given(forward)):
             return None
         if initial_weights.tries_out(self.model.program, trace, module):
             return None
@@ -158,14 +160,6 @@ class EvaluationWithGrad(Rule):
         name, is_own = self._name(site, forward, evaluations[0]), self._switches_itself(evaluations[0], trace)
         return UnusedGraphs(site, loop, evaluations[0], name, self._grows(forward), is_own)
 
-    def _is_chosen_by_name(self, module: values.Value) -> bool:
-        """Whether a name chooses the class of a network, `find_class(name)(size)`, and some code takes gradients."""
-        made = self.model.tree.own_node(values.resolved(module).site)
-        while isinstance(made, ast.Call) and isinstance(made.func, ast.Attribute):
-            made = made.func.value
-        is_chosen = isinstance(made, ast.Call) and isinstance(made.func, ast.Call)
-        return is_chosen and self.model.mentions((b"autograd.grad(",))
-
     def _switches_itself(self, switch: events.ModeSwitch, trace: program.Trace) -> bool:
         """Whether a method without known callers calls `self.eval()`, as the decoder of a module does."""
         call = self.model.tree.node(switch.site)
@@ -173,9 +167,13 @@ class EvaluationWithGrad(Rule):
         is_method = trace.root is not None and trace.root.owner is not None and not trace.called
         return is_method and isinstance(owner, ast.Name) and owner.id == "self"
 
-    def _is_in_forward(self, loop: events.Loop) -> bool:
-        """Whether a loop is a part of one forward pass, such as the steps of a decoder."""
-        return getattr(self.model.definitions.method_around(self.model.tree.node(loop.site)), "name", "") == "forward"
+    def _is_in_pass(self, loop: events.Loop, forward: mode.Pass) -> bool:
+        """Whether a loop is a part of one forward pass, such as the steps of a decoder, or goes over the layers."""
+        node, call = self.model.tree.node(loop.site), self.model.tree.node(forward.site)
+        targets = python_ast.names_bound(node.target) if isinstance(node, (ast.For, ast.AsyncFor)) else set[str]()
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in targets:
+            return True
+        return getattr(self.model.definitions.method_around(node), "name", "") == "forward"
 
     def _may_train(self, trace: program.Trace, loop: events.Loop, module: values.Value) -> bool:
         """Whether a loop that starts an evaluation in each iteration may train.
@@ -302,8 +300,7 @@ class EvaluationWithGrad(Rule):
         read = {item.id for item in python_ast.walk(self.model.tree.node(site)) if isinstance(item, ast.Name)}
         if not read.isdisjoint(bound | self.model.definitions.assigned_names(node)):
             return True
-        given = forward.value.parents[1:] if isinstance(forward, events.Compute) else forward.value.parents
-        made = lineage.ancestry(list(given))
+        made = lineage.ancestry(list(_given(forward)))
         return any(loop in value.loops or (isinstance(value, values.Phi) and value.loop is loop) for value in made)
 
     def _grows(self, forward: mode.Pass) -> bool:
@@ -311,8 +308,7 @@ class EvaluationWithGrad(Rule):
 
         A call with unknown effects, such as an environment's `step`, ends the search.
         """
-        given = forward.value.parents[1:] if isinstance(forward, events.Compute) else forward.value.parents
-        seen, pending = set[values.Value](), list(given)
+        seen, pending = set[values.Value](), list(_given(forward))
         while pending:
             value = pending.pop()
             if value is forward.value:
@@ -395,6 +391,11 @@ def _is_without_gradients(event: events.Event) -> bool:
     if not isinstance(event, (events.Compute, events.Call)) or not module_values.is_forward(event.value):
         return False
     return event.value.mode is api.GradMode.OFF
+
+
+def _given(forward: mode.Pass) -> tuple[values.Value, ...]:
+    """The arguments of a forward pass."""
+    return forward.value.parents[1:] if isinstance(forward, events.Compute) else forward.value.parents
 
 
 def _unwrapped(node: ast.expr) -> ast.expr:

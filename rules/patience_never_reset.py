@@ -95,7 +95,7 @@ class PatienceNeverReset(Rule):
             for better, worse in ((condition.body, condition.orelse), (condition.orelse, condition.body)):
                 record = self._replaced(better, test)
                 for counter in _counters(worse) if record is not None else ():
-                    if self._ends(counter, condition) and self._is_only_counted(counter):
+                    if self._ends(counter, condition) and self._is_only_counted(counter, condition):
                         sites = python_ast.site_of(counter), python_ast.site_of(record or test)
                         yield NeverReset(*sites, python_ast.dotted(counter.target))
                 for counter in _counters(better) if record is not None else ():
@@ -125,13 +125,14 @@ class PatienceNeverReset(Rule):
                 return any(_is_end(item) for statement in branch.body for item in python_ast.walk(statement))
         return False
 
-    def _is_only_counted(self, counter: ast.AugAssign) -> bool:
-        """Whether the first value and the addition are the only assignments, and the first is outside of the loop."""
+    def _is_only_counted(self, counter: ast.AugAssign, condition: ast.If) -> bool:
+        """Whether the addition and the first value are the only assignments, and no epoch assigns that again."""
         others = [item for item in uses.stores(counter.target, self.model) or [] if item is not counter.target]
         loop = self.model.tree.loop_around(counter)
         if len(others) != 1 or (isinstance(counter.target, ast.Name) and loop is None):
             return False
-        return loop is None or loop not in self.model.tree.ancestors(others[0])
+        once_per_epoch = loop if loop is not None else self.model.tree.scope_around(condition)
+        return once_per_epoch not in self.model.tree.ancestors(others[0])
 
     def report_CountsImprovements(self, found: CountsImprovements) -> None:
         self.report(

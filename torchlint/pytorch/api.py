@@ -214,6 +214,8 @@ _PLAIN_PACKAGES = frozenset(
     "onnxruntime tensorflow jax xgboost lightgbm".split()
 )
 """Packages whose functions return no tensor, except those that return their argument in another structure."""
+CALLING_THE_METHOD = frozenset({"numpy.squeeze", "numpy.swapaxes"})
+"""Functions of NumPy that call the method of their argument, so that a tensor stays a tensor with its graph."""
 _RESTRUCTURING = re.compile(r"(numpy\.)?random\.(choices?|sample)$|tensorflow(\.\w+)*\.nest\.|jax\.tree(_util|_map)?\b")
 _ARRAYS = frozenset(
     "array asarray ascontiguousarray copy empty empty_like full full_like ones ones_like zeros zeros_like arange "

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from torchlint.index import FileIndex
 from torchlint.lazy_pattern import LazyPattern
-from torchlint.model import definitions, values
+from torchlint.model import definitions, module_values, values
 from torchlint.pytorch import api, naming, triggers
 from torchlint.syntax import python_ast, python_tree
 
@@ -141,6 +141,20 @@ def adapts_itself(module: values.Value) -> bool:
     forward = info.method("forward") if info is not None else None
     inside = python_ast.walk(forward.node) if forward is not None else ()
     return any(isinstance(item, ast.Call) and python_ast.called_name(item) in _TAKING_GRADIENTS for item in inside)
+
+
+def may_be_chosen(model: Model, module: values.Value, given: Iterable[values.Value]) -> bool:
+    """Whether a name chooses the class, `find_class(name)(size)` or `methods[name]()`, and one may take gradients.
+
+    Some code takes gradients, or the object is given a network, which it may adapt to its task.
+    """
+    made = model.tree.own_node(values.resolved(module).site)
+    while isinstance(made, ast.Call) and isinstance(made.func, ast.Attribute):
+        made = made.func.value
+    if not isinstance(made, ast.Call) or not isinstance(made.func, (ast.Call, ast.Subscript)):
+        return False
+    takes_gradients = isinstance(made.func, ast.Call) and model.mentions((b"autograd.grad(",))
+    return takes_gradients or any(map(module_values.is_module_like, given))
 
 
 def _takes_gradients(function: definitions.FunctionInfo) -> bool:

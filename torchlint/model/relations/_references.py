@@ -86,11 +86,7 @@ class References:
                 place = place or next((keep.name for keep in kept if keep.how is Keeping.APPEND), "")
                 if not place:
                     continue
-                others = [
-                    item
-                    for item in calls
-                    if self.place(item) == place and (apart(item, call) or not self._is_beside(item, call))
-                ]
+                others = [item for item in calls if self.place(item) == place and self._replaces(item, call)]
                 found = self._use(trace, call, loop, others, is_one_of_many=bool(kept))
                 if found is not None:
                     yield self._answer(call, place, found, others)
@@ -143,10 +139,12 @@ class References:
             target = target.value
         return dotted(target)
 
-    def _is_beside(self, other: Call, call: Call) -> bool:
-        """Whether two calls are in one statement: entries of one dictionary, or one call interpreted twice."""
+    def _replaces(self, other: Call, call: Call) -> bool:
+        """Whether a second call replaces the result of the first one: not if both are entries of one dictionary."""
         nodes = [self._tree.node(item.site) for item in (other, call)]
-        return len({self._tree.statement(node) for node in nodes if node is not None}) < 2
+        is_beside = len({self._tree.statement(node) for node in nodes if node is not None}) < 2
+        is_same_again = other is not call and other.site == call.site and other.path != call.path
+        return is_same_again or apart(other, call) or not is_beside
 
     # -- the model ---------------------------------------------------------------------------------------
 

@@ -28,6 +28,7 @@ from torchlint.model.values import (
     List,
     Meter,
     Plain,
+    Tensor,
     UnknownObject,
     Value,
     resolved,
@@ -103,10 +104,14 @@ class Externals(Part):
             return self.state.stamp(Meter(node))
         if name in api.PROGRESS or last in ("tqdm", "trange", "track"):
             return arguments.positional[0] if arguments.positional else Plain(node)
-        if api.gives_no_tensor(name):
+        given = resolved(arguments.positional[0]) if arguments.positional else None
+        calls_method = name in api.CALLING_THE_METHOD and not isinstance(given, Plain)
+        if calls_method and isinstance(given, Tensor):
+            return self.tensors.make(last, arguments.all(), node)
+        if api.gives_no_tensor(name) and not calls_method:
             return self.tensors.number(name, arguments.all(), node)
         callee = External(node, name)
-        if root in api.HARMLESS_PACKAGES or last[:1].isupper():
+        if root in api.HARMLESS_PACKAGES or last[:1].isupper() or calls_method:
             kind = UnknownObject if last[:1].isupper() else CallResult
             made = self.state.stamp(kind(node, arguments.all(), last, callee, self.state.mode))
             if name in table.CHECKPOINTS:

@@ -20,6 +20,7 @@ from torchlint.model.values import (
     Plain,
     Tensor,
     Value,
+    is_none,
     resolved,
 )
 from torchlint.pytorch import api, table
@@ -117,7 +118,8 @@ class TorchFunctions(Part):
             if operator not in INPLACE and isinstance(result, Tensor):
                 self.observations.in_place_results[result] = first_argument(node)
             return result
-        if all(isinstance(resolved(item), Plain) for item in parents):
+        is_to_be_written = is_none(first)  # `F.relu(None)` raises: its input is missing
+        if all(isinstance(resolved(item), Plain) for item in parents) and not is_to_be_written:
             return self.state.stamp(NewTensor(node))
         base = first if operator in VIEWS else None
         made = self.tensors.compute(operator, parents, node, base)
