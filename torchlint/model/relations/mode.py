@@ -11,6 +11,7 @@ from typing import NamedTuple
 from torchlint.index import FileIndex
 from torchlint.model.dataflow import Flow
 from torchlint.model.events import Backward, Call, Compute, Event, MayClear, ModeSwitch, Step, repeating
+from torchlint.model.held_parameters import parameters_of
 from torchlint.model.module_values import has_parameters, is_module
 from torchlint.model.parts import Parts
 from torchlint.model.program import Program, Trace
@@ -268,6 +269,8 @@ def _is_for_a_step(backward: Backward, trace: Trace) -> bool:
 
 
 def _is_of_input(step: Step) -> bool:
-    """A manual update of a value that is no module's parameter: `delta.data = delta + rate * delta.grad.sign()`."""
+    """An update of tensors that are no module's parameters: `delta.data += delta.grad.sign()`, or of `SGD([image])`."""
     stepped = resolved(step.optimizer)
-    return step.manual and isinstance(stepped, Tensor) and not isinstance(stepped, ModuleParameter)
+    held, is_complete = parameters_of(stepped) if not step.manual else ({stepped}, True)
+    others = [it for it in map(resolved, held) if not isinstance(it, Tensor) or isinstance(it, ModuleParameter)]
+    return is_complete and bool(held) and not others
