@@ -22,6 +22,11 @@ _PLAIN = frozenset(
 _OF_TORCH = LazyPattern(r"rand|normal|bernoulli|multinomial|poisson|dropout|distributions|init\.|nn\.[A-Z]")
 _CALLABLE = LazyPattern(r"(?i)transf|aug|fn|func|sampl|process|rng|callable|hook|operat|generator|crop|dataset")
 """Names of parameters that may be functions or objects which draw."""
+_NUMBER = LazyPattern(
+    r"(?i)(^|_)(rate|size|num|number|prob|probability|ratio|count|frequency|freq|length|len|steps?)s?$"
+    r"|^(num|n|is|use|with|do)_"
+)
+"""Names of parameters that are numbers or flags: `sample_rate`, `crop_size`, `use_augmentation`."""
 _DRAWING = LazyPattern(
     r"(?i)aug|rand|sampl|shuff|choice|draw|jitter|noise|perturb|mix|uniform|normal|integers|permut|^transform|process"
     r"|apply|(?<!_)_$|crop|flip"
@@ -167,7 +172,8 @@ class _Body:
     def reached(self, drawn: set[str]) -> list[ClassInfo | FunctionInfo] | None:
         """The functions and classes that the code names; None if it may call an unknown one. Adds its draws."""
         absent = self._absent.parameters(self._function)
-        if any(_CALLABLE.search(name) for name in self._function.parameters if name not in absent):
+        present = [name for name in self._function.parameters if name not in absent]
+        if any(_CALLABLE.search(name) and not _NUMBER.search(name) for name in present):
             return None
         found: list[ClassInfo | FunctionInfo] = []
         for node in self._nodes:
