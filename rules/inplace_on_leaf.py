@@ -10,7 +10,7 @@ import libcst as cst
 
 from torchlint import Category, Rule, edits
 from torchlint.model import events, program, values
-from torchlint.pytorch import api, operators
+from torchlint.pytorch import api, naming, operators
 from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ class InplaceOnLeaf(Rule):
         """Leaves that require grad, changed in place while gradients are on."""
         for trace in self.model.program.traces:
             for mutate in trace.of(events.Mutate):
-                if self._is_asked_before(mutate):
+                if self._is_asked_before(mutate) or self._is_for_evaluation(mutate):
                     continue
                 leaf = self._leaf(mutate) if mutate.mode is api.GradMode.ON else None
                 if leaf is not None and self._surely_on(trace, leaf, mutate):
@@ -110,6 +110,15 @@ class InplaceOnLeaf(Rule):
             if isinstance(node, ast.If) and any(
                 name.endswith("requires_grad") for name in python_ast.names_read(node.test)
             ):
+                return True
+        return False
+
+    def _is_for_evaluation(self, mutate: events.Mutate) -> bool:
+        """Whether a flag such as `full_test` enables a change, whose callers then have switched gradients off."""
+        for branch, arm in mutate.path:
+            node = self.model.tree.node(branch.site) if isinstance(branch, events.Branch) and arm == 0 else None
+            flag = python_ast.dotted(node.test).rpartition(".")[2] if isinstance(node, ast.If) else ""
+            if naming.EVALUATING.search(flag) or naming.INFERENCE.search(flag):
                 return True
         return False
 
