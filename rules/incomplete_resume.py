@@ -149,7 +149,7 @@ class IncompleteResume(Rule):
             call
             for call in (node for item in (region, *callers) for node in python_ast.walk(item))
             if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "step"
-            if self._begins_anew(call.func.value) and not call.args
+            if self._begins_anew(call.func.value) and not call.args and not self._is_made_before_each(call)
         ]
         if steps and not any(map(self._is_replayed, steps)):
             name = self.model.tree.code(steps[0].func).removesuffix(".step")
@@ -192,6 +192,13 @@ class IncompleteResume(Rule):
         if isinstance(made, ast.Call) and schedules == [_STEPS] and _is_every_step(made):
             return False
         return bool(schedules) and all(item.rpartition(".")[2] not in _CLOSED for item in schedules)
+
+    def _is_made_before_each(self, call: ast.Call) -> bool:
+        """Whether each iteration makes its scheduler, for the place that it computes, and steps it once."""
+        assert isinstance(call.func, ast.Attribute)
+        made = self.model.provenance.created(call.func.value)
+        loops = [item for item in self.model.tree.ancestors(call) if isinstance(item, python_ast.LOOPS)]
+        return made is not None and bool(loops) and loops[0] in self.model.tree.ancestors(made)
 
     def _is_replayed(self, call: ast.expr) -> bool:
         """Whether a loop only steps a scheduler, to restore its position."""

@@ -221,6 +221,8 @@ INFERENCE = _any_of("infer generat(?!ed|or)")
 """Functions and conditions without backward; not those that train a generator."""
 SEARCHING = _any_of(r"recogni[sz]e (?:^|_)beam(?:_|$) beam_?search (?:^|_)greedy(?:_|$) stream(?!s?$) incremental")
 """Functions that decode step by step with a trained model."""
+EXPLAINING = _any_of("explain saliency relevance attribution (?:^|_)lrp(?:_|$) heat_?map")
+"""Functions that compute by hand what a trained model looks at."""
 CACHE = _any_of(r"(?:^|_)cache past_key incremental_state streaming")
 """State that only inference carries from call to call."""
 EVALUATING = _any_of(r"(?:^|_)(?:val|valid|vali|test|dev|eval)(?:_|$|[A-Z\d]) validat evaluat (?:^|_)held_?out")

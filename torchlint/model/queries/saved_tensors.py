@@ -36,7 +36,7 @@ from torchlint.model.values import (
 from torchlint.pytorch import operators
 from torchlint.pytorch.api import GradMode
 from torchlint.pytorch.autograd_table import MODULES, OPERATORS
-from torchlint.pytorch.naming import CACHE, INFERENCE, SEARCHING, TRAINING
+from torchlint.pytorch.naming import CACHE, EXPLAINING, INFERENCE, SEARCHING, TRAINING
 from torchlint.pytorch.releases import Releases
 from torchlint.syntax.python_ast import FUNCTIONS, dotted, is_literal, walk
 
@@ -279,7 +279,9 @@ class SavedTensors:
 
     def _may_go_backward_elsewhere(self, trace: Trace) -> bool:
         """Whether callers of a function may go backward; tests are callers too, and would do so here."""
-        if trace.root is None or _no_grad_root(trace) or SEARCHING.search(trace.root.name):
+        if trace.root is None or _no_grad_root(trace):
+            return False
+        if SEARCHING.search(trace.root.name) or EXPLAINING.search(trace.root.name):
             return False
         return bool(self.program.observations.backwards) or not self.program.is_test
 
