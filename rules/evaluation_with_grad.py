@@ -168,7 +168,7 @@ class EvaluationWithGrad(Rule):
         return is_method and isinstance(owner, ast.Name) and owner.id == "self"
 
     def _is_in_pass(self, loop: events.Loop, forward: mode.Pass) -> bool:
-        """Whether a loop is a part of one forward pass, such as the steps of a decoder, or goes over the layers."""
+        """Whether a loop is a part of one forward pass, such as the steps of a decoder, or iterates over the layers."""
         node, call = self.model.tree.node(loop.site), self.model.tree.node(forward.site)
         targets = python_ast.names_bound(node.target) if isinstance(node, (ast.For, ast.AsyncFor)) else set[str]()
         if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in targets:
