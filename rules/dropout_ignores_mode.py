@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from functools import cached_property
-from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Confidence, Rule, edits
@@ -208,7 +207,10 @@ class DropoutIgnoresMode(Rule):
         if any(one_mode.NAMES.search(name) for name in names):
             return True
         owner, last = method.owner, {name.rpartition(".")[2] for name in names}
-        if owner is not None and ({"train", "eval", *last} & owner.methods.keys() or self._is_off(rate, owner)):
+        if owner is not None and {"train", "eval", *last} & owner.methods.keys():
+            return True
+        default = given.default_of(rate, self.model) if isinstance(rate, ast.Attribute) else None
+        if isinstance(default, ast.Constant) and not default.value:
             return True
         if isinstance(rate, ast.Attribute) and self._is_set_by_others(rate.attr):
             return True
@@ -224,26 +226,6 @@ class DropoutIgnoresMode(Rule):
     def _is_outside_init(self, node: ast.AST) -> bool:
         method = self.model.definitions.method_around(node)
         return method is not None and method.name != "__init__"
-
-    def _is_off(self, rate: ast.expr, owner: definitions.ClassInfo) -> bool:
-        """`self.p` from an argument `p` of `__init__` that is 0 by default, and that no call names in any file."""
-        init = owner.method("__init__")
-        if init is None or not isinstance(rate, ast.Attribute):
-            return False
-        stored = [
-            node.value
-            for node in python_ast.walk(init.node)
-            if isinstance(node, ast.Assign)
-            and any(python_ast.dotted(item) == python_ast.dotted(rate) for item in node.targets)
-        ]
-        name = python_ast.dotted(stored[0]) if len(stored) == 1 else ""
-        default = definitions.defaults_of(init.node).get(name)
-        if not isinstance(default, ast.Constant) or default.value:
-            return False
-        place = init.parameters.index(name) - 1
-        others = (other.tree for other in self.model.importers(owner.name, (b"(",)))
-        calls = (call for tree in chain((self.model.tree,), others) for call in tree.of_type(ast.Call))
-        return not any(given.may_give(call, name, place, owner.name) for call in calls)
 
     def _bound_in(self, method: definitions.FunctionInfo) -> set[str]:
         """The names that a method assigns, except its own object: their values may depend on the mode."""

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from torchlint import Category, Rule
 from torchlint.index import FileIndex
 from torchlint.model import definitions
-from torchlint.model.queries import written
+from torchlint.model.queries import names, written
 from torchlint.syntax import python_ast
 
 _LOADING = frozenset({"peft.PeftModel.from_pretrained", "peft.PeftModelForCausalLM.from_pretrained"})
@@ -106,20 +106,10 @@ class FrozenAdapter(Rule):
 
     def _is_changed(self, target: ast.Name) -> bool:
         """Whether the variable receives another model later, on the same path: merged, or with a new adapter."""
-        around = set(self.model.tree.ancestors(target))
         same = (item for item in python_ast.walk(self.model.tree.scope_around(target)) if isinstance(item, ast.Name))
         later = [item for item in same if item.id == target.id and item.lineno > target.lineno]
         stores = [item for item in later if isinstance(item.ctx, ast.Store)]
-        return any(not self._is_in_other_arm(item, around) for item in stores)
-
-    def _is_in_other_arm(self, store: ast.Name, around: set[ast.AST]) -> bool:
-        """Whether a store is in the `else` of a condition around the first one."""
-        above: ast.AST = store
-        for item in self.model.tree.ancestors(store):
-            if item in around:
-                return isinstance(item, ast.If) and above in item.orelse
-            above = item
-        return False
+        return any(not names.are_alternatives(item, target, self.model.tree) for item in stores)
 
     def _train(self, trainer: ast.Call, scope: ast.AST) -> ast.Call | None:
         """`trainer.train()`, on the variable of a trainer."""

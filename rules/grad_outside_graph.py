@@ -105,7 +105,7 @@ class GradOutsideGraph(Rule):
     def ask(self) -> Iterator[WithoutGraph | WithoutGradient | MadeLater | CutOff]:
         for trace in self.model.program.traces:
             for grad in trace.of(events.Grad) if not self.model.program.tests(trace) else ():
-                if grad.mode is api.GradMode.ON and not self._is_expected(grad.site):
+                if grad.mode is api.GradMode.ON and not self.model.tree.expects_error(self.model.tree.node(grad.site)):
                     yield from self._faults(grad, trace)
 
     def _faults(
@@ -177,11 +177,6 @@ class GradOutsideGraph(Rule):
         is_slice = isinstance(node.slice, ast.Tuple) and any(isinstance(item, ast.Slice) for item in node.slice.elts)
         is_below = python_ast.site_of(node).start > python_ast.site_of(before).start
         return is_slice and is_below and around(node) is around(before)
-
-    def _is_expected(self, site: python_ast.Site) -> bool:
-        """Whether the code expects the error."""
-        tree = self.model.tree
-        return any(isinstance(item, ast.Try) for item in tree.ancestors(tree.node(site)))
 
     def report_WithoutGraph(self, without: WithoutGraph) -> None:
         self.report(

@@ -80,7 +80,7 @@ class GradcheckPrecision(Rule):
             return  # of another precision, for all we know
         for call in self.model.tree.of_type(ast.Call):
             name = python_ast.called_name(call)
-            if self.model.definitions.named(call.func) not in _CHECKS or self._is_expected_to_fail(call):
+            if self.model.definitions.named(call.func) not in _CHECKS or self.model.tree.expects_error(call):
                 continue
             keywords = {item.arg: item.value for item in call.keywords if item.arg is not None}
             if len(keywords) < len(call.keywords) or not keywords.keys().isdisjoint(_OWN_TOLERANCE):
@@ -89,10 +89,6 @@ class GradcheckPrecision(Rule):
             made = self._single(given) if given is not None else None
             if made is not None:
                 yield SinglePrecision(python_ast.site_of(call), name, python_ast.site_of(made))
-
-    def _is_expected_to_fail(self, call: ast.Call) -> bool:
-        """Whether a check is in a `with` or `try`: `pytest.raises`, `assertRaises`."""
-        return any(isinstance(item, (ast.With, *python_ast.TRIES)) for item in self.model.tree.ancestors(call))
 
     def _single(self, given: ast.expr) -> ast.expr | None:
         """The creation of an input that certainly is single-precision and requires grad; None if there is none."""

@@ -151,7 +151,7 @@ class IncompleteResume(Rule):
             if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "step"
             if self._begins_anew(call.func.value) and not call.args and not self._is_made_before_each(call)
         ]
-        if steps and not any(map(self._is_replayed, steps)):
+        if steps and not any(resumes.is_replayed(call, self.model.tree) for call in steps):
             name = self.model.tree.code(steps[0].func).removesuffix(".step")
             yield LeftOut(python_ast.site_of(load), name, python_ast.site_of(steps[0]), False)
 
@@ -197,13 +197,8 @@ class IncompleteResume(Rule):
         """Whether each iteration makes its scheduler, for the place that it computes, and steps it once."""
         assert isinstance(call.func, ast.Attribute)
         made = self.model.provenance.created(call.func.value)
-        loops = [item for item in self.model.tree.ancestors(call) if isinstance(item, python_ast.LOOPS)]
-        return made is not None and bool(loops) and loops[0] in self.model.tree.ancestors(made)
-
-    def _is_replayed(self, call: ast.expr) -> bool:
-        """Whether a loop only steps a scheduler, to restore its position."""
-        loop = self.model.tree.parent(self.model.tree.statement(call))
-        return isinstance(loop, python_ast.LOOPS) and len(loop.body) == 1
+        loop = self.model.tree.loop_around(call)
+        return made is not None and loop is not None and loop in self.model.tree.ancestors(made)
 
     def report_Restarted(self, found: Restarted) -> None:
         self.report(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule
 from torchlint.lazy_pattern import LazyPattern
-from torchlint.model.queries import names, torch_classes, uses, written
+from torchlint.model.queries import batch_sums, names, torch_classes, uses, written
 from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
@@ -101,9 +101,9 @@ class MetricNeverReset(Rule):
     def _epochs(self, read: ast.Attribute, name: str) -> ast.For | None:
         """The loop around a value that contains a loop in which the metric is updated."""
         loops = (item for item in self.model.tree.around(read) if isinstance(item, ast.For))
-        loop = next(filter(_counts, loops), None)
+        loop = next((item for item in loops if batch_sums.counts(item.iter)), None)
         inner = (node for node in python_ast.walk(loop) if isinstance(node, ast.For)) if loop is not None else ()
-        return loop if any(not _counts(node) and _is_updated(name, node) for node in inner) else None
+        return loop if any(not batch_sums.counts(node.iter) and _is_updated(name, node) for node in inner) else None
 
     def _of_loop(self, read: ast.Attribute, name: str, loop: ast.For) -> Iterator[NeverReset]:
         """A metric that is created once before a loop over epochs."""
@@ -123,7 +123,11 @@ class MetricNeverReset(Rule):
     def _of_meter(self, read: ast.Attribute, name: str) -> Iterator[NeverReset]:
         """A meter of the program that is created once before a loop over epochs, and whose mean each epoch reports."""
         loop = self.model.tree.loop_around(read)
-        if not isinstance(loop, ast.For) or not _counts(loop) or "epoch" not in ast.unparse(loop.target).lower():
+        if (
+            not isinstance(loop, ast.For)
+            or not batch_sums.counts(loop.iter)
+            or "epoch" not in ast.unparse(loop.target).lower()
+        ):
             return
         batches = [item for item in loop.body if isinstance(item, ast.For) and _is_updated(name, item)]
         scope = self.model.tree.scope_around(read)
@@ -224,8 +228,3 @@ def _is_handled(name: str, scope: ast.AST) -> bool:
         if isinstance(node, ast.Call) and any(python_ast.dotted(item) == name for item in python_ast.arguments(node)):
             return True
     return False
-
-
-def _counts(loop: ast.For) -> bool:
-    """Whether a loop counts, as a loop over epochs does."""
-    return isinstance(loop.iter, ast.Call) and python_ast.called_name(loop.iter) in ("range", "trange")

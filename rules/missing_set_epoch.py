@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchlint import Category, Confidence, Rule, edits
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import definitions, events, lineage, utilities, values
+from torchlint.model.queries import batch_sums
 from torchlint.pytorch import binding
 from torchlint.syntax import python_ast
 
@@ -242,7 +243,7 @@ class MissingSetEpoch(Rule):
         if not isinstance(statement, ast.Assign) or not isinstance(loop, ast.For):
             return None
         name, epoch = statement.targets[0], loop.target
-        if not isinstance(name, ast.Name) or not isinstance(epoch, ast.Name) or not _counts(loop.iter):
+        if not isinstance(name, ast.Name) or not isinstance(epoch, ast.Name) or not batch_sums.counts(loop.iter):
             return None
         function = known.function_around(call)
         scope = function.node if function is not None else tree.module
@@ -294,13 +295,6 @@ def _has_epochs(file: definitions.Definitions) -> bool:
             if any(isinstance(item, ast.Attribute) and item.attr == _BACKWARD for item in python_ast.walk(loop)):
                 return True
     return False
-
-
-def _counts(over: ast.expr) -> bool:
-    """Whether the iterable of a loop gives numbers: `range(n)`, possibly inside a progress bar."""
-    if not isinstance(over, ast.Call):
-        return False
-    return python_ast.called_name(over) in ("range", "trange") or any(map(_counts, over.args[:1]))
 
 
 def _is_of_this_file(owner: values.Value) -> bool:

@@ -12,11 +12,9 @@ from torchlint.index import FileIndex
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import events, lineage, module_values, utilities, values
 from torchlint.pytorch import losses, operators, triggers
-from torchlint.syntax.python_ast import Site, arguments, called_name, site_of
+from torchlint.syntax.python_ast import Site, arguments, site_of
 
 _ELEMENTWISE = frozenset("add sub mul div neg pow scale exp log sqrt abs clamp to float double half cuda cpu".split())
-_PASSING_ERRORS = frozenset("autocast accumulate no_sync no_backward_sync".split())
-"""Context managers that expect an error."""
 _LOADER = LazyPattern(r"loader|(^|_)dl$|iterator$", re.IGNORECASE)
 _ONE_OF_MANY = frozenset("getitem unsqueeze narrow select index_select squeeze unbind".split())
 
@@ -121,7 +119,7 @@ class NonscalarBackward(Rule):
         node = tree.node(backward.site)
         if not isinstance(node, ast.Call) or backward.given_gradient is not False:
             return False
-        return len(node.args) <= (backward.framework is not None) and not any(map(_waits, tree.ancestors(node)))
+        return len(node.args) <= (backward.framework is not None) and not tree.expects_error(node)
 
     def _unreduced(self, loss: values.Value) -> Site | None:
         """The criterion that computed a loss which still has one value for each sample of a batch."""
@@ -216,14 +214,6 @@ class NonscalarBackward(Rule):
         loss = node.func.value if backward.framework is None else arguments(node)[0]
         written = self.written(site_of(loss))
         return edits.Change("take the mean", [edits.Append(written, ".mean()")]) if written is not None else None
-
-
-def _waits(node: ast.AST) -> bool:
-    """Whether a statement may catch an error of its body."""
-    if not isinstance(node, (ast.With, ast.AsyncWith)):
-        return isinstance(node, ast.Try)
-    entered = (item.context_expr for item in node.items)
-    return not all(isinstance(item, ast.Call) and called_name(item) in _PASSING_ERRORS for item in entered)
 
 
 def _is_part(value: values.Value) -> bool:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule, edits
 from torchlint.lazy_pattern import LazyPattern
+from torchlint.model.queries import names
 from torchlint.pytorch import api, naming
 from torchlint.syntax import python_ast
 
@@ -135,7 +136,9 @@ class ParameterLostByMove(Rule):
         others = (node for node in python_ast.walk(method.owner.node) if node is not target)
         stored = (node for node in others if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store))
         return not any(
-            node.attr == target.attr and not self._is_none(node) and not self._is_on_another_arm(node, target)
+            node.attr == target.attr
+            and not self._is_none(node)
+            and not names.are_alternatives(node, target, self.model.tree)
             for node in stored
         )
 
@@ -172,15 +175,6 @@ class ParameterLostByMove(Rule):
         statement = self.model.tree.parent(target)
         value = statement.value if isinstance(statement, (ast.Assign, ast.AnnAssign)) else None
         return value is not None and python_ast.is_literal(value, None)
-
-    def _is_on_another_arm(self, node: ast.AST, target: ast.AST) -> bool:
-        """Whether two nodes are in different branches of one condition."""
-        branches = {item: inner for item, inner in self._with_inner(node) if isinstance(item, ast.If)}
-        return any(
-            item in branches and (inner in item.body) is not (branches[item] in item.body)
-            for item, inner in self._with_inner(target)
-            if isinstance(item, ast.If)
-        )
 
     def _with_inner(self, node: ast.AST) -> Iterator[tuple[ast.AST, ast.AST]]:
         """The parents of a node, each with the field that contains it."""

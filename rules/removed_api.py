@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule, Safety, edits, repairs
 from torchlint.files.words import AnyName
-from torchlint.index import FileIndex
 from torchlint.lazy_pattern import LazyPattern
-from torchlint.model import definitions, events, values
-from torchlint.model.queries import byte_masks, changed_api, gradient_users, version_guards
+from torchlint.model import events, values
+from torchlint.model.queries import byte_masks, changed_api, given, gradient_users, version_guards
 from torchlint.pytorch import changes, losses, operators
 from torchlint.syntax.python_ast import is_literal
 
@@ -129,21 +128,9 @@ class RemovedApi(Rule):
         """Whether `volatile` is False, possibly as an unused parameter, or gradients are off around it."""
         if volatile is None:
             return False
-        is_false = is_literal(volatile.value, False) or self._is_never_given(volatile.value)
+        default = given.default_of(volatile.value, self.model)
+        is_false = any(is_literal(item, False) for item in (volatile.value, default) if item is not None)
         return is_false or gradient_users.stands_without_gradients(volatile, self.model.tree)
-
-    def _is_never_given(self, value: ast.expr) -> bool:
-        """Whether a value is a parameter that is False by default and that no call sets to another value."""
-        around = self.model.definitions.function_around(value) if isinstance(value, ast.Name) else None
-        if around is None or not isinstance(value, ast.Name):
-            return False
-        default = definitions.defaults_of(around.node).get(value.id)
-        if default is None or not is_literal(default, False):
-            return False
-        calls = FileIndex.of(self.model.tree).calls_named(around.name)
-        return not any(
-            item.arg == value.id and not is_literal(item.value, False) for call in calls for item in call.keywords
-        )
 
     def _elements_of_numbers(self) -> Iterator[ElementOfNumber]:
         tree, observations = self.model.tree, self.model.program.observations

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Confidence, Rule
 from torchlint.lazy_pattern import LazyPattern
+from torchlint.model.queries import resumes
 from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
@@ -130,8 +131,7 @@ class ScheduleAfterLoading(Rule):
                 return True
             if not isinstance(node, ast.Call) or python_ast.dotted(node.func) != f"{name}.step":
                 continue
-            loop = self.model.tree.parent(self.model.tree.statement(node))
-            if node.args or node.keywords or (isinstance(loop, python_ast.LOOPS) and len(loop.body) == 1):
+            if node.args or node.keywords or resumes.is_replayed(node, self.model.tree):
                 return True
         return False
 

@@ -119,7 +119,7 @@ class SecondBackward(Rule):
         node = tree.node(backward.site)
         given = isinstance(node, ast.Call) and bool(node.args) and dotted(node.func) != "torch.autograd.backward"
         given = (given or backward.given_inputs) and backward.framework is None
-        return given or any(isinstance(item, ast.Try) for item in tree.ancestors(node))
+        return given or tree.expects_error(node)
 
     def _freed(
         self, trace: program.Trace, second: events.Backward, earlier: list[events.Backward]

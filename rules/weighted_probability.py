@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule
-from torchlint.index import FileIndex
-from torchlint.model import definitions
 from torchlint.model.queries import arithmetic, given, names, numbers, written
 from torchlint.syntax import python_ast
 
@@ -112,22 +110,9 @@ class WeightedProbability(Rule):
         weights = [item.value for item in made.keywords if item.arg in _WEIGHTS]
         weights += made.args[:1] if made is not loss else made.args[2:3]
         values = [written.value_of(item, self.model.definitions) for item in weights]
-        return any(not isinstance(item, ast.Constant) and not self._is_left_out(item) for item in values)
-
-    def _is_left_out(self, value: ast.expr) -> bool:
-        """Whether a value is a parameter that is None by default, and no call of its function or class gives it."""
-        function = self.model.definitions.function_around(value) if isinstance(value, ast.Name) else None
-        if not isinstance(value, ast.Name) or function is None or value.id not in function.parameters:
-            return False
-        default = definitions.defaults_of(function.node).get(value.id)
-        if default is None or not python_ast.is_literal(default, None):
-            return False
-        owner = function.owner if function.name == "__init__" else None
-        name = owner.name if owner is not None else function.name
-        files = [self.model.definitions, *self.model.importers(name, (name.encode(),))]
-        calls = [call for file in files for call in FileIndex.of(file.tree).calls_named(name)]
-        place = function.parameters.index(value.id) - int(function.is_method)
-        return bool(calls) and not any(given.may_give(call, value.id, place, name) for call in calls)
+        values = [item for item in values if not isinstance(item, ast.Constant)]
+        defaults = (given.default_of(item, self.model, is_called=True) for item in values)
+        return any(item is None or not python_ast.is_literal(item, None) for item in defaults)
 
     def _is_subtracted(self, call: ast.Call) -> bool:
         """Whether code computes 1 minus an exponential or the variable that holds it."""

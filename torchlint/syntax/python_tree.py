@@ -10,12 +10,14 @@ from typing import Any, overload
 
 from torchlint.files.source import SourceFile
 from torchlint.finding import Position, Span
+from torchlint.lazy_pattern import LazyPattern
 from torchlint.syntax.python_ast import (
     CHILD_FIELDS,
     COMPOUND,
     FUNCTIONS,
     LOOPS,
     SCOPES,
+    TRIES,
     Elsewhere,
     FunctionNode,
     Site,
@@ -29,6 +31,7 @@ from torchlint.syntax.python_ast import (
 from torchlint.syntax.statement_lines import headers
 
 _SCOPES = frozenset(SCOPES)
+_EXPECTING = LazyPattern(r"(?i)raises|assert|suppress|expect|fail|warns")
 _LISTED = frozenset({*SCOPES, *LOOPS})
 """Nodes that many rules search: their contents are listed once."""
 _COMPOUND_NAMES = frozenset(kind.__name__ for kind in COMPOUND)
@@ -120,6 +123,13 @@ class PythonTree:
     def loop_around(self, node: ast.AST) -> ast.For | ast.AsyncFor | ast.While | None:
         """The innermost loop around a node, in its own function; in its header also counts."""
         return next((item for item in self.around(node) if isinstance(item, LOOPS)), None)
+
+    def expects_error(self, node: ast.AST) -> bool:
+        """Whether code around a node may catch its error: `try`, `with pytest.raises(...)`."""
+        around = [*self.ancestors(node)]
+        withs = (part for item in around if isinstance(item, (ast.With, ast.AsyncWith)) for part in item.items)
+        names = (dotted(part.context_expr.func) for part in withs if isinstance(part.context_expr, ast.Call))
+        return any(isinstance(item, TRIES) for item in around) or any(map(_EXPECTING.search, names))
 
     def iterated(self, variable: ast.expr) -> ast.expr | None:
         """The iterable of the innermost `for` loop around an expression that is the loop's variable."""

@@ -43,6 +43,12 @@ def unwrapped(node: ast.expr) -> ast.expr:
     return node
 
 
+def counts(iterable: ast.expr) -> bool:
+    """Whether the iterable of a loop gives numbers: `range(n)`, possibly inside a progress bar."""
+    node = unwrapped(iterable)
+    return isinstance(node, ast.Call) and python_ast.called_name(node) in ("range", "trange")
+
+
 def counted(node: ast.expr) -> tuple[str, bool] | None:
     """For `len(loader)` the loader and True, for `len(loader.dataset)` the loader and False."""
     if not isinstance(node, ast.Call) or name_of(node.func) != "len" or len(node.args) != 1:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from torchlint.index import FileIndex
-from torchlint.model.definitions import FunctionInfo
+from torchlint.model.definitions import FunctionInfo, defaults_of
 from torchlint.model.program import Program
 from torchlint.model.queries import written
 from torchlint.syntax.python_ast import FUNCTIONS, called_name, last_name
+
+if TYPE_CHECKING:
+    from torchlint.model.model import Model
 
 
 def argument_for(node: ast.expr, program: Program) -> ast.expr | None:
@@ -31,6 +35,25 @@ def may_give(call: ast.Call, parameter: str, place: int, called: str) -> bool:
     if parameter in names or called_name(call) != called:
         return parameter in names
     return None in names or len(call.args) > place or any(isinstance(item, ast.Starred) for item in call.args)
+
+
+def default_of(node: ast.expr, model: Model, *, is_called: bool = False) -> ast.expr | None:
+    """The default of a parameter that no call of its function or class gives, in any file.
+
+    The parameter that a name reads, or that a method stores in the attribute. With `is_called` there must be a call.
+    """
+    definitions = model.definitions
+    name = written.attribute_value(node, definitions) if isinstance(node, ast.Attribute) else node
+    function = definitions.function_around(name) if isinstance(name, ast.Name) else None
+    if function is None or not isinstance(name, ast.Name) or name.id not in function.parameters:
+        return None
+    called = function.owner.name if function.name == "__init__" and function.owner is not None else function.name
+    files = [definitions, *model.importers(called, (called.encode(),))]
+    calls = [call for file in files for call in FileIndex.of(file.tree).calls_named(called)]
+    place = function.parameters.index(name.id) - int(function.is_method)
+    if (is_called and not calls) or any(may_give(call, name.id, place, called) for call in calls):
+        return None
+    return defaults_of(function.node).get(name.id)
 
 
 def stored_for(node: ast.expr, program: Program) -> ast.expr | None:

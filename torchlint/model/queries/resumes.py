@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 from torchlint.index import FileIndex
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model.queries import names, variables
-from torchlint.syntax.python_ast import Site, called_name, dotted, names_read, site_of, walk
+from torchlint.syntax.python_ast import LOOPS, Site, called_name, dotted, names_read, site_of, walk
 
 if TYPE_CHECKING:
     from torchlint.model.definitions import Definitions, FunctionInfo
     from torchlint.model.model import Model
+    from torchlint.syntax.python_tree import PythonTree
 
 COUNTERS = LazyPattern(r"(?i)epoch|step|iter")
 """Names of entries and variables that count epochs or steps."""
@@ -39,6 +40,12 @@ def continued(load: ast.Call, model: Model) -> Site | None:
     """The place where the epoch or step of a loaded checkpoint starts a loop."""
     counts = (item for item, key in entries(load, model.definitions) or () if COUNTERS.search(key))
     return next((site_of(item) for item in counts if _is_start(item, model)), None)
+
+
+def is_replayed(step: ast.AST, tree: PythonTree) -> bool:
+    """Whether a loop only steps a scheduler, to restore its position."""
+    loop = tree.parent(tree.statement(step))
+    return isinstance(loop, LOOPS) and len(loop.body) == 1
 
 
 def _entry_read(name: ast.Name, definitions: Definitions) -> str | None:
