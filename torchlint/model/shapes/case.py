@@ -147,8 +147,12 @@ class Case:
 
     def source(self, value: Value, scope: Scope) -> Place:
         """The value, with its scope, whose shape a value surely has: the input of an activation."""
+        seen = set[Place]()
         while True:
             value = resolved(value)
+            if (value, scope) in seen:
+                return value, scope  # a loop gives it to itself
+            seen.add((value, scope))
             bound = scope.get(value)
             chosen = self._choices.get((value, scope))
             if bound is not None and isinstance(bound[0], Value):
