@@ -94,10 +94,15 @@ class AverageWithoutBuffers(Rule):
         return any(any(update.kept) for update in self.model.provenance.average_updates(loop))
 
     def _has_statistics(self) -> bool:
-        """Whether this file, or another file of the repository, names a layer with running statistics."""
-        named = (b"resnet", b"efficientnet")
+        """Whether the network may have layers with running statistics.
+
+        This file or an import names one. A file that trains no network itself gets its network from any other file.
+        """
+        named = (b"BatchNorm", b"resnet", b"efficientnet")
         texts = (self.model.tree.source.code, *self.model.imported_texts)
-        return self.model.mentions((b"BatchNorm",)) or any(word in text for text in texts for word in named)
+        is_for_others = not FileIndex.of(self.model.tree).optimizes
+        is_named_anywhere = is_for_others and self.model.mentions((b"BatchNorm",))
+        return is_named_anywhere or any(word in text for text in texts for word in named)
 
     def _is_evaluated(self, network: ast.expr) -> bool:
         """Whether the code calls `eval()` on an object of this name, or on the object that it is built from."""
