@@ -62,15 +62,9 @@ class CycledLoader(Rule):
     def ask(self) -> Iterator[datasets.Cycle]:
         for cycle in [] if self.model.is_test else self.model.datasets.cycles:
             is_loader = utilities.is_kind(cycle.loader, utilities.Kind.LOADER)
-            if self.model.tree.own_node(cycle.site) is not None and self._has_batches(cycle.loader):
+            if self.model.tree.own_node(cycle.site) is not None and not self.model.datasets.is_one_batch(cycle.loader):
                 if is_loader or naming.LOADER.search(cycle.loader.label):
                     yield cycle
-
-    def _has_batches(self, loader: values.Value) -> bool:
-        """Whether a loader may have several batches, because its batch is not known to be the whole dataset."""
-        size = loader.part("batch_size")
-        kind = self.model.program.observations.numbers.get(values.resolved(size)) if size is not None else None
-        return kind is None or kind[0] != "len"
 
     def report_Cycle(self, cycle: datasets.Cycle) -> None:
         is_sure = cycle.shuffles is values.Answer.YES and cycle.wraps is values.Answer.YES

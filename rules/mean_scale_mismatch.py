@@ -133,7 +133,7 @@ class MeanScaleMismatch(Rule):
 
     def _divisions(self, addition: ast.AugAssign) -> Iterator[WrongCount | OtherData]:
         """The divisions after a loop of the total from an addition in that loop by the wrong length."""
-        scope = self._scope(addition)
+        scope = self.model.tree.scope_around(addition)
         loop, total = self.model.tree.parent(addition), batch_sums.name_of(addition.target)
         while isinstance(loop, ast.With):
             loop = self.model.tree.parent(loop)
@@ -180,7 +180,7 @@ class MeanScaleMismatch(Rule):
         found: dict[tuple[ast.AST, str], list[ast.BinOp | ast.AugAssign]] = defaultdict(list)
         for node in self.model.tree.of_type(ast.BinOp, ast.AugAssign):
             if isinstance(node.op, ast.Div):
-                found[self._scope(node), batch_sums.dividend(node)].append(node)
+                found[self.model.tree.scope_around(node), batch_sums.dividend(node)].append(node)
         return found
 
     @cached_property
@@ -189,12 +189,8 @@ class MeanScaleMismatch(Rule):
         found: dict[tuple[ast.AST, str], list[ast.expr]] = defaultdict(list)
         for node in self.model.tree.of_type(ast.Name, ast.Attribute, ast.Subscript):
             if not isinstance(node.ctx, ast.Load):
-                found[self._scope(node), batch_sums.name_of(node)].append(node)
+                found[self.model.tree.scope_around(node), batch_sums.name_of(node)].append(node)
         return found
-
-    def _scope(self, node: ast.AST) -> ast.AST:
-        function = self.model.definitions.function_around(node)
-        return function.node if function is not None else self.model.tree.module
 
     def _is_started(self, count: ast.expr, scope: ast.AST) -> bool:
         """Whether the code around sets a count; `_is_sum` checks that it sets it to 0."""
@@ -258,7 +254,7 @@ class MeanScaleMismatch(Rule):
             return bool(made) and all(losses.is_mean(value, self.model.tree) for value in made)
         if not isinstance(node, ast.Name) or node.id in names_before:
             return False
-        stores = self._stores_of.get((self._scope(loop), node.id), [])
+        stores = self._stores_of.get((self.model.tree.scope_around(loop), node.id), [])
         statements = [self.model.tree.parent(item) for item in stores if _is_inside(item, loop)]
         changed = [item for item in python_ast.walk(loop) if batch_sums.changes(item, node.id)]
         return (

@@ -191,8 +191,7 @@ class ParameterLostByMove(Rule):
             return False
         if not name.startswith("torch.") or name.rpartition(".")[2] not in api.CREATORS or "Float" in name:
             return False
-        function = self.model.definitions.function_around(target)
-        scope = function.node if function is not None else self.model.tree.module
+        scope = self.model.tree.scope_around(target)
         if not self._is_new(made) and not (made.args and self._is_made_here(made.args[0], scope)):
             return False  # on the device of another tensor: `torch.randn_like(x, requires_grad=True)`
         uses = [node for node in python_ast.walk(scope) if isinstance(node, ast.Name) and node.id == target.id]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Confidence, Rule
 from torchlint.lazy_pattern import LazyPattern
-from torchlint.model import events, utilities, values
+from torchlint.model import events, values
 from torchlint.model.queries import names
 from torchlint.syntax import python_ast
 
@@ -97,7 +97,7 @@ class RestartedLoader(Rule):
         tree, around = self.model.tree, self.model.tree.function_around(call)
         made = ((tree.own_node(item.site), item) for item in known)
         known = [item for node, item in made if node is not None and tree.function_around(node) is around] or known
-        if known and not any(map(self._is_whole, known)):
+        if known and not any(map(self.model.datasets.is_one_batch, known)):
             answers = {self.model.datasets.shuffles(item) for item in known}
         elif not known and _LOADER.search(label.lower()):
             answers = {values.Answer.UNKNOWN}
@@ -130,11 +130,6 @@ class RestartedLoader(Rule):
             if isinstance(loader, ast.Attribute) and python_ast.dotted(loader.value) == function.parameters[0]:
                 return inner
         return None
-
-    def _is_whole(self, loader: utilities.DataLoader) -> bool:
-        """Whether a batch is the whole dataset, because its size is a `len`."""
-        size = loader.part("batch_size")
-        return size is not None and "len" in self.model.program.observations.numbers.get(values.resolved(size), ())
 
     def report_Restart(self, found: Restart) -> None:
         does = "trains on its first batch" if found.shuffles is values.Answer.NO else "starts its workers for one batch"

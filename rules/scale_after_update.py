@@ -73,8 +73,7 @@ class ScaleAfterUpdate(Rule):
             if not isinstance(call.func, ast.Attribute):
                 continue
             update = self._before(call, call.func.value, "update")
-            around = self.model.definitions.function_around(call)
-            scope = around.node if around is not None else self.model.tree.module
+            scope = self.model.tree.scope_around(call)
             for division, value in self._divided(call, scope) if update is not None else ():
                 scaled = self._scaled(value, call.func.value, scope)
                 if scaled is not None and update is not None and scaled.lineno < update.lineno:

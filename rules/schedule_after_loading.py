@@ -115,7 +115,7 @@ class ScheduleAfterLoading(Rule):
 
     def _resumed(self, call: ast.Call, name: str) -> ast.AST | None:
         """The place where a schedule resumes from a checkpoint, after its creation."""
-        for node in self._scope(call):
+        for node in python_ast.walk(self.model.tree.scope_around(call)):
             is_later = getattr(node, "lineno", 0) > call.lineno
             if is_later and isinstance(node, ast.Call) and python_ast.dotted(node.func) == f"{name}.load_state_dict":
                 return node
@@ -126,7 +126,7 @@ class ScheduleAfterLoading(Rule):
 
     def _is_replayed(self, call: ast.Call, name: str) -> bool:
         """Whether the code sets the rates: `step(epoch)`, a loop that only steps, or a manual assignment."""
-        for node in self._scope(call):
+        for node in python_ast.walk(self.model.tree.scope_around(call)):
             if isinstance(node, ast.Attribute) and node.attr == "param_groups" and not self._reads_only(node):
                 return True
             if not isinstance(node, ast.Call) or python_ast.dotted(node.func) != f"{name}.step":
@@ -139,7 +139,7 @@ class ScheduleAfterLoading(Rule):
         """Whether a schedule steps in a loop over epochs, and in no other loop."""
         steps = [
             node
-            for node in self._scope(call)
+            for node in python_ast.walk(self.model.tree.scope_around(call))
             if isinstance(node, ast.Call) and python_ast.dotted(node.func) == f"{name}.step"
         ]
         around = [[item for item in self.model.tree.ancestors(step) if isinstance(item, ast.For)] for step in steps]
@@ -152,10 +152,6 @@ class ScheduleAfterLoading(Rule):
         first = self.model.tree.parent(groups)
         entry = self.model.tree.parent(first) if isinstance(first, ast.Subscript) else None
         return isinstance(entry, ast.Subscript) and isinstance(entry.ctx, ast.Load)
-
-    def _scope(self, call: ast.Call) -> Iterator[ast.AST]:
-        around = self.model.definitions.function_around(call)
-        return python_ast.walk(around.node if around is not None else self.model.tree.module)
 
     def report_Late(self, found: Late) -> None:
         self.report(

@@ -235,6 +235,11 @@ class Datasets:
         others = map(self._drawn_indices, self._loaders_by_dataset.get(resolved(given), []))
         return any(item is not None and _are_different(item, own) for item in others)
 
+    def is_one_batch(self, value: Value) -> bool:
+        """Whether a loader gives its whole dataset as one batch, because the batch size is a `len`."""
+        size = resolved(value).part("batch_size")
+        return size is not None and self._program.observations.numbers.get(resolved(size), ("",))[0] == "len"
+
     def draws_shard(self, value: Value) -> bool:
         """Whether a loader draws the part of one distributed process, by a `DistributedSampler`."""
         loader = resolved(value)
