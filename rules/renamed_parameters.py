@@ -46,8 +46,8 @@ class RenamedParameters(Rule):
     is built from the plain network's `named_parameters()` and updated with the wrapped one.
 
     ## Why is this bad?
-    No name matches. `load_state_dict` raises an error for every key. An average that skips unknown names never
-    changes, so the evaluation uses the initial weights.
+    No name matches. `load_state_dict` raises an error for every key, and with `strict=False` it loads nothing. An
+    average that skips unknown names never changes, so the evaluation uses the initial weights.
 
     ## Example
     ```python
@@ -90,10 +90,16 @@ class RenamedParameters(Rule):
             method = call.func if isinstance(call.func, ast.Attribute) and len(call.args) == 1 else None
             if method is None:
                 continue
-            if method.attr == "load_state_dict" and not call.keywords:
+            if method.attr == "load_state_dict" and self._is_unchecked(call):
                 yield from self._other_names(call, method.value)
             else:
                 yield from self._unknown_names(call, method)
+
+    def _is_unchecked(self, load: ast.Call) -> bool:
+        """Whether a load is strict, or no code checks which names it skips."""
+        if not load.keywords:
+            return True
+        return self.model.tree.stands_alone(load) and all(item.arg == "strict" for item in load.keywords)
 
     def _other_names(self, load: ast.Call, network: ast.expr) -> Iterator[OtherNames]:
         """The places that load a wrapper's names into a network without it."""

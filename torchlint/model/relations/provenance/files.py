@@ -10,8 +10,10 @@ from torchlint.index import FileIndex
 from torchlint.model.definitions import Definitions
 from torchlint.model.queries import names
 from torchlint.model.relations.provenance.copies import given_for
-from torchlint.syntax.python_ast import LOOPS, arguments, called_name, dotted, walk, written_alike
+from torchlint.syntax.python_ast import LOOPS, arguments, called_name, dotted, walk, without_calls, written_alike
 
+_SAME = ("cuda", "to", "cpu", "eval", "train")
+"""Methods that return the module."""
 _PREFIXES = {"DataParallel": "module.", "DistributedDataParallel": "module.", "DDP": "module.", "compile": "_orig_mod."}
 """Module wrappers, with the prefix they add to the names of parameters."""
 
@@ -116,6 +118,7 @@ class Files:
         if value is None and depth and (given := self.given(network)):
             prefixes = {self.prefix(item, depth - 1) for item in given}
             return prefixes.pop() if len(prefixes) == 1 else ""
+        value = without_calls(value, _SAME) if value is not None else None
         return self.prefix_of(value) if isinstance(value, ast.Call) else ""
 
     def prefix_of(self, call: ast.Call) -> str:

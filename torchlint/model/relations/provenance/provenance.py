@@ -425,6 +425,8 @@ class Provenance:
             is_module = any(item in _MODULES for item in info.ancestors() if isinstance(item, str))
             return is_module and not is_parameterless(info)
         name = self.definitions.named(call.func)
+        if name.startswith("torchvision.models.") and name.rpartition(".")[2].islower():
+            return True
         if not name.startswith("torch.nn."):
             return depth > 0 and self._returns_weights(call, depth)
         last = called_name(call)
