@@ -72,7 +72,8 @@ class AugmentedValidation(Rule):
       the program must also train on another part of the same dataset. The program may define the transform: then its
       `__call__` draws random numbers and flips or turns the sample.
     - A dataset that gets the transform of the training set, although it is for validation. Its name says so, and so
-      does its folder, `split` or `train=False`. Its class is from torchvision, or applies the transform to each sample.
+      does its folder, `split` or `train=False`. Its class is from torchvision, or applies the transform to each sample,
+      perhaps one that its `__init__` sets for all splits.
     - Reported only with `--preview`: random crops, flips and rotations under a key such as `"val"`, beside the key
       `"train"`.
 
@@ -204,7 +205,22 @@ class AugmentedValidation(Rule):
             return transforms.first_of(value, transforms.RANDOM, self.model.definitions) or self._random_of_program(
                 value
             )
-        return _random_call(made, self.model.definitions)
+        return _random_call(made, self.model.definitions) or self._random_of_class(made)
+
+    def _random_of_class(self, made: ast.Call) -> ast.expr | None:
+        """The random transform that `__init__` of a dataset of the program sets, whatever its arguments."""
+        info = self.model.definitions.class_named(python_ast.dotted(made.func))
+        init = info.methods.get("__init__") if info is not None else None
+        if info is None or init is None or init.definitions is not self.model.definitions:
+            return None
+        stores = [item for name in _TRANSFORMS for item in written.stores_of(name, info)]
+        statement = self.model.tree.statement(stores[0]) if len(stores) == 1 else None
+        is_certain = statement is not None and self.model.tree.parent(statement) is init.node
+        if not isinstance(statement, ast.Assign) or not is_certain or not _applies_transform(info):
+            return None
+        if isinstance(statement.value, ast.IfExp):
+            return None
+        return transforms.first_of(statement.value, transforms.RANDOM, self.model.definitions)
 
     def _random_of_program(self, value: ast.expr) -> ast.expr | None:
         """The random draw of a transform that the program defines."""
@@ -237,7 +253,8 @@ class AugmentedValidation(Rule):
 
 def _is_held_out(call: ast.Call) -> bool:
     """Whether a call creates the dataset of a validation or test folder or split, also by an argument's name."""
-    return held_out.is_held_out(call) or any(
+    texts = (item.value for item in call.args if isinstance(item, ast.Constant) and isinstance(item.value, str))
+    return (held_out.is_held_out(call) or any(map(_HELD_OUT.fullmatch, texts))) or any(
         held_out.is_named_held_out(python_ast.dotted(item))
         for item in call.args + [each.value for each in call.keywords]
     )

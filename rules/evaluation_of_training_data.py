@@ -13,6 +13,8 @@ from torchlint.syntax import python_ast
 
 _EVALUATES = LazyPattern(r"(?i)(^|_)(val(id(ate|ation)?)?|eval(uate|uation)?|test(ing)?)(_|$)")
 """Names of functions that evaluate a model."""
+_TEST = LazyPattern(r"(?i)(^|[_.])test")
+_VALIDATION = LazyPattern(r"(?i)(^|[_.])val")
 _TRAINS = LazyPattern(r"(?i)train|trn|overfit|debug")
 
 
@@ -49,12 +51,13 @@ class EvaluationOfTrainingData(Rule):
     """An evaluation runs on training data instead of validation or test data.
 
     ## What it does
-    Finds three kinds of evaluations, by the names of the loaders:
+    Finds four kinds of evaluations, by the names of the loaders:
 
     - Loops that train nothing and iterate over a training loader. The code divides their sum by the length of
       validation or test data: `correct / len(val_set)`.
     - `test_accuracy = accuracy(model, train_loader)`, or `accuracy = validate(model, train_loader)`, where nothing
       reads the `test_loader` of the function, or the `self.test_loader` of the class.
+    - `val_loss = loss_of(model, test_loader)`, where nothing reads the `val_loader`.
     - Functions such as `validate` with a loop over the training loader, where nothing reads the `val_loader` that the
       function or the object has.
 
@@ -115,10 +118,11 @@ class EvaluationOfTrainingData(Rule):
             if not isinstance(call, ast.Call) or _TRAINS.search(python_ast.called_name(call)):
                 continue
             named = [(item, python_ast.dotted(item)) for item in python_ast.arguments(call)]
-            loaders = [(item, name) for item, name in named if _is_data(name) and held_out.is_named_training(name)]
-            if len(loaders) != 1 or any(held_out.is_named_held_out(name) for _, name in named):
-                continue
             score = _score(statement, call)
+            loaders = [(item, name) for item, name in named if _is_data(name) and _is_other(name, score)]
+            others = (name for item, name in named if (item, name) not in loaders)
+            if len(loaders) != 1 or any(map(held_out.is_named_held_out, others)):
+                continue
             unread = self._unread(statement, loaders[0][0]) if score else None
             if unread is not None:
                 sites = python_ast.site_of(loaders[0][0]), python_ast.site_of(unread)
@@ -144,8 +148,9 @@ class EvaluationOfTrainingData(Rule):
         nodes = list(python_ast.walk(scope))
         bound = [item for item in nodes if isinstance(item, ast.Name) and isinstance(item.ctx, ast.Store)]
         parameters = scope.args.args if isinstance(scope, python_ast.FUNCTIONS) else []
-        held = {item.id: item for item in bound if _is_data(item.id) and held_out.is_named_held_out(item.id)}
-        given = {item.arg: item for item in parameters if _is_data(item.arg) and held_out.is_named_held_out(item.arg)}
+        own = python_ast.dotted(loader)
+        held = {item.id: item for item in bound if _is_held_out(item.id) and item.id != own}
+        given = {item.arg: item for item in parameters if _is_held_out(item.arg) and item.arg != own}
         found: list[ast.Name | ast.arg] = [*held.values(), *given.values()]
         read = {item.id for item in nodes if isinstance(item, ast.Name) and isinstance(item.ctx, ast.Load)}
         if (
@@ -163,7 +168,7 @@ class EvaluationOfTrainingData(Rule):
             return None
         nodes = (item for item in python_ast.walk(method.owner.node) if isinstance(item, ast.Attribute))
         own = [item for item in nodes if python_ast.dotted(item.value) == "self" and not written.is_load(item)]
-        held = {item.attr: item for item in own if _is_data(item.attr) and held_out.is_named_held_out(item.attr)}
+        held = {item.attr: item for item in own if _is_held_out(item.attr) and item.attr != loader.attr}
         only = next(iter(held.values())) if len(held) == 1 else None
         found = uses.of_place(only, self.model) if only is not None else None
         return only if found and not any(map(written.is_load, found)) else None
@@ -230,6 +235,16 @@ def _is_evaluation(function: str) -> bool:
 
 def _name(bound: ast.Name | ast.Attribute | ast.arg) -> str:
     return bound.arg if isinstance(bound, ast.arg) else python_ast.dotted(bound)
+
+
+def _is_other(loader: str, score: str) -> bool:
+    """Whether a loader has the training data, or the test data for a validation score."""
+    is_test = bool(_TEST.search(loader)) and bool(_VALIDATION.search(score)) and not _TEST.search(score)
+    return held_out.is_named_training(loader) or is_test
+
+
+def _is_held_out(name: str) -> bool:
+    return _is_data(name) and held_out.is_named_held_out(name)
 
 
 def _is_data(name: str) -> bool:

@@ -50,10 +50,10 @@ def steps_of(node: ast.expr, definitions: Definitions) -> list[tuple[str, ast.ex
 def _items(node: ast.expr, definitions: Definitions) -> list[ast.expr]:
     """The items of a list, also those that its function adds later with `+=`, `append` or `extend`."""
     steps = written.value_of(node, definitions)
-    if isinstance(steps, ast.List):
+    if isinstance(steps, ast.List) and not isinstance(node, ast.Name):
         return steps.elts
-    if not isinstance(steps, ast.Name) or (around := definitions.function_around(steps)) is None:
-        return []
+    if not isinstance(node, ast.Name) or (around := definitions.function_around(node)) is None:
+        return steps.elts if isinstance(steps, ast.List) else []
     found: list[ast.expr] = []
     for item in names.own_nodes(around.node):
         value, name = None, ""
@@ -63,7 +63,7 @@ def _items(node: ast.expr, definitions: Definitions) -> list[ast.expr]:
         elif isinstance(item, ast.Call) and isinstance(item.func, ast.Attribute) and len(item.args) == 1:
             name = dotted(item.func.value) if item.func.attr in ("append", "extend") else ""
             value = ast.List(item.args) if item.func.attr == "append" else item.args[0]
-        if name == steps.id:
+        if name == node.id:
             starts_over = isinstance(item, ast.Assign) and found
             if not isinstance(value, ast.List) or starts_over:
                 return []
