@@ -110,12 +110,19 @@ class ClearedBeforeStep(Rule):
     def ask(self) -> Iterator[ClearedGradients | ClearingStep | gradients.LostMicroBatch | gradients.DiscardedPass]:
         """Steps that every path reaches after a `zero_grad` has just cleared the new gradients."""
         yield from self._clearing_steps()
+        if self._names_a_step():
+            return
         yield from gradients.cleared_in_window(self.model.program, self.model.ownership)
         for trace in self.model.program.traces:
             for optimizer in self.model.ownership.optimizers(trace):
                 yield from self._cleared_in(trace, optimizer)
                 yield from gradients.lost_micro_batches(self.model.gradients, trace, optimizer)
                 yield from gradients.discarded_passes(self.model.gradients, trace, optimizer)
+
+    def _names_a_step(self) -> bool:
+        """Whether a statement is `optimizer.step` without a call, which uncalled-method reports as the cause."""
+        statements = (item.value for item in self.model.tree.of_type(ast.Expr))
+        return any(isinstance(item, ast.Attribute) and item.attr == "step" for item in statements)
 
     def _clearing_steps(self) -> Iterator[ClearingStep]:
         """Steps that clear before they step, in a class of this file or by a hook."""

@@ -211,7 +211,7 @@ INDICES_ON_REQUEST = {
 DIFFERENTIATING_PACKAGES = frozenset("schnetpack torchani mace nequip matgl chgnet medcam".split())
 _PLAIN_PACKAGES = frozenset(
     "numpy math random time os sys json logging re pathlib matplotlib argparse scipy sklearn pandas gc "
-    "onnxruntime tensorflow jax xgboost lightgbm".split()
+    "onnxruntime tensorflow jax xgboost lightgbm dynet mxnet chainer".split()
 )
 """Packages whose functions return no tensor, except those that return their argument in another structure."""
 CALLING_THE_METHOD = frozenset({"numpy.squeeze", "numpy.swapaxes"})

@@ -103,7 +103,7 @@ class Methods(Part):
         if name == "forward":
             self.observations.direct_forwards.append((site_of(node), receiver))
             if isinstance(receiver, Module) and not self._is_own(receiver):
-                return self.modules.call(receiver, arguments, node)
+                return self.modules.call(receiver, arguments, node, is_direct=True)
             if isinstance(receiver, (Attribute, Parameter)) and not self._is_own(receiver):
                 return self.machine.call(receiver, arguments, node)
         if name == "module" and self.attributes.is_wrapped(receiver):

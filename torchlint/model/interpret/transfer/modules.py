@@ -27,9 +27,12 @@ class Modules(Part):
         self.elements = elements
         self.forwards = forwards
 
-    def call(self, callee: Module, arguments: Arguments, node: ast.Call) -> Value:
-        """The output of a module; arguments that it overwrites are changed in place."""
-        called = callee.info.method("__call__") if callee.info is not None else None
+    def call(self, callee: Module, arguments: Arguments, node: ast.Call, *, is_direct: bool = False) -> Value:
+        """The output of a module, or of its `forward` if that is called directly.
+
+        Arguments that it overwrites are changed in place.
+        """
+        called = callee.info.method("__call__") if callee.info is not None and not is_direct else None
         if called is not None:
             return self.machine.call(self.state.bound(called, callee), arguments, node)
         if callee.inplace and arguments.positional:
