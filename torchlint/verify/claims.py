@@ -8,7 +8,15 @@ from typing import Any
 from torchlint.finding import Finding, Severity
 from torchlint.verify.asked import Place, asked_of
 from torchlint.verify.paths import AccessPath
-from torchlint.verify.statements import Lines, body_of, header_of, span_lines, statement_at, statements_of
+from torchlint.verify.statements import (
+    Lines,
+    body_of,
+    header_of,
+    is_in_short_loop,
+    span_lines,
+    statement_at,
+    statements_of,
+)
 
 
 @dataclass(frozen=True)
@@ -35,6 +43,8 @@ class Claim:
     """Statements that empty the container, in the innermost loop that fills it."""
     raises: bool = True
     """Whether the finding says that PyTorch will raise."""
+    is_short: bool = False
+    """Whether the innermost loop around it has a few turns, the same number each time: `for _ in range(10)`."""
 
     def plan(self, file: int) -> dict[str, Any]:
         """The claim as the probe receives it; `file` is a number in the plan's list."""
@@ -73,4 +83,5 @@ def claim(index: int, finding: Finding, file: str, source: bytes) -> Claim:
         asked.container,
         asked.resets,
         finding.severity is not Severity.WARNING,
+        is_in_short_loop(statements, header, place.function),
     )

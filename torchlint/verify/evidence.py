@@ -262,11 +262,15 @@ class Sighting:
 
 @dataclass(frozen=True)
 class Raised:
-    """An error of a module, an operator or a backward before the first step, and how often it was raised."""
+    """An error of a module, an operator or a backward, and how often it was raised.
+
+    After the first step, `is_late`, all errors of a site count together, and those of operators do not count.
+    """
 
     site: int
     error: str
     count: int
+    is_late: bool = False
 
 
 @dataclass(frozen=True)
@@ -308,7 +312,10 @@ class Replica:
 
 @dataclass(frozen=True)
 class Batch:
-    """A checksum of the batch that a `DistributedDataParallel` got in one of its first calls, in one of some ranks."""
+    """A checksum of the batch that a network got in one of its first calls, in one of some ranks.
+
+    The network is a `DistributedDataParallel` if it `is_wrapped`.
+    """
 
     site: int
     rank: int
@@ -316,6 +323,7 @@ class Batch:
     wrapper: int
     call: int
     sum: int
+    is_wrapped: bool = True
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,8 @@ COMPOUND = (
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 LOOPS = (ast.For, ast.AsyncFor, ast.While)
+_FEW = 32
+"""The maximum number of turns of a short loop."""
 
 
 def span_lines(span: Span) -> Lines:
@@ -90,3 +92,17 @@ def has_inside(around: ast.stmt, statement: ast.stmt) -> bool:
     """Whether a statement is in the body of another."""
     first, last = body_of(around)
     return around is not statement and first <= statement.lineno and last_line(statement) <= last
+
+
+def is_in_short_loop(statements: Iterable[ast.stmt], lines: Lines, function: FunctionNode | None) -> bool:
+    """Whether the innermost loop around some lines of a function has a few turns, the same number each time."""
+    around = [item for item in statements if isinstance(item, LOOPS) and encloses(item, lines)]
+    loop = max(around, key=first_line, default=None)
+    if not isinstance(loop, ast.For) or function is None or not has_inside(function, loop):
+        return False
+    over = loop.iter
+    if isinstance(over, (ast.Tuple, ast.List)):
+        return len(over.elts) <= _FEW
+    is_range = isinstance(over, ast.Call) and isinstance(over.func, ast.Name) and over.func.id == "range"
+    bounds = [getattr(item, "value", None) for item in over.args] if isinstance(over, ast.Call) and is_range else []
+    return bool(bounds) and all(isinstance(bound, int) and bound <= _FEW for bound in bounds)

@@ -127,6 +127,18 @@ def seeded():
         step(model, optimizer, noise())
 
 
+def spun(generator):
+    generator.manual_seed(0)
+    return 0.1 * torch.randn(8, 4, generator=generator)  # seen: reseeded-in-loop (drew the same numbers)
+
+
+def seeded_again():
+    model, generator = net(), torch.Generator()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    for _ in range(8):
+        step(model, optimizer, spun(generator))
+
+
 def penalized():
     critic = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 1))
     optimizer = torch.optim.SGD(critic.parameters(), lr=0.01)
@@ -145,4 +157,5 @@ distilled()
 averaged(buffers=True)
 averaged(buffers=False)
 seeded()
+seeded_again()
 penalized()

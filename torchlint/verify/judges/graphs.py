@@ -22,6 +22,7 @@ _ENOUGH = 8
 _HUGE = 1_000
 """A deque with so many items or more does not bound memory in practice."""
 _FEW_BYTES = 1_024
+NO_GRAD = "if nothing is trained here, use torch.no_grad()"
 _LOOKED_AT = 0.8
 
 
@@ -30,10 +31,10 @@ def undetached_accumulation(claim: Claim, evidence: Evidence) -> Verdict:
     kept = [item for item in evidence.keeps if item.claim == claim.index and item.visits]
     if not kept:
         return not_reached()
-    return strongest([_of_one_thread(item, evidence) for item in kept])
+    return strongest([_of_one_thread(item, evidence, is_short=claim.is_short) for item in kept])
 
 
-def _of_one_thread(kept: Kept, evidence: Evidence) -> Verdict:
+def _of_one_thread(kept: Kept, evidence: Evidence, *, is_short: bool) -> Verdict:
     ended = evidence.has_ended
     is_own = kept.holder.startswith("=")
     held = pile(kept, [_held(life) for life in kept.lives if life[3] or is_own], ended)
@@ -41,6 +42,11 @@ def _of_one_thread(kept: Kept, evidence: Evidence) -> Verdict:
     if held.pattern is Pattern.PILE:
         if kept.emptied and held.falls:
             return _emptied(kept, held, numbers)
+        if is_short and len(set(kept.backwards)) <= held.falls + 1:
+            reason = (
+                f"at most {times(held.peak, 'graph')} of one pass existed at the same time, and no backward used them"
+            )
+            return inconclusive(f"{reason}: a prediction?", numbers, NO_GRAD)
         if _HUGE > kept.bound > held.peak:
             reason = (
                 f"the deque of {times(kept.bound, 'item')} was not full after {times(kept.visits, 'run')} of the line"

@@ -24,7 +24,7 @@ _FOLLOWS = {
         "parameter-after-optimizer",
         "optimizer-without-gradients",
     },
-    "optimizer-without-gradients": {"training-under-no-grad", "loss-outside-graph"},
+    "optimizer-without-gradients": {"training-under-no-grad", "loss-outside-graph", "cleared-before-step"},
     "evaluation-in-training-mode": {"undone-evaluation-mode"},
     "nonfinite-value": {"class-weights-not-finite", "kl-div-input"},
     "samples-left-out": {"restarted-loader"},
@@ -51,8 +51,13 @@ _FOLLOWS = {
 """Rules that are left out if one of their causes is reported: after a failed backward, the step has no gradients."""
 
 
-_STRONGER = {"rounded-updates": "parameter-never-moves"}
-"""Rules, each with one that says more about the same line."""
+_STRONGER = {
+    "rounded-updates": {"parameter-never-moves"},
+    "parameter-without-gradient": {"dead-loss-term"},
+    "training-under-no-grad": {"reentrant-checkpoint"},
+    "zero-loss-term": {"dead-units"},
+}
+"""Rules, each with those that say more about the same line."""
 _EFFECTS = {"restarted-loader": ("samples-left-out", "samples"), "bypassed-wrapper": ("differing-ranks", "")}
 """Rules of the linter, each with the check that sees its consequence at another line, and a number that it reports."""
 
@@ -101,7 +106,11 @@ def with_causes(blames: Sequence[Blame], ran: Sequence[Claim]) -> list[Blame]:
 def _apart(blames: Sequence[Blame]) -> list[Blame]:
     """All but those that another rule states more strongly for the same line."""
     places = {(blame.claim.rule, _place(blame)) for blame in blames}
-    return [blame for blame in blames if (_STRONGER.get(blame.claim.rule), _place(blame)) not in places]
+    return [
+        blame
+        for blame in blames
+        if not any((rule, _place(blame)) in places for rule in _STRONGER.get(blame.claim.rule, ()))
+    ]
 
 
 def _unwarned(blames: Sequence[Blame]) -> list[Blame]:
@@ -153,8 +162,17 @@ def _narrowest(blames: Iterable[Blame]) -> Iterator[Blame]:
     covered = {id(blame): _covered(blame) for blame in blames if blame.claim.rule == "training-under-no-grad"}
     for blame in blames:
         own = covered.get(id(blame), set())
-        if not (own and any(own < other for other in covered.values())):
+        if not (own and any(own < other for other in covered.values())) and not (
+            own and any(covered.get(id(other)) == own and _is_inside(blame, other) for other in blames)
+        ):
             yield blame
+
+
+def _is_inside(blame: Blame, other: Blame) -> bool:
+    """Whether a line is in a block that is blamed, too."""
+    first, last = blame.claim.statement
+    blocks = other.claim.blocks if other is not blame and other.claim.file == blame.claim.file else ()
+    return any(start <= first and last <= end for start, end in blocks) and other.claim.statement[1] < first
 
 
 def _covered(blame: Blame) -> set[tuple[int, int]]:

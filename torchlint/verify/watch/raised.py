@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from torchlint.verify.evidence import Backwards, Evidence
-from torchlint.verify.verdict import Verdict, confirmed, times
+from torchlint.verify.verdict import Verdict, confirmed, inconclusive, times
 
 RULES = {
     "second-backward": "backward through the graph a second time",
@@ -13,6 +13,8 @@ RULES = {
 }
 """By rule, a part of PyTorch's message."""
 _IGNORED = 5
+_SHARE = 0.1
+_LOST = "do these batches count? Then mend the error; otherwise leave them out before"
 _OFTEN = 3
 """An error that is raised and caught so often is not a deliberate test."""
 
@@ -34,9 +36,18 @@ def _verdict(item: Backwards, error: str, count: int) -> Verdict:
 
 
 def ignored(evidence: Evidence) -> Iterator[tuple[str, int, Verdict]]:
-    """An error that training code raised again and again, and that the program ignored, if it made no step at all."""
+    """An error that training code raised again and again, and that the program ignored.
+
+    If the program made steps, it may have tried again, or left out bad data on purpose.
+    """
     found = max(evidence.raised, key=lambda item: item.count, default=None)
-    if found is not None and not evidence.steps and not evidence.error and found.count >= _IGNORED:
-        count = times(found.count, "time")
+    if found is None or evidence.error or found.count < _IGNORED:
+        return
+    count = times(found.count, "time")
+    if not evidence.steps:
         reason = f"this line raised an error {count}, and the program continued without a step: {found.error[:200]}"
         yield "program-error", found.site, confirmed(reason, {"errors": found.count}, 0)
+    elif found.is_late and found.count >= _SHARE * evidence.steps:
+        reason = f"this line raised an error {count} in {times(evidence.steps, 'step')}, and the program continued"
+        numbers = {"errors": found.count, "steps": evidence.steps}
+        yield "program-error", found.site, inconclusive(f"{reason}: {found.error[:200]}", numbers, _LOST)

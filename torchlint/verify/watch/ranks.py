@@ -138,11 +138,18 @@ def alike(processes: Sequence[Evidence]) -> Iterator[tuple[Evidence, Sighting]]:
         if len(sums) < _BATCHES or any(len(one) > 1 for one in sums) or len(set.union(*sums)) < len(sums):
             continue
         evidence, first = calls[min(calls)][0]
+        if not first.is_wrapped and not all(_averages(seen) for seen, _ in calls[min(calls)].values()):
+            continue
         message = f"all {first.ranks:,} ranks train on the same batches: each of the first {len(sums):,} was equal"
         yield (
             evidence,
             Sighting(ALIKE, first.site, message, {"ranks": float(first.ranks), "batches": float(len(sums))}, 0),
         )
+
+
+def _averages(evidence: Evidence) -> bool:
+    """Whether a rank reduces all gradients over the ranks, at each step that was compared."""
+    return len(evidence.replicas) >= _SAME and all(replica.averaged for replica in evidence.replicas)
 
 
 def _is_complete(by_rank: Mapping[int, tuple[Evidence, Batch]]) -> bool:

@@ -93,7 +93,7 @@ class Operators(TorchFunctionMode):  # type: ignore[misc]  # mypy does not look 
             result = func(*args, **kwargs)
         except Exception as error:
             if not self._probe.forwards.inside.module:
-                self._probe.note_error(error)
+                self._probe.note_error(error, True)
             raise
         if not self.is_over and (isinstance(result, torch.Tensor) or getattr(func, "__name__", "") != "__get__"):
             is_followed = self._switch(False)

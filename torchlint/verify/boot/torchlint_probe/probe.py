@@ -139,6 +139,8 @@ class Probe:
         self.error_site = 0
         self.raised: dict[tuple[int, str], int] = {}
         """By site and text, how often training code raised an error. The program may have ignored it."""
+        self.raised_later: dict[int, tuple[int, str]] = {}
+        """By site, how often it raised one after the first step, and the last text."""
         self.standstill = Standstill(plan.deadline, self.sites)
         self.compiling: list[tuple[int, int]] = []
         """The lines that `torch.compile` was compiling when the program failed."""
@@ -218,14 +220,16 @@ class Probe:
             self.compiling = compiled_lines(error.__traceback__, self.sites)
 
     @contained
-    def note_error(self, error: Exception) -> None:
-        """A call of a module or an operator, or a backward, raises an error."""
-        if self.steps:
+    def note_error(self, error: Exception, is_operator: bool = False) -> None:
+        """An outermost call of a module or an operator, or a backward, raises an error."""
+        if self.steps and is_operator:
             return  # only needed where no step is ever made
         site = self.sites.joined(self.sites.of_traceback(error.__traceback__), self.sites.here())
-        key = site, f"{type(error).__name__}: {error}"[:300]
-        if key in self.raised or len(self.raised) < _ERRORS:
-            self.raised[key] = self.raised.get(key, 0) + 1
+        text = f"{type(error).__name__}: {error}"[:300]
+        if self.steps:
+            self.raised_later[site] = self.raised_later.get(site, (0, ""))[0] + 1, text
+        elif (site, text) in self.raised or len(self.raised) < _ERRORS:
+            self.raised[site, text] = self.raised.get((site, text), 0) + 1
 
     def asking(self, kind: type[Asking]) -> list[Asking]:
         """The observers of a class whose flagged statement is running, and that need more observations."""

@@ -95,7 +95,10 @@ def evidence(probe: Probe) -> dict[str, Any]:
         "spans": list(probe.spans.all),
         "observed": [observer.evidence for observer in probe.observers],
         "error_site": probe.error_site,
-        "raised": [{"site": site, "error": text, "count": count} for (site, text), count in list(probe.raised.items())],
+        "raised": [
+            *(_raised(site, text, count, False) for (site, text), count in list(probe.raised.items())),
+            *(_raised(site, text, count, True) for site, (count, text) in list(probe.raised_later.items())),
+        ],
         "idle": probe.standstill.idle,
         "standing": [{"thread": name, "site": site} for name, site in probe.standstill.threads],
         "stride": probe.timeline.stride,
@@ -215,3 +218,7 @@ def _finite(record: dict[str, Any]) -> dict[str, Any]:
     return {
         key: value for key, value in record.items() if value == value and value not in (float("inf"), -float("inf"))
     }
+
+
+def _raised(site: int, text: str, count: int, is_late: bool) -> dict[str, Any]:
+    return {"site": site, "error": text, "count": count, "is_late": is_late}

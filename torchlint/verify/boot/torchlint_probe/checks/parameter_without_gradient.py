@@ -2,6 +2,7 @@
 
 At each step, the check lists the optimizer's parameters that require gradients but have never had one. It reports a
 problem if there are some after at least ten steps, and other parameters of the same optimizer have had a gradient.
+Parameters that get gradients at the steps of another optimizer are left out: several optimizers may share a network.
 Causes are layers that nothing calls, a `detach` that cuts off a part, and branches that never run. A part that is
 trained later looks the same, so the result is inconclusive if torchlint stopped the program. The reported line is the
 operator that ends the graphs of all these parameters (`argmax`, `item`, `detach`), if there is one, and otherwise the
@@ -38,11 +39,13 @@ class _Held:
         self.fed = 0
         self.unfed = [weakref.ref(leaf) for leaf in leaves if leaf.requires_grad]
 
-    def look(self) -> None:
+    def look(self) -> list[weakref.ref[torch.Tensor]]:
+        """The parameters that have their first gradient."""
         self.steps += 1
-        unfed = [item for item in self.unfed if (leaf := item()) is not None and leaf.grad is None]
-        self.fed += len(self.unfed) - len(unfed)
-        self.unfed = unfed
+        fed = [item for item in self.unfed if (leaf := item()) is not None and leaf.grad is not None]
+        self.unfed = [item for item in self.unfed if (leaf := item()) is not None and leaf.grad is None]
+        self.fed += len(fed)
+        return fed
 
 
 class ParameterWithoutGradient(Check):
@@ -56,6 +59,8 @@ class ParameterWithoutGradient(Check):
         self._held: weakref.WeakKeyDictionary[Any, _Held] = weakref.WeakKeyDictionary()
         self._seen: dict[int, tuple[Sighting, list[Slot]]] = {}
         self._cuts = Cuts(self)
+        self._fed: dict[int, weakref.ref[torch.Tensor]] = {}
+        """By identity, the parameters that had a gradient at a step of any optimizer."""
 
     def operators(self) -> Mapping[Any, Operated]:
         return dict.fromkeys(CUTTING, self._cuts.cut)
@@ -66,9 +71,9 @@ class ParameterWithoutGradient(Check):
             held = self._held[optimizer] = _Held(leaves_of(optimizer), self.probe.made_at(optimizer))
         if not held.unfed and held.fed:
             return
-        held.look()
+        self._fed |= {id(leaf): item for item in held.look() if (leaf := item()) is not None}
         self._seen.pop(held.site, None)
-        unfed = [leaf for item in held.unfed if (leaf := item()) is not None and leaf.requires_grad]
+        unfed = [leaf for item in held.unfed if (leaf := item()) is not None and self._is_unfed(leaf)]
         if held.steps >= _STEPS and held.fed and unfed:
             named = self.models.named(unfed)
             message = f"in {held.steps:,} steps, the optimizer got no gradient for {named}"
@@ -78,6 +83,10 @@ class ParameterWithoutGradient(Check):
             if cut is not None:
                 message += f": `{cut[0]}` ends their graphs here"
             self._seen[held.site] = Sighting(held.site if cut is None else cut[1], message, numbers, 0), slots
+
+    def _is_unfed(self, leaf: torch.Tensor) -> bool:
+        fed = self._fed.get(id(leaf))
+        return leaf.requires_grad and (fed is None or fed() is not leaf)
 
     def sightings(self) -> Iterator[Sighting]:
         for seen, slots in list(self._seen.values()):

@@ -4,9 +4,10 @@ At every fifth step of an optimizer, the check looks at the models that ran, and
 gradient and are in no optimizer. It reports a problem if an optimizer that has stepped holds other parameters of the
 same model, and the listed ones have not changed since the previous check. Parameters that the program updates by hand
 do change. Causes are a part that was added after the optimizer was created, or a part that should be frozen and is not:
-its gradients cost time and memory. Some programs train only a head and accept that cost, so the result is inconclusive,
-unless only biases and normalization parameters are left out. Parameters that do not require gradients are frozen on
-purpose.
+its gradients cost time and memory. The same applies to a whole network in training mode that no optimizer has, if the
+optimizers hold parts of other networks. Some programs train only a head and accept that cost, so the result is
+inconclusive, unless only biases and normalization parameters are left out. Parameters that do not require gradients are
+frozen on purpose.
 
 Source: "Optimizer, constructing it" in PyTorch's documentation of `torch.optim`.
 """
@@ -41,6 +42,7 @@ class ParameterWithoutOptimizer(Check):
         """By identity, parameters of optimizers that have not stepped yet."""
         self._versions: dict[int, int] = {}
         self._seen: dict[int, Sighting] = {}
+        """By the site of an optimizer; by its negative, what is said of a whole network."""
 
     def before_step(self, optimizer: Any) -> None:
         steps = self._steps[optimizer] = self._steps.get(optimizer, 0) + 1
@@ -50,6 +52,7 @@ class ParameterWithoutOptimizer(Check):
         before, self._versions = self._versions, {}
         waiting = [item for item in self.probe.all_optimizers if item not in self._steps]
         self._waiting = {id(leaf) for item in waiting for leaf in leaves_of(item)}
+        self._seen = {site: seen for site, seen in self._seen.items() if site >= 0}
         for model in self.models:
             self._look(model, before)
 
@@ -61,6 +64,7 @@ class ParameterWithoutOptimizer(Check):
         self._versions |= {id(leaf): leaf._version for leaf in free}
         still = [leaf for leaf in free if before.get(id(leaf)) == leaf._version]
         if not sites:
+            self._look_at_whole(model, still if len(still) == len(leaves) else [])
             return
         site = max(set(sites), key=sites.count)
         self._seen.pop(site, None)
@@ -69,6 +73,15 @@ class ParameterWithoutOptimizer(Check):
             message = f"{self.models.named(still)} of the model get gradients, but are in no optimizer"
             is_forgotten = all(leaf.dim() < 2 for leaf in still)  # biases and norms only: no weight was left out
             self._seen[site] = Sighting(site, message, {"parameters": len(still)}, advice="" if is_forgotten else _NEXT)
+
+    def _look_at_whole(self, model: torch.nn.Module, still: list[torch.Tensor]) -> None:
+        """A network of which no optimizer has a parameter; `still` are its parameters, if all have gradients."""
+        known = {id(leaf) for other in self.models for leaf in other.parameters()}
+        if not still or not model.training or not known.issuperset(self._held):
+            return
+        site = list(self._held.values())[-1]
+        message = f"all parameters of {self.models.name(model)} get gradients, but are in no optimizer"
+        self._seen.setdefault(-site, Sighting(site, message, {"parameters": len(still)}, advice=_NEXT))
 
     def sightings(self) -> Iterator[Sighting]:
         yield from list(self._seen.values())

@@ -115,14 +115,20 @@ def _shapes(scene: _Scene) -> str:
     shapes = scene.describe(lambda tensor: f"has shape {tuple(tensor.shape)}")
     size, given = getattr(scene.module, "in_features", None), scene.innermost("input")
     if size is not None and given:
-        return f"{scene.of_module} expects {size:,} features in the last dimension, but its input has shape "
-        f"{tuple(given[0].shape)}"
+        shape = tuple(given[0].shape)
+        return f"{scene.of_module} expects {size:,} features in the last dimension, but its input has shape {shape}"
     return shapes or "Print the shapes of the operands"
 
 
 def _types(scene: _Scene) -> str:
     types = scene.describe(lambda tensor: f"has type {str(tensor.dtype).removeprefix('torch.')}")
     return f"{types or 'The types differ'}; convert one of them, for example with `.to(torch.float32)`"
+
+
+def _target_type(scene: _Scene) -> str:
+    found = scene.innermost("input", "target")
+    given = f" has type {str(found[1].dtype).removeprefix('torch.')}" if found else " has another type"
+    return f"Class numbers are integers, but the target{given}: convert it with `.long()`"
 
 
 def _devices(scene: _Scene) -> str:
@@ -204,6 +210,7 @@ _EXPLAINED: tuple[tuple[str, Callable[[_Scene], str]], ...] = (
         _shapes,
     ),
     (r"on the same device|not on the expected device", _devices),
+    (r"expected target dtype", _target_type),
     (r"same dtype|expected scalar type|should be the same", _types),
     (r"unscale_\(\) |No inf checks were recorded|step\(\) has already been called since", _scaler),
     (r"Expected to have finished reduction in the prior iteration", _unused),

@@ -3,9 +3,10 @@
 The check records, in each rank, checksums of the first tensor that `DistributedDataParallel` gets in its first calls
 with gradients. It compares them after the run. It reports a problem if the wrapper includes all ranks, and all of them
 got the same values in each of at least three calls, and different values from call to call. Such a program needs a
-`DistributedSampler`, or ranks that draw their data with different seeds. Ranks that share a batch to divide one model
-between them are not in one `DistributedDataParallel`. The reported line is the loader that training iterates over, or
-the call.
+`DistributedSampler`, or ranks that draw their data with different seeds. Without a wrapper, the same applies to the
+network that is called first, if the program reduces all gradients over the ranks before each step. Ranks that share a
+batch to divide one model between them do neither. The reported line is the loader that training iterates over, or the
+call.
 
 Source: `torch.utils.data.distributed.DistributedSampler` in PyTorch's documentation.
 """
@@ -47,6 +48,8 @@ class RanksAlike(Check):
         self._calls: weakref.WeakKeyDictionary[Any, list[int]] = weakref.WeakKeyDictionary()
         """By wrapper, its number and the number of its calls."""
         self._wrappers = 0
+        self._network: weakref.ref[torch.nn.Module] | None = None
+        """The first trained network that no wrapper contains."""
         self.batches: list[dict[str, Any]] = []
 
     @classmethod
@@ -63,7 +66,8 @@ class RanksAlike(Check):
         self._loading = self._made.get(loader, 0)
 
     def called(self, module: torch.nn.Module, args: Any, output: Any) -> None:
-        if not isinstance(module, DistributedDataParallel) or not torch.is_grad_enabled():
+        is_wrapped = isinstance(module, DistributedDataParallel)
+        if not torch.is_grad_enabled() or not (is_wrapped or self._is_network(module)):
             return
         if module not in self._calls:
             self._calls[module] = [self._wrappers, 0]
@@ -75,7 +79,15 @@ class RanksAlike(Check):
         self._calls[module][1] += 1
         ranks = distributed.get_world_size()
         values = first_values(tensor)
-        if values and 1 < ranks == module.process_group.size():
+        if values and ranks > 1 and (not is_wrapped or ranks == module.process_group.size()):
             site = self._loading or self.probe.sites.here()
             batch = {"site": site, "rank": distributed.get_rank(), "ranks": ranks, "wrapper": number, "call": call}
-            self.batches.append({**batch, "sum": zlib.crc32(values)})
+            self.batches.append({**batch, "is_wrapped": is_wrapped, "sum": zlib.crc32(values)})
+
+    def _is_network(self, module: torch.nn.Module) -> bool:
+        """Whether this is the network of a rank that wraps none."""
+        if not distributed.is_available() or not distributed.is_initialized():
+            return False
+        if self._network is None and any(leaf.requires_grad for leaf in module.parameters()):
+            self._network = weakref.ref(module)
+        return self._network is not None and self._network() is module

@@ -2,9 +2,10 @@
 
 For each line that calls `torch.manual_seed`, the check records the seed, the step, and other uses of the generator. It
 reports a problem if the seed was the same in six steps in a row, and dropout or random functions outside the seeding
-call drew numbers in each of them. The same applies to a line that draws from a generator of its own and gets the same
-values in six steps in a row, with gradients on. Nothing is reported if the program restores the generator's state
-afterwards (`fork_rng`, `set_rng_state`).
+call drew numbers in each of them. The same applies to a line that draws from one `torch.Generator` and gets the same
+values in six steps in a row, with gradients on. A new generator with the same seed at each step is not reported: it is
+a way to ask for the same numbers. Nothing is reported if the program restores the generator's state afterwards
+(`fork_rng`, `set_rng_state`).
 
 Source: "Reproducibility" in PyTorch's notes; `torch.Generator`, which has a state of its own.
 """
@@ -50,12 +51,15 @@ class _Values:
         self.step = -1
         self.row = 0
         self.looks = 0
+        self.generator: torch.Generator | None = None
 
-    def add(self, result: torch.Tensor, step: int) -> None:
+    def add(self, result: torch.Tensor, step: int, generator: torch.Generator) -> None:
         if step == self.step or result.numel() < _FEWEST or self.looks >= _LOOKS:
             return
         self.looks += 1
-        follows = step == self.step + 1 and self.last is not None and self.last.shape == result.shape
+        is_the_one = generator is self.generator
+        self.generator = generator
+        follows = is_the_one and step == self.step + 1 and self.last is not None and self.last.shape == result.shape
         is_same = follows and bool((self.last == result.detach()).all())
         self.row = self.row + 1 if is_same else max(self.row, 1) if self.row >= _STEPS else 1
         self.last, self.step = result.detach().clone(), step
@@ -107,8 +111,9 @@ class ReseededInLoop(Check):
             line.drawn = True
 
     def _drew(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
-        if kwargs.get("generator") is not None and isinstance(result, torch.Tensor) and torch.is_grad_enabled():
-            self._values.setdefault(self.probe.sites.here(), _Values()).add(result, self.probe.steps)
+        generator = kwargs.get("generator")
+        if generator is not None and isinstance(result, torch.Tensor) and torch.is_grad_enabled():
+            self._values.setdefault(self.probe.sites.here(), _Values()).add(result, self.probe.steps, generator)
         line = self._lines.get(self._last)
         if line is None or line.drawn or kwargs.get("generator") is not None:
             return
