@@ -79,10 +79,11 @@ class Stream(IterableDataset):
     def __init__(self, shares):
         self.shares = shares
 
-    def __iter__(self):  # seen: workers-alike (came 2 times)
+    def __iter__(self):
         worker = get_worker_info()
         first, every = (worker.id, worker.num_workers) if self.shares else (0, 1)
-        yield from (data[number] for number in range(first, len(data), every))
+        for number in range(first, len(data), every):  # seen: workers-alike (came 2 times)
+            yield data[number]
 
 
 def streamed():

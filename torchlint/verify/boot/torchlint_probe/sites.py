@@ -140,6 +140,22 @@ class Sites:
             traceback = traceback.tb_next
         return self._numbered(tuple(reversed(places[-_DEPTH:])))
 
+    def frames_of(self, error: BaseException) -> Iterator[FrameType]:
+        """The user's frames that an error has passed, the outermost first."""
+        traceback = error.__traceback__
+        while traceback is not None:
+            if self.file(traceback.tb_frame.f_code) >= 0:
+                yield traceback.tb_frame
+            traceback = traceback.tb_next
+
+    def frames(self) -> Iterator[FrameType]:
+        """The user's frames that are running, the innermost first."""
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None:
+            if self.file(frame.f_code) >= 0:
+                yield frame
+            frame = frame.f_back
+
     def variable(self, value: object) -> str:
         """The name by which the innermost of the user's frames has a value; empty where it has none."""
         frame: FrameType | None = sys._getframe(1)

@@ -57,6 +57,12 @@ def calls_of(path: str, owner: str, method: str) -> list[int]:
     return [_condition(path, call.lineno) or call.lineno for call in calls]
 
 
+def loop_of(path: str, first: int, last: int) -> int:
+    """The line of the first `for` loop between two lines; 0 if there is none."""
+    loops = (item.lineno for item in _nodes(path, ast.For) if first <= item.lineno <= last)
+    return min(loops, default=0)
+
+
 def target_of(path: str, line: int) -> str:
     """The name that the statement at a line assigns; empty for another statement."""
     found = (item for item in _nodes(path, ast.Assign) if item.lineno <= line <= (item.end_lineno or 0))

@@ -6,7 +6,8 @@ It reports a problem if one of them is infinite or NaN.
 For a loss, the check searches the graph in the order of its creation for the first value that is not finite. It reports
 the line of that operator with its module and the range of its inputs. If the check did not observe the origin, it
 reports the backward pass. For steps that it does not measure, it takes the lines from a measured graph of the same
-form. For a value without a graph, it searches the calls that follow. The standard deviation of a single value, which is
+form. For a value without a graph, it searches the calls that follow. If the program ends before the backward pass, with
+an error or `sys.exit`, the check tests the losses in its variables. The standard deviation of a single value, which is
 NaN, gets its own message.
 
 For gradients, the check reports the first operator whose backward turned finite gradients into infinite or NaN ones. A
@@ -19,8 +20,10 @@ Source: "Autograd mechanics, numerical accuracy" and `torch.autograd.detect_anom
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
-from typing import Any
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import FrameType
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.nn.modules.loss import _Loss
@@ -30,9 +33,14 @@ from torchlint_probe.checks._first_nan import FirstNan
 from torchlint_probe.checks._loads import Loads
 from torchlint_probe.checks.check import Operated, Sighting
 from torchlint_probe.graphs import nodes
+from torchlint_probe.hooks import Hook
 from torchlint_probe.operators import Origin, origin
 from torchlint_probe.remembered import Remembered
 from torchlint_probe.values import dense
+
+if TYPE_CHECKING:
+    from torchlint_probe.hooks import Hooks
+    from torchlint_probe.probe import Probe
 
 _RISKY = (
     "ExpBackward",
@@ -101,6 +109,29 @@ class NonfiniteValue(Loads):
     def maker(self) -> tuple[str, Origin] | None:
         """The operator that made the first gradient that is not finite in the last backward."""
         return _maker(self._flags)
+
+    @classmethod
+    def tap(cls, hooks: Hooks, probe: Probe) -> None:
+        super().tap(hooks, probe)
+        hooks.replace(sys, "exit", _Exit(probe))
+
+    def died(self, error: BaseException) -> None:
+        frames = list(self.probe.sites.frames_of(error))
+        self._stopped(reversed(frames), self.probe.sites.of_traceback(error.__traceback__))
+
+    def leaves(self) -> None:
+        """The program calls `sys.exit`."""
+        self._stopped(self.probe.sites.frames(), self.probe.sites.here())
+
+    def _stopped(self, frames: Iterable[FrameType], site: int) -> None:
+        """The program ends, perhaps because it has looked at a bad loss itself."""
+        if self._seen is not None:
+            return
+        losses = (value for frame in frames for value in list(frame.f_locals.values()) if _is_bad_loss(value))
+        loss = next(losses, None)
+        if loss is not None:
+            self._remembered.recall(nodes([loss]))
+            self._found(loss, site, self._flags)
 
     # -- weights
 
@@ -276,9 +307,26 @@ class NonfiniteValue(Loads):
                 yield seen
 
 
+class _Exit(Hook):
+    """Wraps `sys.exit`."""
+
+    def __call__(self, original: Callable[..., Any], *args: Any) -> Any:
+        self._probe.checks.tell_one(NonfiniteValue, "leaves")
+        return original(*args)
+
+
 def _maker(flags: list[tuple[str, Origin, torch.Tensor]]) -> tuple[str, Origin] | None:
     """The operator that made the first gradient that is not finite in a backward."""
     return next(((name, where) for name, where, is_first in flags if bool(is_first)), None)
+
+
+def _is_bad_loss(value: object) -> bool:
+    return (
+        isinstance(value, torch.Tensor)
+        and value.grad_fn is not None
+        and value.numel() == 1
+        and not math.isfinite(value.item())
+    )
 
 
 def _is_risky(node: Any) -> bool:

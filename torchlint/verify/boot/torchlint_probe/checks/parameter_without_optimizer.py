@@ -14,16 +14,19 @@ Source: "Optimizer, constructing it" in PyTorch's documentation of `torch.optim`
 
 from __future__ import annotations
 
+import itertools
 import weakref
 from collections.abc import Iterator
 from typing import Any
 
 import torch
 
+from torchlint_probe.averages import sample
 from torchlint_probe.checks._names import leaves_of
 from torchlint_probe.checks.check import Check, Sighting
 
 _EVERY = 5
+_LEAVES = 8
 _NEXT = "add them to the optimizer, or freeze them with `requires_grad_(False)` to avoid their gradients"
 
 
@@ -42,7 +45,11 @@ class ParameterWithoutOptimizer(Check):
         """By identity, parameters of optimizers that have not stepped yet."""
         self._versions: dict[int, int] = {}
         self._seen: dict[int, Sighting] = {}
-        """By the site of an optimizer; by its negative, what is said of a whole network."""
+        self._networks: dict[int, Sighting] = {}
+        """By the number of a network that no optimizer has."""
+        self._known: weakref.WeakKeyDictionary[torch.nn.Module, Any] = weakref.WeakKeyDictionary()
+        """By network, its number, identities and versions of its gradients, and some of its values."""
+        self._numbers = itertools.count()
 
     def before_step(self, optimizer: Any) -> None:
         steps = self._steps[optimizer] = self._steps.get(optimizer, 0) + 1
@@ -52,7 +59,6 @@ class ParameterWithoutOptimizer(Check):
         before, self._versions = self._versions, {}
         waiting = [item for item in self.probe.all_optimizers if item not in self._steps]
         self._waiting = {id(leaf) for item in waiting for leaf in leaves_of(item)}
-        self._seen = {site: seen for site, seen in self._seen.items() if site >= 0}
         for model in self.models:
             self._look(model, before)
 
@@ -76,12 +82,22 @@ class ParameterWithoutOptimizer(Check):
 
     def _look_at_whole(self, model: torch.nn.Module, still: list[torch.Tensor]) -> None:
         """A network of which no optimizer has a parameter; `still` are its parameters, if all have gradients."""
+        gradients = [(id(leaf.grad), leaf.grad._version) for leaf in still if leaf.grad is not None]
+        values = torch.cat([sample(leaf) for leaf in still[:_LEAVES]]) if still else torch.zeros(0)
+        if model not in self._known:
+            self._known[model] = next(self._numbers), [], values
+        number, known_gradients, known_values = self._known[model]
+        self._known[model] = number, gradients, values
+        self._networks.pop(number, None)
+        is_fed = gradients != known_gradients and torch.equal(values, known_values)
         known = {id(leaf) for other in self.models for leaf in other.parameters()}
-        if not still or not model.training or not known.issuperset(self._held):
+        if not still or not is_fed or not model.training or not known.issuperset(self._held):
             return
+        if any(self.probe.checks.holds(leaf) for leaf in still):
+            return  # trained earlier, by an optimizer that is gone
         site = list(self._held.values())[-1]
         message = f"all parameters of {self.models.name(model)} get gradients, but are in no optimizer"
-        self._seen.setdefault(-site, Sighting(site, message, {"parameters": len(still)}, advice=_NEXT))
+        self._networks[number] = Sighting(site, message, {"parameters": len(still)}, advice=_NEXT)
 
     def sightings(self) -> Iterator[Sighting]:
-        yield from list(self._seen.values())
+        yield from [*self._seen.values(), *self._networks.values()]

@@ -3,8 +3,8 @@
 The check compares the first tensor in the first batches of a `DataLoader` with several workers. It reports a problem if
 all workers returned the same values in the same order, three times, and these differ from one time to the next. Causes
 are an `IterableDataset` that iterates over all of its data in each worker, and a dataset that draws NumPy numbers with
-one seed. The reported line is the `__iter__` of the dataset, if the program defines it, and otherwise the line that
-created the loader.
+one seed. The reported line is the loop in the `__iter__` of the dataset, if the program defines it, and otherwise the
+line that created the loader.
 
 Before and after its first batches, the check also reads in each worker the states of `random`, NumPy, PyTorch and the
 generators that the dataset stores. It reports a problem if a training loader's workers all drew from a generator whose
@@ -20,6 +20,7 @@ from __future__ import annotations
 import re
 import weakref
 from collections.abc import Callable, Iterator
+from types import CodeType
 from typing import TYPE_CHECKING, Any
 
 from torch.utils.data import DataLoader, IterableDataset, dataloader
@@ -27,7 +28,7 @@ from torch.utils.data._utils.fetch import _MapDatasetFetcher
 
 from torchlint_probe.checks._batches import first_tensor, first_values
 from torchlint_probe.checks._draws import Draws, Fetched
-from torchlint_probe.checks._sources import assignments
+from torchlint_probe.checks._sources import assignments, loop_of
 from torchlint_probe.checks.check import Check, Sighting, Telling
 from torchlint_probe.hooks import Hook
 
@@ -114,7 +115,7 @@ class WorkersAlike(Check):
                 yield Sighting(self._storing(site, stream), message, {"workers": workers})
 
     def _iterating(self, site: int) -> int:
-        """The line of the `__iter__` that should divide the data between workers; or that of the loader."""
+        """The loop of the `__iter__` that should divide the data between workers; or the line of the loader."""
         kind = self._kinds.get(site, type)
         code = getattr(getattr(kind, "__iter__", None), "__code__", None)
         is_own = (
@@ -123,7 +124,11 @@ class WorkersAlike(Check):
             and code is not None
             and self.probe.sites.file(code) >= 0
         )
-        return self.probe.sites.at(code) if is_own else site
+        if code is None or not is_own:
+            return site
+        number, (first, last) = self.probe.sites.file(code), _lines_of(code)
+        loop = loop_of(self.probe.sites.files[number], first, last)
+        return self.probe.sites.place(number, loop) if loop else self.probe.sites.at(code)
 
     def _storing(self, site: int, stream: str) -> int:
         """The line at which the dataset stores the generator of a stream; that of the loader if it is not one."""
@@ -132,9 +137,8 @@ class WorkersAlike(Check):
         name = re.match(r"`(\w+)` of the dataset", stream)
         if name is None or number < 0 or self.is_asked(_ASKED):
             return site
-        lines = {line for _, _, line in code.co_lines() if line}
         path = self.probe.sites.files[number]
-        stored = assignments(path, f"self.{name[1]}", min(lines), max(lines))
+        stored = assignments(path, f"self.{name[1]}", *_lines_of(code))
         return self.probe.sites.place(number, stored[0].lineno) if len(stored) == 1 else site
 
     def acquittals(self) -> Iterator[Sighting]:
@@ -147,6 +151,12 @@ class WorkersAlike(Check):
         return {
             site: alike[seed] for seed, site in list(self._loops.items()) if seed in alike and seed in self._trained
         }
+
+
+def _lines_of(code: CodeType) -> tuple[int, int]:
+    """The first and last line of a function."""
+    lines = {line for _, _, line in code.co_lines() if line}
+    return min(lines), max(lines)
 
 
 class _Loop(Hook):
