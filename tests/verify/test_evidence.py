@@ -54,7 +54,7 @@ def body() -> dict[str, Any]:
         "trouble": "",
         "seconds": 1,
         "error_site": 1,
-        "raised": [{"site": 1, "error": "ValueError: x", "count": 2}],
+        "raised": [{"site": 1, "error": "ValueError: x", "count": 2, "is_late": False}],
         "idle": 0,
         "steps": 2,
         "files": ["/a.py"],

@@ -109,9 +109,24 @@ def _in_part(looks: Sequence[_Look]) -> Iterator[tuple[Evidence, Sighting]]:
     more = f" and {len(differing) - _SHOWN:,} more" if len(differing) > _SHOWN else ""
     others = "1 other parameter stays" if len(same) == 1 else f"{len(same):,} other parameters stay"
     message = f"the ranks differ in {shown}{more}, although {others} equal"
+    parts = _moving_parts([item.first for item in looks], same)
+    is_split = bool(parts) and all(_part(name) in parts for name in differing)
+    if is_split:  # a layer that is averaged in part was not meant to be a rank's own
+        message = f"{message}: gradients of the same layers are averaged only in part"
     numbers = {"parameters": float(len(differing)), "equal": float(len(same)), "looks": float(len(looks))}
     evidence, site = _averaging(look.evidence, look.first.site)
-    yield evidence, Sighting(NAME, site, message, numbers, look.first.step - 1, _MEANT)
+    yield evidence, Sighting(NAME, site, message, numbers, look.first.step - 1, "" if is_split else _MEANT)
+
+
+def _moving_parts(replicas: Sequence[Replica], same: Sequence[int]) -> set[str]:
+    """The layers of which a parameter moves and stays equal in all ranks."""
+    first, last = replicas[0], replicas[-1]
+    return {_part(first.names[index]) for index in same if first.sums[index] != last.sums[index]} - {""}
+
+
+def _part(name: str) -> str:
+    """The layer of a parameter; empty where only its number is known."""
+    return name.rpartition(".")[0]
 
 
 def _averaging(evidence: Evidence, made: int) -> tuple[Evidence, int]:

@@ -6,6 +6,7 @@ at least two in total. The parameters must also be meant to be equal, for one of
 - `DistributedDataParallel` wraps them.
 - They changed, and were equal at three of these steps before.
 - The program reduced all of their gradients over the ranks before each of at least three steps.
+- Other parameters of the same layers stay equal while they change. If no layer is shared, the result is inconclusive.
 
 Sharded parameters are left out.
 
