@@ -124,7 +124,7 @@ class NonfiniteValue(Loads):
         self._stopped(self.probe.sites.frames(), self.probe.sites.here())
 
     def _stopped(self, frames: Iterable[FrameType], site: int) -> None:
-        """The program ends, perhaps because it has looked at a bad loss itself."""
+        """The program ends, perhaps because of a bad loss."""
         if self._seen is not None:
             return
         losses = (value for frame in frames for value in list(frame.f_locals.values()) if _is_bad_loss(value))
