@@ -9,6 +9,7 @@ from typing import NamedTuple
 from torchlint import Category, Rule, edits
 from torchlint.model import events, program, utilities, values
 from torchlint.model.queries import clipping
+from torchlint.model.relations import gradients
 from torchlint.pytorch import triggers
 
 
@@ -115,7 +116,7 @@ class ClipBeforeUnscale(Rule):
             arrivals = self.model.gradients.arrivals(trace, optimizer).get(clip, frozenset())
             waiting = self.model.gradients.pending(arrivals)
             scaled = [backward for backward in waiting if self._is_of_scaled(backward)]
-            if not scaled or any(item.is_unknown or item.is_unscaled for item in arrivals):
+            if not scaled or any(map(_may_be_unscaled, arrivals)):
                 return
             passes = (item for item in trace.of(events.Backward, clip.loops) if item.order < clip.order)
             before = [item for item in passes if item.path == clip.path[: len(item.path)]]
@@ -179,6 +180,12 @@ class ClipBeforeUnscale(Rule):
         below = block[block.index(self.model.tree.statement(step)) + 1 :]
         calls = [item.value for item in below if isinstance(item, ast.Expr) and isinstance(item.value, ast.Call)]
         return any(self.model.tree.code(call.func) == f"{scaler}.update" for call in calls)
+
+
+def _may_be_unscaled(arrival: gradients.Arrival) -> bool:
+    """Whether something unscales gradients, or may; what may only clear them leaves their scale."""
+    is_changed = arrival.is_unknown and not isinstance(arrival.then, events.Clear)
+    return is_changed or arrival.is_unscaled
 
 
 def _of(step: events.Step) -> values.Value:
