@@ -144,6 +144,8 @@ class DiscardedResult(Rule):
             node = self._node(result)
             if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or not result.parents:
                 continue
+            if node.func.attr == "detach" and isinstance(node.func.value, ast.Call):
+                continue  # `model(x).detach()` drops a tensor that no name keeps
             is_method = _may_be_of_tensor(node.func) and not self._is_function(node) and not self._is_own(node)
             is_statement = self.model.tree.stands_alone(node)  # otherwise the return value of a function of this file
             if not (is_method and is_statement) or conversions.changes_nothing(node, result.parents[0], self.model):

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from torchlint.lazy_pattern import LazyPattern
 from torchlint.model.events import (
     Backward,
     Branch,
@@ -45,6 +46,10 @@ _FOLDING = frozenset("Linear MultiheadAttention LSTM GRU RNN".split())
 _REORDERING = frozenset("transpose permute swapaxes swapdims movedim moveaxis".split())
 _RELU_KEEPS_RESULT = (1, 10)
 """The release since which the gradient of `relu` uses its result; up to 1.7 it uses its input."""
+_MODES = LazyPattern(
+    r"(?i)(analy[sz](e|is)|infer(ence)?|eval(uat(e|ion))?|test(ing)?|predict(ion)?|demo|visuali[sz]e|plot)"
+)
+"""Strings that name a mode in which nothing trains."""
 _SEVERAL = "tensors"
 """The parameter of an operator that multiplies any number of tensors: `einsum`, `multi_dot`."""
 
@@ -353,7 +358,8 @@ def _asked_for(test: ast.expr) -> str:
 def _speaks_of_inference(test: ast.expr, holds: bool) -> bool:
     """Whether nothing trains in one branch of a condition.
 
-    Examples are `not self.training`, and by name `inference_params is not None`, `infer` and `cache is not None`.
+    Examples are `not self.training`, and by name `inference_params is not None`, `infer` and `cache is not None`. A
+    string may name the mode, too: `mode == "analysis"`.
     """
     if isinstance(test, ast.UnaryOp):
         return isinstance(test.op, ast.Not) and _speaks_of_inference(test.operand, not holds)
@@ -361,6 +367,10 @@ def _speaks_of_inference(test: ast.expr, holds: bool) -> bool:
         all_hold = holds is isinstance(test.op, ast.And)
         return all_hold and any(_speaks_of_inference(part, holds) for part in test.values)
     last = dotted(test).rpartition(".")[2]
+    if isinstance(test, ast.Compare) and isinstance(test.ops[0], (ast.Eq, ast.NotEq)):
+        named = [item.value for item in (test.left, *test.comparators) if isinstance(item, ast.Constant)]
+        if any(isinstance(name, str) and _MODES.fullmatch(name) for name in named):
+            return holds is isinstance(test.ops[0], ast.Eq)
     if TRAINING.fullmatch(last) or last == "requires_grad":
         return not holds
     if isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.Is):
