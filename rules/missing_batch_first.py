@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class BatchAsTime(NamedTuple):
-    """The layer made at `layer` treats the batches of `loader` as sequences at `call`."""
+    """The layer made at `layer` treats a batch, of `loader` or of a convolution, as a sequence at `call`."""
 
     call: Site
     layer: Site | None
@@ -25,7 +25,7 @@ class MissingBatchFirst(Rule):
     ## What it does
     Finds `LSTM`, `GRU`, `RNN`, `TransformerEncoder`, `TransformerEncoderLayer` and `MultiheadAttention` without
     `batch_first=True`. Their input has samples in the first dimension and time steps in the second. torchlint knows the
-    sizes where a `DataLoader` iterates over a `TensorDataset` or a subset of one.
+    sizes where a `DataLoader` iterates over a `TensorDataset` or a subset of one, and after a convolution.
 
     ## Why is this bad?
     Without `batch_first=True`, the first dimension is time. A recurrent layer carries its state from one sample to the
@@ -62,14 +62,13 @@ class MissingBatchFirst(Rule):
     category = Category.CORRECTNESS
     triggers = (
         (b"LSTM", b"GRU", b"RNN", b"TransformerEncoder", b"MultiheadAttention"),
-        (b"TensorDataset",),
-        (b"DataLoader",),
+        (b"TensorDataset", b"Conv"),
     )
     calls = frozenset("LSTM GRU RNN TransformerEncoderLayer TransformerEncoder MultiheadAttention".split())
 
     def ask(self) -> Iterator[BatchAsTime]:
         for call, (layer, loader) in self.model.shapes.batches_as_time.items():
-            yield BatchAsTime(call, layer.site, loader.site)
+            yield BatchAsTime(call, layer.site, loader.site if loader is not None else None)
 
     def report_BatchAsTime(self, found: BatchAsTime) -> None:
         places = (found.layer, "the layer is made here"), (found.loader, "the loader is made here")

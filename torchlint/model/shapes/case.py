@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from torchlint.model.shapes.batches import batched_type
 from torchlint.model.shapes.scope import MAX_DEPTH, ROOT, Scope
-from torchlint.model.shapes.sizes import Size, Symbol
+from torchlint.model.shapes.sizes import Known, Size, Symbol
 from torchlint.model.shapes.tensor_type import ANY, Choice, Evaluated, Misfit, TensorType
 from torchlint.model.shapes.unsure import is_unsure
 from torchlint.model.values import (
@@ -76,8 +76,10 @@ class Case:
         self._known: dict[Place, Evaluated] = {}
         self._nested = 0
         self._unsure: dict[Definitions, bool] = {}
-        self.batches_as_time: dict[Site, tuple[Module, DataLoader]] = {}
-        """Calls of layers that treat samples of a batch as steps of a sequence, with the layer and the loader."""
+        self.batches_as_time: dict[Site, tuple[Module, DataLoader | None]] = {}
+        """Calls of layers that treat samples of a batch as steps of a sequence, with the layer and a loader."""
+        self.sample_counts: set[Known] = set()
+        """The first sizes of the batches that convolutions receive."""
 
     def evaluate(self, value: Value, scope: Scope = ROOT) -> Evaluated:
         """The type of a value, the reason why it cannot be computed, or the choice to make first."""

@@ -138,6 +138,8 @@ def _spatial(call: Operation, type_: TensorType, channels: Known) -> TensorType:
 def _conv(call: Operation, type_: TensorType) -> TensorType:
     type_ = _spatial(call, type_, call.number("in_channels"))
     _takes_floats(call, type_)
+    if type_.rank == call.transfer.dimensions + 2:
+        call.case.sample_counts.add(type_.size(0))
     return _with_spatial(call, type_, _strided, call.number("out_channels"), _FLOAT)
 
 
@@ -288,8 +290,11 @@ def _encoder(call: Operation, type_: TensorType) -> TensorType:
 def _note_batch(call: Operation, type_: TensorType, batch_first: bool | None) -> None:
     """Record a call that treats the samples as the steps of a sequence longer than 1."""
     module, site = resolved(call.value.parents[0]), call.value.site
-    loader = loader_of(type_.size(0)) if type_.rank == 3 and batch_first is False else None
-    if loader is not None and site is not None and isinstance(module, Module) and not is_number(type_.size(1), 1):
+    steps = type_.size(0) if type_.rank == 3 and batch_first is False else None
+    if steps is None or site is None or not isinstance(module, Module) or is_number(type_.size(1), 1):
+        return
+    loader = loader_of(steps)
+    if loader is not None or (steps.number is None and steps in call.case.sample_counts):
         call.case.batches_as_time[site] = module, loader
 
 

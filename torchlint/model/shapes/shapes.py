@@ -80,7 +80,7 @@ class Shapes:
         return sorted(item for site, item in found.items() if site not in order.undone)
 
     @cached_property
-    def batches_as_time(self) -> dict[Site, tuple[Module, DataLoader]]:
+    def batches_as_time(self) -> dict[Site, tuple[Module, DataLoader | None]]:
         """Calls of layers that treat the samples of a batch as the steps of a sequence, in any case."""
         if self.is_unsure:
             return {}
