@@ -32,7 +32,7 @@ _MOST_USERS = 50
 
 
 class Inverted(NamedTuple):
-    """The mask at `made`, used at `site`, is wrong in one of four ways; for a wrong number, both are one place."""
+    """The mask at `made`, used at `site`, is wrong in one of five ways; for a wrong number, both are one place."""
 
     site: Site
     made: Site
@@ -47,7 +47,8 @@ class InvertedMask(Rule):
     polarity. The code passes them to `masked_fill` or `torch.where` with minus infinity, to `nn.MultiheadAttention`, to
     the layers of `nn.Transformer`, or to `scaled_dot_product_attention`. Also finds `triu(ones)` without `diagonal=1`,
     which hides each position from itself. Also finds masks of 0 and 1 that are not boolean, because attention adds
-    these to the scores. Also finds scores that a mask sets to plus infinity or a large positive number.
+    these to the scores. Also finds padding masks whose last dimension has size 1, and scores that a mask sets to plus
+    infinity or a large positive number.
 
     ## Why is this bad?
     `masked_fill` and the masks of `nn.MultiheadAttention` are True where attention is not allowed. The mask of
@@ -132,6 +133,16 @@ class InvertedMask(Rule):
                 yield Inverted(value.site, known.made, "inverted")
             elif known.masks_itself:
                 yield Inverted(value.site, known.made, "itself")
+            elif known.is_column and not known.is_causal and value.op in _FILLS and self._compares_keys(value):
+                yield Inverted(value.site, known.made, "queries")
+
+    def _compares_keys(self, scores: values.Tensor) -> bool:
+        """Whether a softmax over the last dimension follows, in which a mask of queries changes nothing."""
+        before = values.resolved(scores.parents[0])
+        if isinstance(before, values.Tensor) and before.op in _FILLS:
+            return False
+        users = [user for user in self.model.domain.users(scores) if user.op in _SOFTMAXES or attention.is_layer(user)]
+        return bool(users) and all(attention.dimension(user, self.model.program) in (-1, 3) for user in users)
 
     def _is_reversed(self, mask: values.Value, known: polarity.Polarity) -> bool:
         """Whether a mask shows later positions on purpose, by its name or that of its function."""
@@ -204,12 +215,14 @@ class InvertedMask(Rule):
             "inverted": "the attention mask is inverted: it hides the positions that it should show",
             "itself": "the mask hides each position from itself: the first row has nothing left to attend to",
             "positive": "this mask sets scores to a large positive number: they get all of the attention, or NaN",
+            "queries": "the padding mask has size 1 in the last dimension: it fills whole rows and hides no position",
             "adds": "the mask holds 0 and 1 instead of booleans: attention adds them to the scores and hides nothing",
         }
         advice = {
             "inverted": "invert the mask: `~mask`",
             "itself": "pass `diagonal=1` to `triu`",
             "positive": "fill in minus infinity: `float('-inf')`",
+            "queries": "add the new dimensions before the positions: `mask[:, None, None, :]`",
             "adds": "use `.bool()`",
         }
         related = [(found.made, "the mask is made here")] if found.made != found.site else []

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model.program import Program
-from torchlint.model.queries import masks
+from torchlint.model.queries import masks, numbers
 from torchlint.model.values import Attribute, Element, Parameter, Phi, Plain, Tensor, Value, resolved
 from torchlint.pytorch import operators
 from torchlint.syntax import python_ast
@@ -20,6 +20,7 @@ _NUMERIC = frozenset({"float", "half", "double", "long", "int"})
 _SAME = frozenset(
     "unsqueeze squeeze expand view reshape repeat to type cuda cpu type_as contiguous detach clone".split()
 )
+_RESIZING = frozenset("expand view reshape repeat squeeze".split())
 _MOVING = frozenset({"transpose", "permute"})
 _TRIANGLES = frozenset({"tril", "triu"})
 _METHODS = {"eq": ast.Eq, "ne": ast.NotEq, "gt": ast.Gt, "lt": ast.Lt, "ge": ast.GtE, "le": ast.LtE}
@@ -35,6 +36,8 @@ class Polarity(NamedTuple):
     masks_itself: bool = False
     """Whether each position counts as later than itself."""
     is_boolean: bool = False
+    is_column: bool = False
+    """Whether its last dimension certainly has the size 1, so that it marks queries instead of keys."""
 
     def turned(self) -> Polarity:
         return self._replace(keeps=not self.keeps, is_boolean=True)
@@ -77,9 +80,20 @@ class Polarities:
             return inner._replace(is_boolean=False)
         if mask.op == operators.LOGICAL_NOT or (mask.op == operators.BITWISE and self._inverts(mask.site)):
             return inner.turned()
-        return (
-            inner if mask.op in _SAME or mask.op == operators.GETITEM or self._transposes_padding(mask, inner) else None
-        )
+        if mask.op in _SAME or mask.op == operators.GETITEM:
+            return inner._replace(is_column=self._is_column(mask, mask.site, inner.is_column))
+        return inner._replace(is_column=False) if self._transposes_padding(mask, inner) else None
+
+    def _is_column(self, mask: Tensor, site: Site, was_column: bool) -> bool:
+        """Whether the last dimension of a mask is new: `mask.unsqueeze(-1)`, `mask[:, None, :, None]`."""
+        if mask.op == operators.UNSQUEEZE:
+            dimension = numbers.dimension(mask, self._program)
+            return dimension in (-1, 3) or (was_column and dimension in (0, 1))
+        if mask.op == operators.GETITEM:
+            node = self._program.tree.node(site)
+            parts = node.slice.elts if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Tuple) else []
+            return bool(parts) and python_ast.is_literal(parts[-1], None)
+        return was_column and mask.op not in _RESIZING
 
     def _converts_to_bool(self, site: Site) -> bool:
         """Whether an expression is `mask.to(torch.bool)` or `mask.type(torch.bool)`."""
@@ -124,7 +138,8 @@ class Polarities:
             return None
         left, right = (masks.argument(masks.adapted(item), calls) for item in mask.parents)
         number = right.constant if isinstance(right, Plain) and right.is_literal else None
-        if number in (0, 1, False, True) and (inner := self._of(left, calls, steps - 1)) is not None:
+        inner = self._of(mask.parents[0], calls, steps - 1) if number in (0, 1, False, True) else None
+        if inner is not None:
             is_true = (operator in (ast.NotEq, ast.Gt)) if not number else operator in (ast.Eq, ast.GtE)
             is_false = operator is ast.Eq if not number else operator in (ast.NotEq, ast.Lt)
             turned = inner.turned() if is_false else inner._replace(is_boolean=True)
