@@ -251,7 +251,8 @@ class MeanScaleMismatch(Rule):
             return self._is_sum_of_means(node, loop, names_before)
         if isinstance(node, ast.Call):
             made = self.model.results.get(python_ast.site_of(node), [])
-            return bool(made) and all(losses.is_mean(value, self.model.tree) for value in made)
+            is_mean = bool(made) and all(losses.is_mean(value, self.model.tree) for value in made)
+            return is_mean or self._is_own_mean(node)
         if not isinstance(node, ast.Name) or node.id in names_before:
             return False
         stores = self._stores_of.get((self.model.tree.scope_around(loop), node.id), [])
@@ -267,6 +268,16 @@ class MeanScaleMismatch(Rule):
                 for item in statements
             )
         )
+
+    def _is_own_mean(self, call: ast.Call) -> bool:
+        """Whether a call reaches a function or a loss class of the program that ends in a mean."""
+        if isinstance(call.func, ast.Name):
+            made = names.only_value(call.func, self.model.definitions)
+        else:
+            made = self.model.provenance.created(call.func) if isinstance(call.func, ast.Attribute) else None
+        info = self.model.definitions.class_named(python_ast.dotted(made.func)) if isinstance(made, ast.Call) else None
+        own = info.method("forward") if info is not None else names.function(call.func, self.model.definitions)
+        return own is not None and batch_sums.ends_in_mean(own, self.model.definitions)
 
     def _is_sum_of_means(self, node: ast.BinOp, loop: ast.For, names_before: frozenset[str]) -> bool:
         """Whether a mean loss is one of the terms of a sum.

@@ -6,12 +6,13 @@ import ast
 from collections.abc import Callable
 
 from torchlint.lazy_pattern import LazyPattern
-from torchlint.model.definitions import Definitions
-from torchlint.model.queries import names, numbers
+from torchlint.model.definitions import Definitions, FunctionInfo
+from torchlint.model.queries import arithmetic, names, numbers
 from torchlint.syntax import python_ast
 
 _PASSING = frozenset({"enumerate", "tqdm", "track", "log_every"})
 """Functions that iterate over their first argument: a counter, progress bars, and loggers of metrics."""
+_MOST_NAMES = 3
 _WHOLE = LazyPattern(r"(?i)batch_?size|bs")
 
 
@@ -142,6 +143,17 @@ def without_weight(node: ast.expr) -> ast.expr:
         sides = [side for side in (node.left, node.right) if numbers.literal(side) is None]
         return sides[0] if len(sides) == 1 else node
     return node
+
+
+def ends_in_mean(function: FunctionInfo, known: Definitions) -> bool:
+    """Whether a function returns the mean of all elements of a tensor: `return -x.mean()`."""
+    value = names.returned_value(function)
+    for _ in range(_MOST_NAMES):
+        if isinstance(value, ast.UnaryOp) and isinstance(value.op, ast.USub):
+            value = value.operand
+        elif isinstance(value, ast.Name):
+            value = names.only_value(value, known)
+    return value is not None and arithmetic.reduced(value, "mean", known) is not None
 
 
 def bound_by(node: ast.AST) -> str:
