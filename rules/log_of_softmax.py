@@ -64,8 +64,8 @@ class LogOfSoftmax(Rule):
 
     ## What it does
     Finds `log` of a softmax or sigmoid, or of 1 minus a sigmoid, where nothing in between keeps the operand above 0.
-    The activation may be in the same function or in a module in the same file. Indexing or `gather` may come between.
-    Also finds `log` of a mixture of two softmaxes, such as that of a pointer network.
+    The activation may be in the same function or in a module in the same file. Indexing, `gather`, or a sum with
+    one-hot labels may come between. Also finds `log` of a mixture of two softmaxes, such as that of a pointer network.
 
     Two kinds of findings need `--preview`: code where torchlint cannot tell whether gradients are computed, and code
     that divides unknown scores by a temperature. Such scores may be products of normalized vectors, whose softmax is
@@ -150,7 +150,7 @@ class LogOfSoftmax(Rule):
     def _of_probability(
         self, log: values.Tensor, site: Site, calls: masks.Calls, trace: program.Trace
     ) -> Iterator[LogOfZero]:
-        given = values.resolved(log.parents[0])
+        given = _selected(values.resolved(log.parents[0]))
         if self._is_overwritten(given, trace):
             return
         complement = _complement(given)
@@ -240,6 +240,24 @@ class LogOfSoftmax(Rule):
         start, end = self.model.tree.code(inner.func.value), self.model.tree.code(inner)
         content = f"{start}.log_softmax{end[len(self.model.tree.code(inner.func)) :]}"
         return edits.Change("use `log_softmax`", [edits.Replace(written, content)]) if "\n" not in content else None
+
+
+def _selected(value: values.Value) -> values.Value:
+    """The probabilities from which a sum with one-hot labels takes one: `(p * one_hot).sum(1)`."""
+    is_sum = isinstance(value, values.Tensor) and value.op == operators.SUM and bool(value.parents)
+    product = values.resolved(value.parents[0]) if is_sum and isinstance(value, values.Tensor) else None
+    if not isinstance(product, values.Tensor) or product.op != operators.MUL or len(product.parents) != 2:
+        return value
+    first, second = product.parents
+    others = [one for one, other in ((first, second), (second, first)) if _is_one_hot(other)]
+    return values.resolved(others[0]) if len(others) == 1 else value
+
+
+def _is_one_hot(value: values.Value) -> bool:
+    value = values.resolved(value)
+    while isinstance(value, values.Tensor) and value.op in endings.SHAPES and value.parents:
+        value = values.resolved(value.parents[0])
+    return isinstance(value, values.Tensor) and value.op == operators.ONE_HOT
 
 
 def _is_of_tensor(softmax: ast.Call) -> bool:
