@@ -7,11 +7,14 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule
+from torchlint.lazy_pattern import LazyPattern
 from torchlint.model.queries import arithmetic, batch_sums, losses, written
 from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
+
+_LOSS = LazyPattern(r"(?i)loss|nll|err")
 
 
 class Averaged(NamedTuple):
@@ -26,8 +29,9 @@ class AveragedTwice(Rule):
     """A loss is divided by the batch size twice.
 
     ## What it does
-    Finds `criterion(output, y) / x.size(0)` where the criterion returns the mean over the batch, and
-    `(loss / n).sum() / n`. Not reported inside a loop over samples or steps, where the mean may be over one sample.
+    Finds `criterion(output, y) / x.size(0)` where the criterion returns the mean over the batch, and `(loss / n).sum()
+    / n`. Also finds `losses.mean() / len(losses)`. Not reported inside a loop over samples or steps, where the mean may
+    be over one sample.
 
     ## Why is this bad?
     The loss and its gradients are too small by a factor of the batch size. With SGD, the model learns that much slower.
@@ -64,11 +68,14 @@ class AveragedTwice(Rule):
     code = "TL541"
     category = Category.SUSPICIOUS
     preview = True
-    triggers = ((b"torch",), (b"/",), (b"size(0)", b"shape[0]", b"batch_size"))
+    triggers = ((b"torch",), (b"/",), (b"size(0)", b"shape[0]", b"batch_size", b"len(", b"numel"))
 
     def ask(self) -> Iterator[Averaged]:
         for node in [] if self.model.is_test else self.model.tree.of_type(ast.BinOp, ast.AugAssign):
             if not isinstance(node.op, ast.Div):
+                continue
+            if isinstance(node, ast.BinOp) and (mean := self._own_mean(node)) is not None:
+                yield Averaged(python_ast.site_of(node), python_ast.site_of(mean), is_mean=True)
                 continue
             total, count = (node.left, node.right) if isinstance(node, ast.BinOp) else (node.target, node.value)
             size = written.value_of(count, self.model.definitions)
@@ -82,6 +89,13 @@ class AveragedTwice(Rule):
                     yield Averaged(python_ast.site_of(node), python_ast.site_of(first), is_mean=False)
             elif isinstance(value, ast.Call) and self._is_mean_loss(value):
                 yield Averaged(python_ast.site_of(node), python_ast.site_of(value), is_mean=True)
+
+    def _own_mean(self, node: ast.BinOp) -> ast.expr | None:
+        """The mean in `losses.mean() / len(losses)`, which divides it by the number of its own elements."""
+        mean = batch_sums.tensor_of(node.left)
+        tensor = arithmetic.reduced(mean, "mean", self.model.definitions)
+        name = python_ast.dotted(batch_sums.tensor_of(tensor)) if tensor is not None else ""
+        return mean if _LOSS.search(name) and name == _counted(node.right) else None
 
     def _is_batch_size(self, size: ast.expr) -> bool:
         """Whether an expression is the size of dimension 0 of a variable: `x.size(0)`, `x.shape[0]`."""
@@ -111,3 +125,15 @@ class AveragedTwice(Rule):
             related=[(found.first, "the first division is here")],
             help="remove one of the two divisions",
         )
+
+
+def _counted(count: ast.expr) -> str:
+    """The tensor whose elements an expression counts: `x` of `len(x)`, `x.size(0)`, `x.shape[0]` and `x.numel()`."""
+    if isinstance(count, ast.Call) and count.args and python_ast.called_name(count) == "len":
+        return python_ast.dotted(count.args[0])
+    if isinstance(count, ast.Call) and isinstance(count.func, ast.Attribute):
+        is_count = count.func.attr == "numel" or batch_sums.is_batch_size(count)
+        return python_ast.dotted(count.func.value) if is_count else ""
+    if batch_sums.is_batch_size(count) and isinstance(count, ast.Subscript):
+        return python_ast.dotted(count.value).rpartition(".")[0]
+    return ""

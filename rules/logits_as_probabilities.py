@@ -8,12 +8,14 @@ from typing import NamedTuple
 
 from torchlint import Category, Rule
 from torchlint.model import values
-from torchlint.model.queries import endings, losses
+from torchlint.model.queries import arithmetic, endings, losses, names
 from torchlint.pytorch import operators
+from torchlint.syntax import python_ast
 from torchlint.syntax.python_ast import Site
 
 _COMPARISONS = frozenset({"compare", "gt", "ge", "lt", "le"})
 _PROBABILITIES = frozenset({"sigmoid", "softmax"})
+_SIGMOIDS = frozenset({"sigmoid", "logsigmoid"})
 _CUTS = frozenset({operators.DATA, operators.DETACH})
 _JOINING = frozenset({"cat", "concat", "stack", "hstack", "vstack"})
 
@@ -26,12 +28,21 @@ class Compared(NamedTuple):
     rounds: bool
 
 
+class Complement(NamedTuple):
+    """The code at `site` applies a sigmoid to 1 minus logits, whose sigmoid the code at `other` computes."""
+
+    site: Site
+    other: Site
+    name: str
+
+
 class LogitsAsProbabilities(Rule):
     """Logits are compared with 0.5, or rounded, like probabilities.
 
     ## What it does
     Finds model outputs that `BCEWithLogitsLoss` receives and that the code compares with 0.5 or rounds without a
-    sigmoid. The comparison may be in the same code, or in code that evaluates the same model.
+    sigmoid. The comparison may be in the same code, or in code that evaluates the same model. Also finds
+    `F.logsigmoid(1 - x)` beside `F.logsigmoid(x)`: the logit of the other class is `-x`.
 
     ## Why is this bad?
     A logit of 0.5 is a probability of 0.62. Accuracy, recall and F1 use the wrong threshold. The metrics miss
@@ -65,12 +76,16 @@ class LogitsAsProbabilities(Rule):
 
     code = "TL532"
     category = Category.CORRECTNESS
-    triggers = ((b"BCEWithLogitsLoss", b"binary_cross_entropy_with_logits"), (b"0.5", b".5", b"round"))
+    triggers = (
+        (b"BCEWithLogitsLoss", b"binary_cross_entropy_with_logits", b"logsigmoid", b"sigmoid"),
+        (b"0.5", b".5", b"round", b"1 -", b"1.0 -", b"1-", b"1. -", b"1.-", b"1.0-"),
+    )
     calls = frozenset({"BCEWithLogitsLoss", "binary_cross_entropy_with_logits", "round"})
 
-    def ask(self) -> Iterator[Compared]:
+    def ask(self) -> Iterator[Compared | Complement]:
         if self.model.is_test:
             return
+        yield from self._complements()
         scores: dict[values.Value, Site] = {}
         for event, loss in self.model.endings.losses("binary_cross_entropy_with_logits"):
             for value in self._outputs(losses.operands(loss)[0]):
@@ -82,6 +97,29 @@ class LogitsAsProbabilities(Rule):
             if found and asked.site is not None and asked.site not in seen:
                 seen.add(asked.site)
                 yield Compared(asked.site, scores[found[0]], asked.op == operators.ROUND)
+
+    def _complements(self) -> Iterator[Complement]:
+        """Sigmoids of 1 minus logits: `F.logsigmoid(1 - x)` in a function that also computes `F.logsigmoid(x)`."""
+        calls = [item for item in self.model.tree.of_type(ast.Call) if python_ast.called_name(item) in _SIGMOIDS]
+        for call in calls:
+            logits = arithmetic.complement(arithmetic.operand(call, self.model.definitions)[0])
+            name = python_ast.dotted(logits) if logits is not None else ""
+            scope = self.model.tree.scope_around(call)
+            if not name or any(names.stores({name}, scope)):
+                continue
+            for other in calls:
+                operand = arithmetic.operand(other, self.model.definitions)[0]
+                if python_ast.dotted(operand) == name and self.model.tree.scope_around(other) is scope:
+                    yield Complement(python_ast.site_of(call), python_ast.site_of(other), name)
+                    break
+
+    def report_Complement(self, found: Complement) -> None:
+        self.report(
+            found.site,
+            f"`{found.name}` holds logits: `1 - {found.name}` is the complement of a probability, not of a logit",
+            related=[(found.other, "a sigmoid of the same logits is here")],
+            help=f"use `-{found.name}`: `sigmoid(-x)` is `1 - sigmoid(x)`",
+        )
 
     def _outputs(self, value: values.Value) -> Iterator[values.Value]:
         """A value without reshaping, and the module that computed it if that module does not end in probabilities.

@@ -7,12 +7,15 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from torchlint import Category, Rule
+from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import values
 from torchlint.model.queries import masks, numbers, scalars
 from torchlint.pytorch import operators
 from torchlint.syntax.python_ast import Site
 
 _BOUNDS = frozenset({"clamp", "clamp_min", "float", "to", operators.ADD})
+_OF_TOKENS = LazyPattern(r"(?i)(attention|attn|input|token|padding|pad)_?mask$")
+"""Names of masks with one element for each token of each sequence."""
 _STEPS = 1
 """The dimension of the positions in `(batch, positions, features)`."""
 
@@ -124,7 +127,8 @@ class MaskSumOverBatch(Rule):
     def _adds_third(self, factor: values.Tensor, mask: values.Value) -> bool:
         dimension = numbers.dimension(factor, self.model.program) if factor.op == operators.UNSQUEEZE else None
         types = self.model.shapes.types_of(mask)
-        return dimension == 2 or (dimension == -1 and bool(types) and all(item.rank == 2 for item in types))
+        is_flat = bool(types) and all(item.rank == 2 for item in types)
+        return dimension == 2 or (dimension == -1 and (is_flat or bool(_OF_TOKENS.search(values.resolved(mask).label))))
 
     def _is_summed(self, mean: values.Tensor) -> bool:
         """Whether the code sums the quotients of all sequences, so that their divisor is right."""

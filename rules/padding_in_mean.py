@@ -18,6 +18,7 @@ _MANY = LazyPattern(
     r"(?i)(texts|sents|sentences|batch|batch_text|queries|docs|documents|passages|captions|titles|lines)$"
 )
 _HIDDEN = frozenset({"last_hidden_state", "hidden_states"})
+_MASKS = frozenset({"src_key_padding_mask", "key_padding_mask"})
 _STEPS = 8
 
 
@@ -33,7 +34,8 @@ class PaddingInMean(Rule):
 
     ## What it does
     Finds `model(**inputs).last_hidden_state.mean(dim=1)` where a tokenizer with `padding=True` computes `inputs` from
-    several texts, and the function does not use the attention mask.
+    several texts, and the function does not use the attention mask. Also finds
+    `encoder(x, src_key_padding_mask=mask).mean(dim=1)` where the function does not use the mask again.
 
     ## Why is this bad?
     The model computes hidden states for padding, too. In a short text, most of the mean comes from padding. The same
@@ -67,15 +69,38 @@ class PaddingInMean(Rule):
     code = "TL517"
     category = Category.CORRECTNESS
     preview = True
-    triggers = ((b"padding",), (b"mean",), (b"last_hidden_state", b"hidden_states"))
+    triggers = ((b"padding",), (b"mean",), (b"last_hidden_state", b"hidden_states", b"key_padding_mask"))
 
     def ask(self) -> Iterator[Padded]:
         for call in [] if self.model.is_test else self.model.tree.of_type(ast.Call):
             hidden = _averaged(call)
+            if hidden is not None and (encoder := self._masked(hidden)) is not None and self._is_only_use(encoder):
+                yield Padded(python_ast.site_of(call), python_ast.site_of(encoder))
             inputs = self._inputs(hidden) if hidden is not None else None
             if inputs is None or not self._is_padded(inputs) or self._uses_mask(call):
                 continue
             yield Padded(python_ast.site_of(call), python_ast.site_of(inputs))
+
+    def _masked(self, hidden: ast.expr) -> ast.Call | None:
+        """The call of an encoder that gets a mask of padding, and whose hidden states these are."""
+        value = written.value_of(hidden, self.model.definitions)
+        names_given = {item.arg for item in value.keywords} if isinstance(value, ast.Call) else set()
+        return value if isinstance(value, ast.Call) and names_given & _MASKS else None
+
+    def _is_only_use(self, encoder: ast.Call) -> bool:
+        """Whether a function mentions masks only in a call and in the assignments of what it passes."""
+        inside = {id(item) for item in python_ast.walk(encoder)}
+        given = [item.value for item in encoder.keywords if item.arg in _MASKS]
+        read = {item.id for value in given for item in python_ast.walk(value) if isinstance(item, ast.Name)}
+        function = self.model.tree.function_around(encoder)
+        for node in names.own_nodes(function) if function is not None else ():
+            if "mask" not in _text(node) or id(node) in inside or not isinstance(node, (ast.Name, ast.Attribute)):
+                continue
+            statement = self.model.tree.statement(node)
+            targets = statement.targets if isinstance(statement, ast.Assign) else []
+            if not any(isinstance(item, ast.Name) and item.id in read for item in targets):
+                return False
+        return function is not None
 
     def _inputs(self, hidden: ast.expr) -> ast.Call | None:
         """The call of the tokenizer whose result a model turns into hidden states."""
@@ -123,7 +148,7 @@ class PaddingInMean(Rule):
         self.report(
             found.site,
             "this mean counts the padding of all texts that are shorter than the longest",
-            related=[(found.padded, "the texts are padded here")],
+            related=[(found.padded, "the padded batch is here")],
             help="weight the hidden states with the attention mask, and divide by its sum",
         )
 
