@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule
-from torchlint.model.queries import arithmetic, names, written
+from torchlint.model.queries import arithmetic, names, variables, written
 from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class Chosen(NamedTuple):
 
 
 class ChosenFiller(Rule):
-    """A maximum or minimum always chooses the entries that were filled to exclude them.
+    """A maximum or minimum chooses exactly the entries filled to exclude them.
 
     ## What it does
     Finds `max` of a tensor whose excluded entries are set to plus infinity, and `min` where they are minus infinity.
@@ -87,11 +87,10 @@ class ChosenFiller(Rule):
         """The code that fills a tensor with the number that a choice prefers."""
         for _ in range(_STEPS):
             if isinstance(node, ast.Name):
-                if (found := self._filled_in_place(node.id, choice, is_largest)) is not None:
+                value = variables.value_before(node, self.model.definitions)
+                found = self._filled_in_place(node.id, value, choice, is_largest)
+                if found is not None or value is None:
                     return found
-                value = names.only_value(node, self.model.definitions)
-                if value is None:
-                    return None
                 node, choice = value, value
             elif (other := arithmetic.complement(node)) is not None:
                 node, is_largest = other, not is_largest
@@ -112,10 +111,11 @@ class ChosenFiller(Rule):
         is_where = python_ast.called_name(node) == "where" and len(node.args) == 3
         return is_where and any(_is_infinite(item, is_largest) for item in node.args[1:])
 
-    def _filled_in_place(self, name: str, choice: ast.expr, is_largest: bool) -> ast.AST | None:
-        """The last statement before a choice that fills a part of a variable."""
+    def _filled_in_place(self, name: str, value: ast.expr | None, choice: ast.expr, is_largest: bool) -> ast.AST | None:
+        """A statement between the assignment of a variable and a choice that fills a part of it."""
+        start = value.lineno if value is not None else 0
         for node in names.own_nodes(self.model.tree.scope_around(choice)):
-            is_before = getattr(node, "lineno", choice.lineno) < choice.lineno
+            is_before = start < getattr(node, "lineno", 0) < choice.lineno
             if is_before and _fills(node, name, is_largest) and not self._is_conditional(node, choice):
                 return node
         return None

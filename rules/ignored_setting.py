@@ -25,7 +25,7 @@ _OF_MODELS = LazyPattern(r"margin|ignore_?(index|idx|label)|label_smoothing|pos_
 _OPTIONS = frozenset("ignore_index label_smoothing pos_weight class_weights reduction size_average".split())
 """Settings that PyTorch's losses take."""
 _PADDING = LazyPattern(r"(src|trg|tgt|source|target|enc|dec)_(pad(?:ding)?_?(?:idx|id|index|token))$")
-_LOSS = LazyPattern(r"Loss|Criterion|Objective")
+_LOSS = LazyPattern(r"Loss|Criterion|Objective|Smoothing|Focal|Triplet|Contrast|InfoNCE|NTXent|ArcFace|CosFace")
 _LOSSES = frozenset("cross_entropy nll_loss binary_cross_entropy binary_cross_entropy_with_logits".split())
 _PLAIN = frozenset({"object", "torch.nn.Module", "torch.nn.modules.module.Module"})
 _REACHING = frozenset({"getattr", "vars", "__dict__", "locals", "hasattr", "extra_repr", "save_hyperparameters"})

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule
-from torchlint.model.queries import arithmetic, numbers, written
+from torchlint.model.queries import arithmetic, names, numbers, written
 from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
@@ -82,9 +82,23 @@ class LengthAsPosition(Rule):
             return
         parts = table.slice.elts if isinstance(table.slice, ast.Tuple) else [table.slice]
         for part in parts:
-            size = written.value_of(part, self.model.definitions) if isinstance(part, ast.Name) else part
-            if _measured(size) == name:
+            if self._measured(part) == name:
                 yield Indexed(python_ast.site_of(table), self.model.tree.code(part), name)
+
+    def _measured(self, part: ast.expr) -> str:
+        """The tensor whose size an index is, also through a variable: `b, n, c = x.shape`."""
+        if not isinstance(part, ast.Name):
+            return _measured(part)
+        scope = self.model.tree.scope_around(part)
+        bound = [item for item in names.own_nodes(scope) if isinstance(item, ast.Assign) and _binds(item, part.id)]
+        if len(bound) == 1 and isinstance(bound[0].targets[0], ast.Tuple):
+            shape = bound[0].value
+            is_shape = isinstance(shape, ast.Attribute) and shape.attr == "shape"
+            is_size = isinstance(shape, ast.Call) and python_ast.called_name(shape) == "size" and not shape.args
+            owner = shape.func if is_size and isinstance(shape, ast.Call) else shape
+            is_known = (is_shape or is_size) and isinstance(owner, ast.Attribute)
+            return python_ast.dotted(owner.value) if is_known and isinstance(owner, ast.Attribute) else ""
+        return _measured(written.value_of(part, self.model.definitions))
 
     def report_Indexed(self, found: Indexed) -> None:
         self.report(
@@ -112,3 +126,7 @@ def _measured(size: ast.expr) -> str:
     if isinstance(size.func, ast.Attribute) and size.func.attr == "size":
         return python_ast.dotted(size.func.value)
     return python_ast.dotted(size.args[0]) if python_ast.dotted(size.func) == "len" else ""
+
+
+def _binds(statement: ast.Assign, name: str) -> bool:
+    return any(name in python_ast.names_bound(item) for item in statement.targets)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from torchlint.index import FileIndex
 
 _ELEMENTS = {"gather", "index_select", "select", "take_along_dim", "masked_select"}
+_ONE_HOT = frozenset({operators.ONE_HOT, "scatter", "scatter_"})
 _DOUBLE = LazyPattern(r"float64|double")
 _DIFFERENCES = frozenset({operators.SUB, operators.RSUB})
 _LOGARITHMS = frozenset({"log", "log2", "log10"})
@@ -257,7 +258,7 @@ def _is_one_hot(value: values.Value) -> bool:
     value = values.resolved(value)
     while isinstance(value, values.Tensor) and value.op in endings.SHAPES and value.parents:
         value = values.resolved(value.parents[0])
-    return isinstance(value, values.Tensor) and value.op == operators.ONE_HOT
+    return isinstance(value, values.Tensor) and value.op in _ONE_HOT
 
 
 def _is_of_tensor(softmax: ast.Call) -> bool:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
 
 _RMSE = LazyPattern(r"(?i)rmse|root_?mean|rms_?err")
-_SQUARED = LazyPattern(r"(?i)(mse|l2|squared?_?err)")
+_SQUARED = LazyPattern(r"(?i)(mse|l2|squared?_?err|loss)")
 _STEPS = 4
 
 
@@ -195,7 +195,7 @@ def _text(node: ast.expr) -> object:
 
 
 def _added(node: ast.AST, name: str) -> ast.expr | None:
-    """What a statement adds to a list or a total: `roots.append(x)`, `total += x`."""
+    """The value that a statement adds to a list or a total: `roots.append(x)`, `total += x`."""
     if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add) and python_ast.dotted(node.target) == name:
         return node.value
     is_append = isinstance(node, ast.Call) and python_ast.dotted(node.func) == f"{name}.append" and len(node.args) == 1

@@ -105,10 +105,12 @@ class OuterDifference(Rule):
 
     def _matrix_of_column(self, node: ast.expr) -> str:
         """The matrix `x` of `x.gather(1, i.unsqueeze(1))`, which has the shape (batch, 1)."""
-        if not isinstance(node, ast.Call) or python_ast.called_name(node) != "gather" or len(node.args) != 2:
+        if not isinstance(node, ast.Call) or python_ast.called_name(node) != "gather":
             return ""
         is_method = isinstance(node.func, ast.Attribute) and python_ast.dotted(node.func.value) != "torch"
-        is_column = is_method and numbers.literal(node.args[0]) in (1, -1) and self._is_column(node.args[1])
+        index = written.argument(node, 1, "index")
+        is_along = numbers.literal(written.argument(node, 0, "dim")) in (1, -1)
+        is_column = is_method and is_along and index is not None and self._is_column(index)
         return python_ast.dotted(_kept(node.func.value)) if is_column and isinstance(node.func, ast.Attribute) else ""
 
     def _is_column(self, node: ast.expr, steps: int = 4) -> bool:

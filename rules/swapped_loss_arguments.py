@@ -9,12 +9,12 @@ from typing import NamedTuple
 from torchlint import Category, Rule
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import values
-from torchlint.model.queries import losses
+from torchlint.model.queries import losses, written
 from torchlint.syntax import python_ast
 from torchlint.syntax.python_ast import Site
 
 _TARGET = LazyPattern(
-    r"(?i)(^|_|\b)(y_true|true|trues|y|gt|targets?|labels?|ground_?truth|truth|tgt|real_labels?|fake_labels?)($|_|\b)"
+    r"(?i)(^|_|\b)(y_true|true|trues|y|gt|targets?|labels?|ground_?truth|truth|tgt|masks?|real_labels?|fake_labels?)($|_|\b)"
 )
 _PREDICTION = LazyPattern(
     r"(?i)(^|_|\b)(y_?hat|y_pred|preds?|predictions?|predicted|logits?|outputs?|out|scores?|probs?|recon\w*)($|_|\b)"
@@ -99,9 +99,10 @@ class SwappedLossArguments(Rule):
 
 
 def _given(node: ast.AST) -> tuple[ast.expr | None, ast.expr | None]:
-    """The two tensors that the call of a loss passes by position."""
-    is_call = isinstance(node, ast.Call) and len(node.args) > 1
-    return (node.args[0], node.args[1]) if is_call and isinstance(node, ast.Call) else (None, None)
+    """The two tensors that the call of a loss passes."""
+    if not isinstance(node, ast.Call):
+        return None, None
+    return written.argument(node, 0, "input"), written.argument(node, 1, "target")
 
 
 def _is_target(node: ast.expr | None) -> bool:
