@@ -110,7 +110,9 @@ def _is_target(node: ast.expr | None) -> bool:
 
 
 def _is_prediction(node: ast.expr | None) -> bool:
-    return bool(_PREDICTION.search(_name(node))) and not _TARGET.search(_name(node).replace("y_", ""))
+    """Whether the name of a tensor, or of the dictionary that holds it, says that a model computed it."""
+    names = (_name(node).replace("y_", ""), _name(node).partition(".")[0])
+    return any(_PREDICTION.search(item) and not _TARGET.search(item) for item in names)
 
 
 def _name(node: ast.expr | None) -> str:
