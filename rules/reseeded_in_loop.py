@@ -8,15 +8,18 @@ from typing import NamedTuple
 
 from torchlint import Category, Confidence, Rule
 from torchlint.index import FileIndex
+from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import definitions, events
 from torchlint.model.queries import names
-from torchlint.pytorch import randomness
+from torchlint.pytorch import naming, randomness
 from torchlint.syntax import python_ast
 from torchlint.syntax.python_ast import Site
 
 _BLOCKS = (ast.If, ast.IfExp, ast.With, ast.AsyncWith, *python_ast.TRIES)
 _RESTORING = frozenset({"set_rng_state", "set_rng_state_all", "set_state", "setstate"})
 _SEEDED = frozenset({"torch.manual_seed", "torch.random.manual_seed", "numpy.random.seed", "random.seed"})
+
+_TRANSFORMING = LazyPattern(r"(?i)transform|aug")
 
 
 class Reseeded(NamedTuple):
@@ -31,6 +34,14 @@ class Reseeded(NamedTuple):
     """Whether each iteration of the loop itself makes a training step, outside any inner loop."""
 
 
+class SameForAll(NamedTuple):
+    """The call at `site` sets a fixed seed for each sample of a dataset, and `draw` uses the generator."""
+
+    site: Site
+    draw: Site
+    called: str
+
+
 class ReseededInLoop(Rule):
     """Each training step resets the seed and draws the same numbers.
 
@@ -38,6 +49,8 @@ class ReseededInLoop(Rule):
     Finds a call with a fixed seed, such as `torch.manual_seed(0)`, that each step of a training loop makes. The call
     may be in the loop or in a function that the loop calls, and code after it draws random numbers. Reported only with
     `--preview`: a seed that is set in each epoch.
+
+    Also finds a fixed seed in `__getitem__` of a dataset, before its augmentation.
 
     Not reported when:
 
@@ -87,15 +100,32 @@ class ReseededInLoop(Rule):
 
     code = "TL610"
     category = Category.SUSPICIOUS
-    triggers = ((b"manual_seed", b"seed"), (b"step",))
+    triggers = ((b"manual_seed", b"seed"), (b"step", b"__getitem__"))
 
-    def ask(self) -> Iterator[Reseeded]:
+    def ask(self) -> Iterator[Reseeded | SameForAll]:
         if self.model.is_test:
             return
         for call, name in names.calls_of(_SEEDED, self.model.definitions):
             if len(python_ast.arguments(call)) == 1:
                 yield from self._of_seeding(call, name)
+                yield from self._of_item(call, name)
         yield from self._of_imported()
+
+    def _of_item(self, call: ast.Call, name: str) -> Iterator[SameForAll]:
+        """A seeding in `__getitem__` before random transforms."""
+        function = self.model.definitions.function_around(call)
+        if function is None or function.name != "__getitem__" or not _is_plain_place(call, function):
+            return
+        if not _stays(python_ast.arguments(call)[0], function) or self._is_restored(call):
+            return
+        owner = function.owner.name if function.owner is not None else ""
+        later = (
+            node for node in names.own_nodes(function.node) if isinstance(node, ast.Call) and node.lineno > call.lineno
+        )
+        transforms = (node for node in later if _TRANSFORMING.search(python_ast.called_name(node)))
+        draw = self._draw_behind(call, name, function.node) or next(transforms, None)
+        if draw is not None and not naming.EVALUATING.search(owner.lower()):
+            yield SameForAll(python_ast.site_of(call), python_ast.site_of(draw), ast.unparse(call))
 
     def _of_seeding(self, call: ast.Call, name: str) -> Iterator[Reseeded]:
         """The loops whose iterations make a seeding call, directly or by calling the function around it."""
@@ -233,6 +263,15 @@ class ReseededInLoop(Rule):
         return found
 
     # -- report ---------------------------------------------------------------------------------------
+
+    def report_SameForAll(self, found: SameForAll) -> None:
+        self.report(
+            found.site,
+            f"`{found.called}` runs for each sample: all samples get the same random numbers",
+            related=[(found.draw, "the numbers are drawn here")],
+            help="remove it: the loader seeds its workers, and one seed at the start of the program is enough",
+            confidence=Confidence.MEDIUM,
+        )
 
     def report_Reseeded(self, reseeded: Reseeded) -> None:
         places = [(reseeded.draw, "the numbers are drawn here"), (reseeded.loop, "the loop is here")]
