@@ -1,4 +1,4 @@
-"""Logits that are compared with 0.5 as if they were probabilities."""
+"""Logits that are compared with 0.5, or overlapped with a mask, as if they were probabilities."""
 
 from __future__ import annotations
 
@@ -36,6 +36,13 @@ class Complement(NamedTuple):
     name: str
 
 
+class Overlapping(NamedTuple):
+    """The code at `site` divides an overlap by sums of logits; the loss at `loss` treats them as logits."""
+
+    site: Site
+    loss: Site
+
+
 class LogitsAsProbabilities(Rule):
     """Logits are compared with 0.5, or rounded, like probabilities.
 
@@ -44,9 +51,13 @@ class LogitsAsProbabilities(Rule):
     sigmoid. The comparison may be in the same code, or in code that evaluates the same model. Also finds
     `F.logsigmoid(1 - x)` beside `F.logsigmoid(x)`: the logit of the other class is `-x`.
 
+    Also finds overlaps such as the Dice coefficient, `2 * (p * y).sum() / (p.sum() + y.sum())`, of logits that also go
+    to `BCEWithLogitsLoss` or `CrossEntropyLoss`.
+
     ## Why is this bad?
     A logit of 0.5 is a probability of 0.62. Accuracy, recall and F1 use the wrong threshold. The metrics miss
     positives, and rounded logits are not even 0 or 1. The loss falls, but the metric does not improve accordingly.
+    Sums of logits may be negative or near 0, so a Dice loss of logits has no minimum, and jumps.
 
     ## Example
     ```python
@@ -77,15 +88,38 @@ class LogitsAsProbabilities(Rule):
     code = "TL532"
     category = Category.CORRECTNESS
     triggers = (
-        (b"BCEWithLogitsLoss", b"binary_cross_entropy_with_logits", b"logsigmoid", b"sigmoid"),
-        (b"0.5", b".5", b"round", b"1 -", b"1.0 -", b"1-", b"1. -", b"1.-", b"1.0-"),
+        (b"BCEWithLogitsLoss", b"ross_entropy", b"CrossEntropyLoss", b"sigmoid"),
+        (b"0.5", b".5", b"round", b"sum", b"1 -", b"1.0 -", b"1-", b"1. -", b"1.-", b"1.0-"),
     )
-    calls = frozenset({"BCEWithLogitsLoss", "binary_cross_entropy_with_logits", "round"})
+    calls = frozenset(
+        {"BCEWithLogitsLoss", "binary_cross_entropy_with_logits", "round", "CrossEntropyLoss", "cross_entropy"}
+    )
 
-    def ask(self) -> Iterator[Compared | Complement]:
-        if self.model.is_test:
+    def ask(self) -> Iterator[Compared | Complement | Overlapping]:
+        if not self.model.is_test:
+            yield from self._complements()
+            yield from self._compared()
+            yield from self._overlapping()
+
+    def _overlapping(self) -> Iterator[Overlapping]:
+        """The overlaps of logits, once each."""
+        found: dict[Site, Overlapping] = {}
+        overlaps = [
+            (asked, _overlap(asked)) for _, asked, _ in self.model.layout.computed() if asked.op == operators.DIV
+        ]
+        if not any(part for _, part in overlaps):
             return
-        yield from self._complements()
+        scores: dict[values.Value, Site] = {}
+        for event, loss in self.model.endings.losses("binary_cross_entropy_with_logits", "cross_entropy"):
+            for value in self._outputs(losses.operands(loss)[0]):
+                scores.setdefault(value, event.site)
+        for asked, part in overlaps:
+            for value in self._outputs(part) if part is not None else ():
+                if value in scores and asked.site is not None:
+                    found.setdefault(asked.site, Overlapping(asked.site, scores[value]))
+        yield from found.values()
+
+    def _compared(self) -> Iterator[Compared]:
         scores: dict[values.Value, Site] = {}
         for event, loss in self.model.endings.losses("binary_cross_entropy_with_logits"):
             for value in self._outputs(losses.operands(loss)[0]):
@@ -137,7 +171,7 @@ class LogitsAsProbabilities(Rule):
                 yield from self._outputs(part)
         if self.model.endings.of(value, _PROBABILITIES) is not None:
             return  # no logits: the loss is wrong, not the comparison
-        if isinstance(value, (values.Tensor, values.CallResult)):
+        if isinstance(value, (values.Tensor, values.CallResult, values.Parameter)):
             yield value
         if isinstance(value, values.ModuleOutput):
             module = values.resolved(value.parents[0])
@@ -156,6 +190,14 @@ class LogitsAsProbabilities(Rule):
         bound = values.resolved(value.parents[1])
         return value.parents[0] if isinstance(bound, values.Plain) and bound.constant == 0.5 else None
 
+    def report_Overlapping(self, found: Overlapping) -> None:
+        self.report(
+            found.site,
+            "the loss treats these as logits, but this overlap needs probabilities",
+            related=[(found.loss, "the loss expects logits here")],
+            help="apply a sigmoid or softmax before the overlap",
+        )
+
     def report_Compared(self, found: Compared) -> None:
         what = "rounded" if found.rounds else "compared with 0.5"
         self.report(
@@ -164,3 +206,32 @@ class LogitsAsProbabilities(Rule):
             related=[(found.loss, "the loss expects logits here")],
             help="compare logits with 0, or apply a sigmoid first; use `BCELoss` if the model ends in a sigmoid",
         )
+
+
+def _overlap(ratio: values.Tensor) -> values.Value | None:
+    """The factor of an overlap `(p * y).sum() / (p.sum() + y.sum())` that also stands alone in the denominator."""
+    if len(ratio.parents) != 2:
+        return None
+    over, under = map(_without_numbers, ratio.parents)
+    product = values.resolved(over.parents[0]) if _is(over, operators.SUM) else None
+    if not isinstance(product, values.Tensor) or not _is(product, operators.MUL) or not _is(under, operators.ADD):
+        return None
+    summed = [_without_numbers(item) for item in under.parents]
+    alone = [values.resolved(item.parents[0]) for item in summed if _is(item, operators.SUM)]
+    factors = list(map(values.resolved, product.parents))
+    return factors[0] if len(alone) == 2 and set(alone) == set(factors) and len(factors) == 2 else None
+
+
+def _is(value: values.Value, op: str) -> bool:
+    return isinstance(value, values.Tensor) and value.op == op and bool(value.parents)
+
+
+def _without_numbers(value: values.Value) -> values.Value:
+    """A value without the numbers that are added to it or multiply it: `x` of `2 * x + eps`."""
+    value = values.resolved(value)
+    while isinstance(value, values.Tensor) and value.op in (operators.ADD, operators.MUL):
+        rest = [item for item in map(values.resolved, value.parents) if isinstance(item, values.Tensor)]
+        if len(rest) != 1:
+            break
+        value = rest[0]
+    return value
