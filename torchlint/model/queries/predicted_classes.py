@@ -78,7 +78,7 @@ class PredictedClasses:
         return self._tree.assigned_to(target)
 
     def _collected(self, name: ast.Name) -> list[ast.expr]:
-        """What `append` and `extend` add to a list."""
+        """The values that `append` and `extend` add to a list."""
         found = []
         for item in variables.reads(name.id, name, self._definitions):
             method = self._tree.parent(item)
