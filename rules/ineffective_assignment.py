@@ -56,7 +56,7 @@ class NotLoaded(NamedTuple):
 
 
 class LostParameter(NamedTuple):
-    """The loop variable `name` receives a new unused tensor; the parameter does not change."""
+    """The loop variable `name` receives another unused tensor; the parameter does not change."""
 
     site: Site
     name: str
@@ -71,7 +71,8 @@ class IneffectiveAssignment(Rule):
     - `optimizer.lr = x` on a PyTorch optimizer, where nothing reads it;
     - a store into `optimizer.state_dict()` or `model.state_dict()`, including one in a loop over its groups, or through
       a variable that nothing loads;
-    - a loop over `parameters()` that reassigns its variable, `p = p - lr * p.grad`, and never reads it again;
+    - a loop over `parameters()` that reassigns its variable, `p = p - lr * p.grad` or `p = q` for the parameter `q` of
+      another network, and never reads it again;
     - a variable that gets a weighted sum of the parameters of two networks, and that nothing reads;
     - `model.encoder.requires_grad = False` on a module;
     - `model.state_dict(weights)`, which does not load the weights.
@@ -192,9 +193,19 @@ class IneffectiveAssignment(Rule):
             return False
         if any(isinstance(item, python_ast.TRIES) for item in self.model.tree.ancestors(statement)):
             return False
-        if name.id not in python_ast.names_read(statement.value) or not self._makes_tensor(statement.value):
+        if name.id in python_ast.names_read(statement.value):
+            is_value = self._makes_tensor(statement.value)
+        else:
+            is_value = self._is_other_weight(statement.value, loop)
+        return is_value and not drawn.is_read_behind(statement, name.id, loop)
+
+    def _is_other_weight(self, value: ast.expr, loop: ast.For) -> bool:
+        """Whether an expression is, or certainly computes a tensor from, another parameter that a loop draws."""
+        bases = {item.partition(".")[0] for item in python_ast.names_read(value)}
+        if not any(self.model.provenance.drawn.is_parameter(loop, item) for item in bases):
             return False
-        return not drawn.is_read_behind(statement, name.id, loop)
+        is_itself = isinstance(value, ast.Name) or (isinstance(value, ast.Attribute) and value.attr == "data")
+        return is_itself or self._makes_tensor(value)
 
     def _makes_tensor(self, value: ast.expr) -> bool:
         """Whether an expression certainly computes a new tensor, and changes nothing in place."""
@@ -320,7 +331,7 @@ class IneffectiveAssignment(Rule):
     def report_LostParameter(self, lost: LostParameter) -> None:
         self.report(
             lost.site,
-            f"`{lost.name}` now refers to a new tensor that nothing reads: the parameter does not change",
+            f"`{lost.name}` now refers to another tensor, which nothing reads: the parameter does not change",
             help=f"change it in place under `torch.no_grad()`: `{lost.name}.copy_(...)`",
         )
 
