@@ -121,8 +121,10 @@ class FrozenPartInTrainingMode(Rule):
         """The name of a part, as an attribute of the whole where possible."""
         info = values.class_of(found.whole)
         stored = self.model.program.attributes_of(info).items() if info is not None else ()
-        names = (name for name, value in stored if values.resolved(value) is found.part)
-        return next(names, found.part.label) or "the model"
+        lost, options = self.model.training_layers.lost_by_part, values.meanings(found.part)
+        part = next((item for item in options if lost(item, found.whole) is not None), found.part)
+        names = (name for name, value in stored if values.resolved(value) is part)
+        return next(names, part.label) or "the model"
 
     def report_SwitchedBack(self, found: mode.SwitchedBack) -> None:
         kept = self.model.training_layers.lost_by_part(found.part, found.whole)

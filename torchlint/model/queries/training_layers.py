@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from itertools import chain
 from typing import TypeAlias
 
@@ -11,7 +11,18 @@ from torchlint.index import FileIndex
 from torchlint.model.definitions import ClassInfo, Definitions, defaults_of
 from torchlint.model.imports import Imports
 from torchlint.model.program import Program
-from torchlint.model.values import Container, External, Module, Parameter, Unknown, Value, inputs_of, resolved
+from torchlint.model.values import (
+    Container,
+    External,
+    Module,
+    Parameter,
+    Phi,
+    Unknown,
+    Value,
+    class_of,
+    inputs_of,
+    resolved,
+)
 from torchlint.pytorch import api
 from torchlint.syntax.python_ast import called_name, dotted, is_literal, walk
 from torchlint.syntax.python_tree import PythonTree
@@ -63,7 +74,24 @@ class TrainingLayers:
         """The training-only effect of a layer of a part; for a part that `__init__` receives, of the whole's inputs."""
         if isinstance(part, Parameter):
             return self._lost_by_handed(whole, set()) if isinstance(whole, Module) else None
-        return self.lost(part)
+        options = list(inputs_of(part))
+        if self._may_be_replaced(options):
+            return None
+        found = [self._lost(option, set(), self._outer(option, whole)) for option in options]
+        if isinstance(part, Phi) and part.source is not None:  # in a loop over a list, each of them
+            return next((lost for lost in found if lost is not None), None)
+        return found[0] if found and all(found) else None
+
+    def _outer(self, part: Value, whole: Value) -> Given | None:
+        """The arguments of the whole, if its `__init__` makes the part."""
+        info, made = class_of(whole), self._program.tree.node(part.site)
+        if not isinstance(whole, Module) or info is None or made is None:
+            return None
+        if info.definitions.method_around(made) is not info.methods.get("__init__"):
+            return None
+        call = self._program.tree.node(whole.site)
+        around = _by_default(call, self._program.definitions_of(call)) if call is not None else {}
+        return _given(info, call, around, self._program.tree)
 
     def _lost(self, module: Value, done: set[ClassInfo], outer: Given | None = None) -> str | None:
         """The training-only effect; `outer` has the arguments of the function that creates the module, if known."""
@@ -76,7 +104,7 @@ class TrainingLayers:
                 lost = self._lost_by_class(module.info, given, set()) or self._lost_by_parts(module.info, given, done)
                 return lost or self._lost_by_handed(module, done)
             name = module.name.rpartition(".")[2]
-            inside = (self._lost(resolved(item), done, outer) for item in module.parents)
+            inside = (self._lost(item, done, outer) for item in _contents(module))
             if isinstance(made, ast.Call) and _may_do_nothing(made, outer, self._program.tree):
                 return None
             return api.MODE_DEPENDENT.get(name) or next((lost for lost in inside if lost is not None), None)
@@ -105,20 +133,17 @@ class TrainingLayers:
 
     def _lost_by_handed(self, module: Module, done: set[ClassInfo]) -> str | None:
         """The training-only effect of a module that a class receives, directly or in a list."""
-        handed = chain.from_iterable(
-            item.elements() if isinstance(item, Container) else (item,) for item in map(resolved, module.parents)
-        )
-        inner = (item for item in map(resolved, handed) if isinstance(item, Module))
+        inner = (item for item in _contents(module) if isinstance(item, Module))
         return next((lost for item in inner if (lost := self._lost(item, done)) is not None), None)
 
     def _lost_by_class(self, info: ClassInfo, given: Given, done: set[ClassInfo]) -> str | None:
         """The training-only effect of a layer that the methods of a class surely make; `given` are its arguments."""
         done.add(info)
         for node in walk(info.node):
-            if isinstance(node, ast.Call) and not _is_conditional(node, info) and not self._is_left_over(node, info):
+            if isinstance(node, ast.Call) and not self._is_left_over(node, info):
                 method = info.definitions.method_around(node)
                 known = given if method is info.methods.get("__init__") else _by_default(node, info.definitions)
-                lost = self._lost_by_call(node, info, known, done)
+                lost = None if _is_conditional(node, info, known) else self._lost_by_call(node, info, known, done)
                 if lost is not None:
                     return lost
             if isinstance(node, ast.If) and _computes_by_mode(node, info):
@@ -158,6 +183,15 @@ class TrainingLayers:
         return self._lost_by_class(other, _given(other, call, given, info.definitions.tree), done)
 
 
+def _contents(module: Module) -> Iterator[Value]:
+    """The values that a module receives, directly or in a list."""
+    given = map(resolved, module.parents)
+    return map(
+        resolved,
+        chain.from_iterable(item.elements() if isinstance(item, Container) else (item,) for item in given),
+    )
+
+
 def _is_of_any_class(module: Value) -> bool:
     """Whether a module may be of any class: a parameter, perhaps with the annotation `nn.Module`."""
     if not isinstance(module, Module):
@@ -178,10 +212,18 @@ def _lost_by_model(name: str, call: ast.Call, tree: PythonTree) -> str | None:
     return None if is_replaced else lost
 
 
+class _Perhaps(ast.Constant):
+    """A default of a function whose call is not known."""
+
+
 def _by_default(node: ast.AST, inside: Definitions) -> Given:
     """The defaults of the method around a node."""
     around = inside.method_around(node)
-    return defaults_of(around.node) if around is not None else {}
+    return _perhaps(defaults_of(around.node)) if around is not None else {}
+
+
+def _perhaps(defaults: Given) -> Given:
+    return {name: _Perhaps(item.value) if isinstance(item, ast.Constant) else item for name, item in defaults.items()}
 
 
 def _given(info: ClassInfo, made: ast.AST | None, outer: Given, tree: PythonTree) -> Given:
@@ -190,8 +232,10 @@ def _given(info: ClassInfo, made: ast.AST | None, outer: Given, tree: PythonTree
     if init is None:
         return {}
     found = defaults_of(init.node)
+    is_written_out = isinstance(made, ast.Call) and all(item.arg is not None for item in made.keywords)
     if not isinstance(made, ast.Call) or any(isinstance(item, ast.Starred) for item in made.args):
-        return found
+        return _perhaps(found)
+    found = found if is_written_out else dict(_perhaps(found))
     by_position = zip(init.parameters[1:], made.args, strict=False)
     by_keyword = ((item.arg, item.value) for item in made.keywords if item.arg is not None)
     for name, argument in (*by_position, *by_keyword):
@@ -250,14 +294,32 @@ def _computes_by_mode(branch: ast.If, info: ClassInfo) -> bool:
     return any(isinstance(node, (ast.Return, ast.Assign, ast.AugAssign)) for node in inside)
 
 
-def _is_conditional(call: ast.Call, info: ClassInfo) -> bool:
+def _is_conditional(call: ast.Call, info: ClassInfo, given: Given) -> bool:
     """Whether a layer may be left out: `nn.Dropout(p) if p else nn.Identity()`."""
+    inside: ast.AST = call
     for node in info.definitions.tree.ancestors(call):
         if node is info.node:
             break
         if isinstance(node, (ast.If, ast.IfExp, ast.Match)):
-            return True
+            chosen = _chosen(node, given)
+            if inside is not chosen and inside not in (chosen if isinstance(chosen, list) else ()):
+                return True
+        inside = node
     return False
+
+
+def _chosen(branch: ast.If | ast.IfExp | ast.Match, given: Given) -> ast.expr | list[ast.stmt] | None:
+    """The arm that runs where a condition compares a known argument with a constant; None if that is not known."""
+    test = branch.test if isinstance(branch, (ast.If, ast.IfExp)) else None
+    if not isinstance(test, ast.Compare) or len(test.ops) > 1 or not isinstance(test.ops[0], (ast.Eq, ast.NotEq)):
+        return None
+    known = given.get(test.left.id) if isinstance(test.left, ast.Name) else None
+    other = test.comparators[0]
+    if not isinstance(known, ast.Constant) or isinstance(known, _Perhaps) or not isinstance(other, ast.Constant):
+        return None
+    holds = (known.value == other.value) is isinstance(test.ops[0], ast.Eq)
+    assert isinstance(branch, (ast.If, ast.IfExp))
+    return branch.body if holds else branch.orelse
 
 
 def _attributes_read(info: ClassInfo) -> frozenset[str] | None:

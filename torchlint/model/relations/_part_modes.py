@@ -21,6 +21,7 @@ from torchlint.model.values import (
     Tensor,
     Value,
     class_of,
+    inputs_of,
     resolved,
 )
 from torchlint.pytorch import naming
@@ -37,6 +38,8 @@ class PartMode(NamedTuple):
     undone_by: ModeSwitch | None = None
     is_used: bool = False
     """Whether the whole or the part has run with the part in evaluation mode."""
+    evaluates_whole: bool = False
+    """Whether `eval()` of the whole followed while the part was frozen: runs are then evaluations of the whole."""
 
 
 PartModesOnPaths = frozenset[PartMode]
@@ -82,8 +85,9 @@ class PartModes:
                 arrivals[event] |= modes
             if isinstance(event, ModeSwitch) and any(item.is_used for item in modes):
                 modes = PartModesOnPaths(item._replace(is_used=True) for item in modes)  # a loop may run zero times
-            return PartModesOnPaths(self._after(event, module, item) for item in modes)
+            return PartModesOnPaths(self._after(event, module, item, frozen) for item in modes)
 
+        frozen = [item for item in self._program.observations.frozen if item.order > trace.start]
         start, owner = PartMode(), class_of(trace.receiver) if trace.receiver is not None else None
         for event in self._program.observations.begun.get(owner, ()) if owner is not None else ():
             start = self._after(event, module, start)
@@ -93,11 +97,10 @@ class PartModes:
 
     def frozen_parts(self, trace: Trace, module: Value) -> Iterator[Value]:
         """The parts of a module with frozen parameters that nothing switches separately."""
-        frozen = sorted(self._program.observations.frozen, key=lambda item: item.order)
-        told = (resolved(item.parents[0]) if isinstance(item, ModuleParameter) else item for item in frozen)
+        told = (part for item in self._frozen() for part in inputs_of(item))
         inits = (event for info in self._classes_in(module) for event in self._program.observations.begun.get(info, ()))
         switches = [event for event in (*inits, *trace.of(ModeSwitch)) if isinstance(event, ModeSwitch)]
-        switched = {self.part_of(item) for item in switches if item.training is False}
+        switched = {part for item in switches if item.training is False for part in inputs_of(self.part_of(item))}
         for part in dict.fromkeys(told):
             if part is not module and self._parts.is_part(part, module) and self.keeps_modes(module):
                 if not any(self._parts.is_part(item, part) or self._parts.is_part(part, item) for item in switched):
@@ -123,6 +126,10 @@ class PartModes:
         forward = info.method("forward")
         return forward is not None and not any(getattr(node, "attr", "") == "eval" for node in walk(forward.node))
 
+    def _frozen(self) -> Iterator[Value]:
+        """The modules of which the program freezes parameters, in order."""
+        return map(_frozen_module, sorted(self._program.observations.frozen, key=lambda item: item.order))
+
     # -- paths ------------------------------------------------------------------------------------------
 
     def _as_made(self, module: Value) -> PartMode:
@@ -141,23 +148,29 @@ class PartModes:
             parts = map(resolved, self._program.attributes_of(info).values())
             yield from (part.info for part in parts if isinstance(part, Module) and part.info not in (None, info))
 
-    def _after(self, event: Event, module: Value, mode: PartMode) -> PartMode:
+    def _after(self, event: Event, module: Value, mode: PartMode, frozen: Iterable[Value] = ()) -> PartMode:
+        """The mode after an event; `frozen` are the values that the trace freezes."""
         if isinstance(event, ModeSwitch):
-            return self._switched(event, module, mode)
+            return self._switched(event, module, mode, frozen)
         if isinstance(event, MayClear):
             may_switch = naming.SWITCHING_MODE.search(event.name) or not naming.is_harmless_to_model(event.name)
             is_handed = self._parts.part_of_any([resolved(item) for item in event.handed])(module)
             return PartMode() if may_switch and is_handed and event.name not in _ALL_LAYERS else mode
-        if mode.switch is None or mode.undone_by is not None:
+        if mode.switch is None or mode.undone_by is not None or mode.evaluates_whole:
             return mode
         is_used = _called_by(event) in (module, self.part_of(mode.switch))
         return mode._replace(is_used=is_used or mode.is_used)
 
-    def _switched(self, switch: ModeSwitch, module: Value, mode: PartMode) -> PartMode:
+    def _switched(self, switch: ModeSwitch, module: Value, mode: PartMode, frozen: Iterable[Value]) -> PartMode:
         """The mode after a switch of the whole, or of a part of it."""
         if self._parts.is_part(module, resolved(switch.module)):
-            if switch.training is False or mode.switch is None or mode.undone_by is not None:
+            if mode.switch is None or mode.undone_by is not None:
                 return mode
+            if switch.training is False:
+                part, before = self.part_of(mode.switch), (item for item in frozen if item.order < switch.order)
+                parts = list(inputs_of(part))
+                is_frozen = any(self._parts.is_part(_frozen_module(item), each) for item in before for each in parts)
+                return mode._replace(evaluates_whole=is_frozen)
             return PartMode() if mode.is_used or switch.training is None else mode._replace(undone_by=switch)
         part = self.part_of(switch)
         if part is not module and not self._parts.is_part(part, module):
@@ -171,3 +184,8 @@ def _called_by(event: Event) -> Value | None:
     if isinstance(value, Tensor):
         return resolved(value.parents[0]) if isinstance(value, ModuleOutput) else None
     return resolved(value.callee) if isinstance(value, CallResult) and value.callee is not None else None
+
+
+def _frozen_module(value: Value) -> Value:
+    """The module that the program freezes; of a parameter, its module."""
+    return resolved(value.parents[0]) if isinstance(value, ModuleParameter) else value
