@@ -35,7 +35,8 @@ class LastIndexAsCount(Rule):
 
     ## What it does
     Finds sums over the batches of a loop that are divided after it by the index of `enumerate`, which counts from 0, or
-    by `len(loader) + 1`, although only the loop adds to the sum.
+    by a variable to which each iteration assigns this index. Also finds sums that are divided by `len(loader) + 1`,
+    although only the loop adds to them.
 
     ## Why is this bad?
     The last index is the number of batches minus one. Each average is too large, most of all with few batches. A loader
@@ -111,6 +112,7 @@ class LastIndexAsCount(Rule):
             and node.lineno <= divisor.lineno
         ]  # fmt: skip
         last = max(stores, key=lambda node: node.lineno, default=None)
+        last = self._index(last) if last is not None else None
         around = self.model.tree.parent(last) if last is not None else None
         loop = self.model.tree.parent(around) if isinstance(around, ast.Tuple) and around.elts[0] is last else None
         if not isinstance(loop, ast.For) or loop.target is not around or not _counts_from_zero(loop.iter):
@@ -118,6 +120,21 @@ class LastIndexAsCount(Rule):
         leaves = any(isinstance(node, (ast.Break, ast.Continue)) for node in python_ast.walk(loop))
         is_inside = any(item is loop for item in self.model.tree.ancestors(divisor))
         return loop if not leaves and not is_inside else None
+
+    def _index(self, target: ast.Name) -> ast.Name:
+        """The index that each iteration of a loop assigns to a variable, or the variable itself: `count = i`."""
+        statement = self.model.tree.parent(target)
+        if not isinstance(statement, ast.Assign) or not isinstance(statement.value, ast.Name):
+            return target
+        around = self.model.tree.parent(statement)
+        while isinstance(around, ast.With):
+            around = self.model.tree.parent(around)
+        if not isinstance(around, ast.For) or not isinstance(around.target, ast.Tuple) or statement in around.orelse:
+            return target
+        first, copied = around.target.elts[0], statement.value.id
+        nodes = [item for item in python_ast.walk(around) if isinstance(item, ast.Name) and not written.is_load(item)]
+        is_kept = isinstance(first, ast.Name) and [item for item in nodes if item.id == copied] == [first]
+        return first if is_kept and isinstance(first, ast.Name) else target
 
     def _is_added(self, total: str, loop: ast.For) -> bool:
         """Whether each iteration of a loop adds to a total."""
