@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchlint import Category, Rule
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import values
-from torchlint.model.queries import default_numbers, names, written
+from torchlint.model.queries import default_numbers, names, seeded_orders
 from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from torchlint.model.utilities import DataLoader
     from torchlint.syntax.python_ast import Site
 
-_BEFORE_WORKERS = 5
 _BASE = LazyPattern(r"^torch\.utils\.data\.(?:dataset\.)?IterableDataset$")
 _PARTS = LazyPattern(
     r"(?i)worker_?(?:info|id|init)|rank\b|world_?size|shard|webdataset|\bwds\b|\bdatasets\b|datapipe|torchdata|litdata"
@@ -48,8 +47,9 @@ class RepeatedStream(Rule):
     ## What it does
     Finds loaders with at least two workers, even if the number is only the default value of a parameter or a
     command-line option. Their dataset is an `IterableDataset` that the program defines. Its `__iter__` iterates over
-    its data to the end and draws no random numbers, not even in the methods that it calls. No code in its file or in
-    that of the loader uses the worker's ID or mentions sharding.
+    its data to the end and draws no random numbers, not even in the methods that it calls, except for a shuffle with a
+    generator whose seed is the same in each worker. No code in its file or in that of the loader uses the worker's ID
+    or mentions sharding.
 
     ## Why is this bad?
     Each worker has its own copy of the dataset, and runs `__iter__` from the start. With two workers, each epoch
@@ -124,13 +124,7 @@ class RepeatedStream(Rule):
         call = self.model.tree.node(loader.site) if loader.site is not None else None
         if not isinstance(call, ast.Call) or any(item.arg in (None, "worker_init_fn") for item in call.keywords):
             return 0
-        passed = loader.part("num_workers")
-        passed = values.resolved(passed) if passed is not None else None
-        if isinstance(passed, values.Plain) and passed.is_literal:
-            return passed.constant if isinstance(passed.constant, int) else 0
-        given = written.argument(call, _BEFORE_WORKERS, "num_workers")
-        number = default_numbers.default_number(given, self.model.definitions) if given is not None else None
-        return int(number) if number is not None else 0
+        return default_numbers.workers_of(loader, self.model.program)
 
     def report_Repeated(self, found: Repeated) -> None:
         self.report(
@@ -151,7 +145,8 @@ def _reads_all(info: ClassInfo) -> bool:
     tree = method.definitions.tree
     is_finite = not _ENDLESS.search(tree.code(info.node)) and not _PARTS.search(tree.source.text)
     run = _run_by(method)
-    is_same = not any(_RANDOM.search(tree.code(item.node)) for item in run) and not _reads_source(info, run)
+    is_random = any(_RANDOM.search(seeded_orders.without_orders(item)) for item in run)
+    is_same = not is_random and not _reads_source(info, run)
     returns = [item.value for item in names.own_nodes(method.node) if isinstance(item, ast.Return)]
     calls = [item for item in returns if isinstance(item, ast.Call)]
     made = [names.function(item.func, method.definitions) for item in calls]

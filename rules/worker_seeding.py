@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchlint import Category, Confidence, Rule, Severity, edits
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import definitions, utilities, values
-from torchlint.model.queries import callees, dataset_draws, held_out, names, written
+from torchlint.model.queries import callees, dataset_draws, default_numbers, held_out, names, written
 from torchlint.pytorch import randomness
 from torchlint.syntax import python_ast
 
@@ -23,6 +23,7 @@ _INSTEAD = "torch.initial_seed() % 2**32"
 _SAMPLERS = ("sampler", "batch_sampler")
 _BEFORE_WORKERS = 5
 """The positional arguments of a `DataLoader` before the number of workers."""
+_SEVERAL = 2
 
 
 class CalledInit(NamedTuple):
@@ -58,7 +59,8 @@ class WorkerSeeding(Rule):
     - a `worker_init_fn` that the code calls instead of passing it
     - a `worker_init_fn` that seeds every worker or every epoch with the same number, if the loader has workers and
       its dataset may draw from the generator that the function seeds
-    - a random generator that a dataset or its transform stores, so that each worker copies it
+    - a random generator that a dataset or its transform stores, so that each worker copies it; the number of workers
+      may be the default of a parameter or a command-line option
 
     ## Why is this bad?
     PyTorch seeds `random`, `torch` and (since 1.9) `numpy` in each worker, with a different seed in each epoch. A seed
@@ -257,9 +259,9 @@ class WorkerSeeding(Rule):
 
     def _copied_generators(self, loader: utilities.DataLoader) -> Iterator[CopiedGenerator]:
         """Generators that a dataset stores and draws from for each item, where its loader has several workers."""
-        workers, dataset = loader.part("num_workers"), loader.part("dataset")
+        dataset = loader.part("dataset")
         dataset = values.resolved(dataset) if dataset is not None else None
-        if not isinstance(workers, values.Plain) or not isinstance(workers.constant, int) or workers.constant < 2:
+        if default_numbers.workers_of(loader, self.model.program) < _SEVERAL:
             return
         if not isinstance(dataset, values.Instance) or loader.site is None or loader.part("worker_init_fn") is not None:
             return

@@ -3,13 +3,37 @@
 from __future__ import annotations
 
 import ast
+from typing import TYPE_CHECKING
 
 from torchlint.index import FileIndex
+from torchlint.model import values
 from torchlint.model.definitions import Definitions, defaults_of
-from torchlint.model.queries import names
+from torchlint.model.queries import names, written
 from torchlint.syntax.python_ast import dotted
 
+if TYPE_CHECKING:
+    from torchlint.model.program import Program
+    from torchlint.model.utilities import DataLoader
+
 _DEPTH = 4
+_BEFORE_WORKERS = 5
+"""The positional arguments of a `DataLoader` before the number of workers."""
+
+
+def workers_of(loader: DataLoader, program: Program) -> int:
+    """The number of workers of a loader, perhaps by default; 0 if it is not known."""
+    passed = loader.part("num_workers")
+    passed = values.resolved(passed) if passed is not None else None
+    if isinstance(passed, values.Plain) and isinstance(passed.constant, int):
+        return int(passed.constant)
+    call = program.tree.node(loader.site) if loader.site is not None else None
+    given = written.argument(call, _BEFORE_WORKERS, "num_workers") if isinstance(call, ast.Call) else None
+    origin = program.tree.node(passed.site) if passed is not None and passed.site is not None else None
+    for node in (origin, given):
+        number = default_number(node, program.definitions_of(node)) if isinstance(node, ast.expr) else None
+        if number is not None:
+            return int(number)
+    return 0
 
 
 def default_number(node: ast.expr, definitions: Definitions, depth: int = _DEPTH) -> float | None:
