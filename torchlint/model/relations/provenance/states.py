@@ -5,10 +5,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 from functools import cached_property
+from typing import NamedTuple
 
 from torchlint.index import FileIndex
 from torchlint.lazy_pattern import LazyPattern
-from torchlint.model.definitions import Definitions, FunctionInfo
+from torchlint.model.definitions import ClassInfo, Definitions, FunctionInfo
 from torchlint.model.queries import callees, names
 from torchlint.pytorch import naming
 from torchlint.syntax.python_ast import FUNCTIONS, LOOPS, Site, called_name, dotted, names_read, site_of, walk
@@ -18,6 +19,16 @@ _MAKING = LazyPattern(r"_?(build|make|create|get|configure|init|setup|new)(_|$|[
 _LOADING = LazyPattern(r"resume|restore|checkpoint|ckpt")
 """Names of functions that may load states."""
 _SHOWING = frozenset({"print", "info", "debug", "log", "warning"})
+
+
+class MadeAfterLoad(NamedTuple):
+    """The object of a package that `made` builds from `place`, whose state `load` has loaded."""
+
+    call: ast.Call
+    """The call of the block: `made` itself, or of a function of the file that returns it."""
+    made: ast.Call
+    place: str
+    load: Site
 
 
 class States:
@@ -71,22 +82,49 @@ class States:
             if statement in self._giving_states and not isinstance(statement, (*LOOPS, *FUNCTIONS, ast.ClassDef)):
                 loaded.update(self._loaded(statement))
 
-    def made_after_load(self, classes: str) -> Iterator[tuple[ast.Call, str, Site]]:
-        """Objects built from an object whose state an earlier statement of the same block loaded.
-
-        Each with the call of the package that creates it, the name of the object, and the place of the load.
-        """
+    def made_after_load(self, classes: str) -> Iterator[MadeAfterLoad]:
+        """Objects built from an object whose state an earlier statement of the same block loaded."""
         for node in self.tree.nodes:
             for block in (getattr(node, name, None) for name in ("body", "orelse", "finalbody")):
                 loaded: dict[str, ast.AST] = {}
                 for statement in block if isinstance(block, list) and self.loads else ():
-                    for call in (item for item in walk(statement) if isinstance(item, ast.Call)):
-                        is_made = loaded and call.args and self.definitions.named(call.func).startswith(classes)
-                        place = dotted(call.args[0]) if is_made else ""
-                        if place in loaded:
-                            yield call, place, site_of(loaded[place])
+                    for call in (item for item in walk(statement) if isinstance(item, ast.Call) and loaded):
+                        yield from self._made_from(call, loaded, classes)
                     if not isinstance(statement, (*LOOPS, *FUNCTIONS, ast.ClassDef)):
                         loaded.update(self._loaded(statement))
+
+    def _made_from(self, call: ast.Call, loaded: dict[str, ast.AST], classes: str) -> Iterator[MadeAfterLoad]:
+        """The object of the package that a call builds from a loaded one, itself or in a function that returns it."""
+        if self.definitions.named(call.func).startswith(classes):
+            place = dotted(call.args[0]) if call.args else ""
+            if place in loaded:
+                yield MadeAfterLoad(call, call, place, site_of(loaded[place]))
+            return
+        if not any(dotted(item) in loaded for item in (*call.args, *(each.value for each in call.keywords))):
+            return
+        called = names.function(call.func, self.definitions)
+        made = self._returned(called, classes) if called is not None else None
+        place = dotted(callees.arguments(call, called).get(dotted(made.args[0]))) if made is not None else ""
+        if made is not None and place in loaded:
+            yield MadeAfterLoad(call, made, place, site_of(loaded[place]))
+
+    def _returned(self, function: FunctionInfo, classes: str) -> ast.Call | None:
+        """The only object of a package that a function makes, if it returns it, perhaps in a wrapper."""
+        made = [
+            item
+            for item in walk(function.node)
+            if isinstance(item, ast.Call) and item.args and function.definitions.named(item.func).startswith(classes)
+        ]
+        value = names.returned_value(function) if len(made) == 1 else None
+        if isinstance(value, ast.Name):
+            value = names.only_value(value, function.definitions)
+        is_wrapped = isinstance(value, ast.Call) and self.is_of_file(value) and made[0] in value.args
+        return made[0] if made and (value is made[0] or is_wrapped) else None
+
+    def is_of_file(self, call: ast.Call) -> bool:
+        """Whether a call makes an object of a class of the file."""
+        found = self.definitions.defined(dotted(call.func))
+        return isinstance(found, ClassInfo) and found.definitions is self.definitions
 
     def _loaded(self, statement: ast.stmt) -> dict[str, ast.AST]:
         """The names of objects for which a statement only loads a state."""
