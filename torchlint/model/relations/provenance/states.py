@@ -11,6 +11,7 @@ from torchlint.index import FileIndex
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model.definitions import ClassInfo, Definitions, FunctionInfo
 from torchlint.model.queries import callees, names
+from torchlint.model.relations.provenance.later_setup import LaterSetup
 from torchlint.pytorch import naming
 from torchlint.syntax.python_ast import FUNCTIONS, LOOPS, Site, called_name, dotted, names_read, site_of, walk
 
@@ -70,6 +71,7 @@ class States:
             for block in (getattr(node, name, None) for name in ("body", "orelse", "finalbody")):
                 if isinstance(block, list) and not self._giving_states.isdisjoint(block):
                     yield from self._discarded(block)
+        yield from LaterSetup(self.definitions, self.loads, self._made_here).discarded()
 
     def _discarded(self, block: list[ast.stmt]) -> Iterator[tuple[Site, str, Site]]:
         loaded: dict[str, ast.AST] = {}
