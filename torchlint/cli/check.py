@@ -49,8 +49,8 @@ Exit codes:
   0  no findings, or --exit-zero
   1  findings
   2  wrong usage or configuration
-  3  torchlint could not finish: a rule crashed, or a file could not be
-     read or written; torchlint still prints the findings that it has
+  3  torchlint could not finish: a rule crashed, memory ran out, or a
+     file could not be written; it still prints the findings that it has
 """
 
 

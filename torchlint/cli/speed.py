@@ -32,7 +32,7 @@ _OPTIONS = (
         "--jobs",
         type=click.IntRange(min=1),
         metavar="N",
-        help="The number of processes. By default torchlint uses all processors, and fewer for a few files.",
+        help="The number of processes. By default, all processors, or fewer if there are few files.",
         **variable("jobs"),
     ),
     click.option(

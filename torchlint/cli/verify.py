@@ -25,7 +25,7 @@ Exit codes:
   1    at least one finding confirmed
   2    wrong usage
   3    torchlint could not measure anything, or could not write a report
-  4    the program failed too early
+  4    the program failed before torchlint could measure anything
   130  interrupted (128 plus the signal number)
 """
 
@@ -119,7 +119,8 @@ def verify(
     \b
     Verdicts:
       confirmed     the finding is real: the run showed the bug
-      refuted       the finding is false: two independent measurements say so
+      refuted       the finding is false: the line ran often enough, and the
+                    bug did not happen
       not-reached   the line did not run
       inconclusive  the run did not decide; the report says why
 
