@@ -28,7 +28,7 @@ class Chosen(NamedTuple):
 
 
 class ChosenFiller(Rule):
-    """A maximum or minimum chooses exactly the entries filled to exclude them.
+    """A maximum or minimum chooses the very entries that a fill should exclude.
 
     ## What it does
     Finds `max` of a tensor whose excluded entries are set to plus infinity, and `min` where they are minus infinity.
@@ -36,8 +36,8 @@ class ChosenFiller(Rule):
     reverse the order.
 
     ## Why is this bad?
-    The result is always infinite. In a triplet loss, the hardest negative is then the sample itself, at an infinite
-    distance: `relu(positive - negative + margin)` is 0 and no weight gets a gradient.
+    The result is always infinite, and no gradient flows through it, because it is a constant. In a triplet loss,
+    `relu(positive - negative + margin)` is then infinite or always 0.
 
     ## Example
     ```python
@@ -131,7 +131,7 @@ class ChosenFiller(Rule):
         what, infinity = ("maximum", "plus") if found.is_largest else ("minimum", "minus")
         self.report(
             found.filled,
-            f"the {what} chooses exactly the excluded entries, because it takes them for {infinity} infinity",
+            f"the {what} chooses exactly the excluded entries, because they are {infinity} infinity",
             related=[(found.choice, f"the {what} is here")],
             help="fill excluded entries with the infinity of the other sign",
         )

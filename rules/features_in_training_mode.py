@@ -41,9 +41,9 @@ class FeaturesInTrainingMode(Rule):
     Not reported if the code passes the model to an unknown function, returns it, or stores it elsewhere.
 
     ## Why is this bad?
-    A new model is in training mode, also with pretrained weights. Batch normalization then uses the statistics of each
+    A new model is in training mode, even with pretrained weights. Batch normalization then uses the statistics of each
     batch, perhaps of a single image, and overwrites the pretrained statistics. Dropout removes features at random. The
-    features of an image depend on the other images of its batch, and get worse from batch to batch.
+    features of an image depend on the other images of its batch.
 
     ## Example
     ```python
@@ -190,7 +190,7 @@ class FeaturesInTrainingMode(Rule):
             found.site,
             f"`{found.name}` runs in training mode, with {found.lost}: nothing calls `eval()`",
             related=[(found.made, "the pretrained model is created here")],
-            help=f"call `{found.name}.eval()` before",
+            help=f"call `{found.name}.eval()` first",
         )
 
 

@@ -27,12 +27,13 @@ class SelfSimilarity(Rule):
     """A contrastive loss compares each sample with itself.
 
     ## What it does
-    Finds `cross_entropy` of `z @ z.T`, also divided by a temperature, where no code masks the diagonal.
+    Finds `cross_entropy` of `z @ z.T`, with or without a temperature, where no code masks the diagonal.
 
     ## Why is this bad?
     The similarity of a vector with itself is the largest one: 1 for normalized vectors. The softmax puts most of its
-    weight on the sample itself, which is a negative there. The loss cannot fall below a large constant, and its
-    gradients hardly depend on the real pairs.
+    weight on the sample itself, which then counts as a negative. With normalized vectors, the loss cannot fall below
+    log 2. With a small temperature, the real negatives get almost no gradient, so nothing pushes different samples
+    apart.
 
     ## Example
     ```python
@@ -97,7 +98,7 @@ class SelfSimilarity(Rule):
         self.report(
             found.loss,
             "this loss counts each sample as its own negative: nothing masks the diagonal of the similarities",
-            related=[(found.product, "each vector is compared with all, also with itself")],
+            related=[(found.product, "each vector is compared with all vectors, including itself")],
             help='mask it: `scores.fill_diagonal_(float("-inf"))`',
         )
 

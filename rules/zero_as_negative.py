@@ -39,9 +39,9 @@ class ZeroAsNegative(Rule):
     comparison, `zeros`, or `randint(0, 2)`.
 
     ## Why is this bad?
-    These losses mean the negative class by -1. With a target of 0, `CosineEmbeddingLoss` and `HingeEmbeddingLoss`
-    return 0 for the negative pairs, and the other two return a constant. No parameter learns from them, so the model
-    pulls all pairs together. There is no error.
+    In these losses, -1 stands for the negative class. With a target of 0, `CosineEmbeddingLoss` returns 0, and
+    `MarginRankingLoss` and `SoftMarginLoss` return a constant, so the model learns nothing from the negatives.
+    `HingeEmbeddingLoss` even pulls negative pairs together if their distance is above the margin. There is no error.
 
     ## Example
     ```python
