@@ -171,7 +171,7 @@ class CompoundedDecay(Rule):
     def report_Compounded(self, found: Compounded) -> None:
         self.report(
             found.site,
-            f"this decay compounds: `{found.place}` already contains that of each earlier `{found.counter}`",
+            f"this decay compounds: `{found.place}` already contains the decay of each earlier `{found.counter}`",
             help="multiply the initial value instead",
         )
 

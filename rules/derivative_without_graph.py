@@ -29,9 +29,9 @@ class DerivativeWithoutGraph(Rule):
     """A derivative in the loss has no graph, because `create_graph=True` is missing.
 
     ## What it does
-    Finds `torch.autograd.grad` of a network's output for its input, without `create_graph=True`, where the result is
-    part of a loss that trains the network. Examples are the residual of a differential equation, forces as the
-    derivative of an energy, and a penalty on the gradient.
+    Finds `torch.autograd.grad` of a network's output with respect to its input, without `create_graph=True`, where the
+    result is part of a loss that trains the network. Examples are the residual of a differential equation, forces as
+    the derivative of an energy, and a penalty on the gradient.
 
     Not reported if the derivative is an input of another pass, as in adversarial training, or only a weight of another
     part of the loss.
@@ -141,7 +141,7 @@ class DerivativeWithoutGraph(Rule):
         self.report(
             found.grad.site,
             "this derivative has no graph, so no parameter learns from its part of the loss",
-            related=[(found.backward.site, "the loss goes backward here")],
+            related=[(found.backward.site, "`backward` of the loss runs here")],
             help="pass `create_graph=True`",
         )
 

@@ -72,7 +72,7 @@ class MaximumAsClass(Rule):
     def report_Compared(self, found: Compared) -> None:
         self.report(
             found.site,
-            f"`{found.labels}` is compared with the largest numbers, not with their classes",
+            f"`{found.labels}` is compared with the largest values, not with the predicted classes",
             related=[(found.made, "the classes are the second result, the indices")],
             help="use the second result of `max`, or `argmax`",
         )

@@ -43,9 +43,9 @@ class MeanOfRoots(Rule):
     error. With `--preview`, also finds root mean squared errors of batches whose average is reported.
 
     ## Why is this bad?
-    The number is too small, and it is not comparable with the root mean squared error of others. The mean of roots is
-    always smaller than the root of the mean, by an amount that depends on the batch size. As a loss, the root also has
-    a NaN gradient where the error is 0.
+    The number is too small, and it is not comparable with root mean squared errors that others report. The mean of
+    roots is smaller than the root of the mean, by an amount that depends on the batch size. As a loss, the root also
+    has a NaN gradient where the error is 0.
 
     ## Example
     ```python
@@ -174,7 +174,7 @@ class MeanOfRoots(Rule):
     def report_OfElements(self, found: OfElements) -> None:
         self.report(
             found.mean,
-            "the root of a square is its absolute value: this is the mean absolute error",
+            "the root of a squared error is the absolute error: this is a mean absolute error",
             related=[(found.root, "the root is taken here")],
             help="take the mean first, then its root",
             confidence=Confidence.HIGH if found.is_named else Confidence.LOW,
@@ -183,7 +183,7 @@ class MeanOfRoots(Rule):
     def report_OfBatches(self, found: OfBatches) -> None:
         self.report(
             found.mean,
-            f"`{found.collected}` holds the root of each batch: their average is smaller than the error of all samples",
+            f"`{found.collected}` holds one root per batch: their average is smaller than the root over all samples",
             related=[(found.addition, "the roots are collected here")],
             help="average the squared errors of all samples, and take the root at the end",
             confidence=Confidence.LOW,

@@ -136,7 +136,7 @@ class UnappliedRate(Rule):
     def report_Unapplied(self, found: Unapplied) -> None:
         self.report(
             found.site,
-            f"the optimizer does not see this change: it keeps the value of `{found.name}` at its creation",
+            f"the optimizer does not see this change: it copied `{found.name}` when it was created",
             related=[(found.made, f"the optimizer received `{found.name}` here")],
             help=f'set it in the optimizer: `for group in optimizer.param_groups: group["lr"] = {found.name}`',
         )

@@ -134,7 +134,7 @@ class UnreachableStop(Rule):
             found.site,
             f"nothing sets `{found.flag}` to True, so early stopping never ends the training",
             related=[(found.test, "this would end the training")] if found.test != found.site else (),
-            help="count the epochs without progress, and set it when they reach the patience",
+            help="count the epochs without progress, and set the flag when their number reaches the patience",
         )
 
 
