@@ -56,7 +56,7 @@ class AliasedNetwork(Rule):
     Finds code that copies weights from a network into itself: `target.load_state_dict(policy.state_dict())`, or a
     loop over the parameters of both, where both names refer to one object. Also finds:
 
-    - a class that receives one network for two parameters and copies weights between the two;
+    - a class that receives the same network as two of its arguments and copies weights between the two;
     - an update written `target = policy`, which copies nothing.
 
     ## Why is this bad?

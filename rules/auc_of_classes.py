@@ -30,7 +30,7 @@ class AucOfClasses(Rule):
 
     ## Why is this bad?
     These metrics vary a threshold over the scores. Classes allow only one threshold, so the result is the balanced
-    accuracy or a similar number. It is usually lower than the real area, and it changes the choice of the best model.
+    accuracy or a similar number. It is usually lower than the real area, and it may change which model is the best.
 
     ## Example
     ```python

@@ -70,10 +70,10 @@ class AugmentedValidation(Rule):
     - A part from `random_split` or `Subset` whose name says validation or test. The transform or `__getitem__` of its
       dataset is random, and nothing gives the part a separate dataset. For `Subset`, and for loaders with a `sampler`,
       the program must also train on another part of the same dataset. The program may define the transform: then its
-      `__call__` draws random numbers and flips or turns the sample.
+      `__call__` draws random numbers and flips or rotates the sample.
     - A dataset that gets the transform of the training set, although it is for validation. Its name says so, and so
-      does its folder, `split` or `train=False`. Its class is from torchvision, or applies the transform to each sample,
-      perhaps one that its `__init__` sets for all splits.
+      does its folder, `split` or `train=False`. Its class is from torchvision, or applies the transform to each sample.
+      Its `__init__` may also set one random transform for all splits.
     - Reported only with `--preview`: random crops, flips and rotations under a key such as `"val"`, beside the key
       `"train"`.
 

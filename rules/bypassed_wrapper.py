@@ -42,10 +42,10 @@ class BypassedWrapper(Rule):
     """A forward pass bypasses the model's wrapper: gradients are not averaged.
 
     ## What it does
-    Finds `ddp.module(x)`, a method of `ddp.module`, or the model itself after `ddp = DistributedDataParallel(model)`,
-    in a loss whose `backward` is in the same function. Not reported if the loss also contains a call to the wrapper,
-    and in files that may average gradients themselves. Reported only with `--preview`: a method of a compiled module,
-    which runs uncompiled.
+    Finds calls of `ddp.module`, of its methods, or of the model itself after `ddp = DistributedDataParallel(model)`,
+    whose result is part of a loss with its `backward` in the same function. Not reported if the loss also contains a
+    call to the wrapper, or if the file may average gradients itself. Reported only with `--preview`: a method of a
+    compiled module, which runs uncompiled.
 
     ## Why is this bad?
     DistributedDataParallel prepares the averaging of gradients in its own `forward`. If a pass skips it, each process

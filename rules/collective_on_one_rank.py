@@ -41,10 +41,10 @@ class CollectiveOnOneRank(Rule):
     """A collective call depends on the rank: other processes never make it.
 
     ## What it does
-    Finds collective calls of `torch.distributed`, and checkpoints of DeepSpeed engines, in a branch that compares the
-    rank of the process with a number, or after a branch on the rank that returns. The call may be in a function in the
-    same file. Reported only if no other branch makes the same call, and the call gets no group. These forms are
-    reported only with `--preview`, because a call elsewhere may be the counterpart.
+    Finds collective calls of `torch.distributed`, and checkpoints of DeepSpeed engines, in a branch on the rank such as
+    `if rank == 0:`, or after `if rank != 0: return`. The call may be in a function in the same file. Reported only with
+    `--preview`, because a call elsewhere may be the counterpart. Not reported if another branch makes the same call, or
+    if the call gets a group.
 
     Also finds `trainer.save_checkpoint` of Lightning in a branch on `trainer.is_global_zero`, and
     `accelerator.wait_for_everyone` and `gather` of Accelerate in a branch on `accelerator.is_main_process`.

@@ -74,7 +74,7 @@ class DiscardedResult(Rule):
     ## What it does
     Finds statements such as `x.detach()`, `x.clamp(0)`, `x.unsqueeze(0)`, `x.double()` and `x.to(device)`, if torchlint
     knows that `x` is a tensor. It knows that for results of tensor arithmetic, of PyTorch functions and of PyTorch
-    layers. For `x.detach()`, the result of any arithmetic or network is enough.
+    layers. For `x.detach()`, it is enough that `x` is the result of arithmetic or of a network.
 
     Also finds functions of NumPy, OpenCV and torchvision that return a changed copy: `np.fliplr(image)`.
 

@@ -42,9 +42,9 @@ class DivergenceScale(Rule):
     reconstruction loss that is summed over the elements. Not reported if a weight multiplies one of the two.
 
     ## Why is this bad?
-    The two terms belong to one sum over elements. In the first case, the divergence weighs as much as thousands of
-    pixels, and more with a larger batch. The encoder then ignores its input: the posterior collapses to the prior. In
-    the second case, the divergence has hardly any weight, and samples from the prior look like noise.
+    Both terms should be sums over the elements of a sample. In the first case, the divergence weighs as much as
+    thousands of pixels, and more with a larger batch. The encoder then ignores its input: the posterior collapses to
+    the prior. In the second case, the divergence has hardly any weight, and samples from the prior look like noise.
 
     ## Example
     ```python

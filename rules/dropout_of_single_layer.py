@@ -30,7 +30,7 @@ class DropoutOfSingleLayer(Rule):
     Finds `nn.LSTM`, `nn.GRU` and `nn.RNN` with one layer and a `dropout` above zero, given as a number or as the
     default of a parameter. PyTorch applies dropout after each layer except the last.
 
-    The finding has low confidence if one layer is only the default.
+    The finding has low confidence if the single layer is only the default of a parameter.
 
     ## Why is this bad?
     The network trains without the requested regularization. PyTorch warns at construction, but the warning is

@@ -46,9 +46,9 @@ class IgnoredSetting(Rule):
 
     ## What it does
     Finds losses whose `__init__` stores `margin`, `ignore_index`, `temperature`, `gamma`, `reduction` or another
-    setting of a loss, where no code reads the attribute. Also finds models that compute their own loss, and models with
-    a padding index for sources and one for targets that read only one of them. If no call sets the parameter, the
-    finding needs `--preview`.
+    setting of a loss, where no code reads the attribute. The same holds for models that compute their own loss. Also
+    finds models that store a padding index for sources and one for targets, but read only one of the two. If no call
+    sets the parameter, the finding needs `--preview`.
 
     ## Why is this bad?
     The value that the caller passes has no effect. The loss uses a number in its code, or PyTorch's default. With an

@@ -31,7 +31,7 @@ class LengthAsPosition(Rule):
 
     ## Why is this bad?
     All positions of the sequence get the same encoding, that of the position after the last one. Broadcasting hides the
-    mistake. The model cannot tell positions apart, and the encoding changes with the length of the batch.
+    mistake. The model cannot tell positions apart, and the encoding changes with the length of the sequences.
 
     ## Example
     ```python

@@ -36,8 +36,9 @@ class MaskAfterReduction(Rule):
 
     ## What it does
     Finds losses and sums over all elements that are multiplied by a mask, or by one weight per sample, and then summed
-    or averaged. Example: `(F.mse_loss(q, target) * weights).mean()`. Reported only with `--preview`: code where only
-    the name of the factor suggests one number per sample, and the code does not make it from a sequence.
+    or averaged. Example: `(F.mse_loss(q, target) * weights).mean()`. Reported only with `--preview`: factors that hold
+    one number per sample only by their name, such as `weights`. Factors that the code makes from a list or array need
+    no `--preview`.
 
     ## Why is this bad?
     The loss is already averaged, so each sample gets the same value. `(loss * mask).sum() / mask.sum()` equals `loss`,

@@ -33,10 +33,10 @@ class SoftmaxOverQueries(Rule):
     """Attention weights do not sum to 1 for each query.
 
     ## What it does
-    Finds `softmax(q @ k.transpose(-2, -1), dim=1) @ v`. The softmax of the scores is along one dimension, but the
-    product with the values sums along the last one. A view may merge the other dimensions before the softmax. Also
-    finds `(weights * values).sum(0)` if both factors are stacked along dimension 0, but the softmax of the weights is
-    along another one.
+    Finds `softmax(q @ k.transpose(-2, -1), dim=1) @ v`. The softmax of the scores is not along the last dimension, but
+    the product with the values sums along it. A view may merge the other dimensions before the softmax. Also finds
+    `(weights * values).sum(0)` if both factors are stacked along dimension 0, but the softmax of the weights is along
+    another one.
 
     Not reported if the code divides by the sum along the last dimension, or if both factors are attention weights.
 

@@ -50,9 +50,9 @@ class UnshiftedLabels(Rule):
 
     ## What it does
     Finds `cross_entropy` between the logits of a language model and the model's input tokens, both at all positions.
-    The model is a Transformers causal language model, has a causal mask, or is an argument of the function. If the
-    program has an autoencoder, too, the code must put a start token before the tokens. This rule is a preview because
-    an unknown model may shift its input itself.
+    The model is a Transformers causal language model, has a causal mask, or is an argument of the function. In a
+    program that also has an autoencoder, torchlint reports only code that puts a start token before the tokens. This
+    rule is a preview because an unknown model may shift its input itself.
 
     ## Why is this bad?
     The logits at a position predict the next token. Here they are compared with the token at the same position, which

@@ -33,7 +33,7 @@ class UnshuffledTraining(Rule):
     """A training loader does not shuffle: each epoch has the same batches.
 
     ## What it does
-    Finds training loaders without `shuffle=True` and without a sampler whose batches a loop over epochs trains on. By
+    Finds loaders without `shuffle=True` and without a sampler, if a loop over epochs trains on their batches. By
     default, torchlint reports them if the same function shuffles the validation or test data instead. Reported only
     with `--preview`: all others, because the order of some data matters.
 

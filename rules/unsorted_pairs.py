@@ -46,10 +46,9 @@ class UnsortedPairs(Rule):
     """Files of two folders are paired by position in unsorted listings.
 
     ## What it does
-    Finds two lists from `os.listdir`, `glob.glob` or `Path.glob` that nothing sorts, also two parts of one listing. A
-    dataset takes their elements at the same index, or `zip` pairs them. Also finds classes that have the numbers of
-    their places in an unsorted listing, if the file also numbers sorted classes, or uses `ImageFolder`, which sorts
-    them.
+    Finds two lists from `os.listdir`, `glob.glob` or `Path.glob` that nothing sorts, or two parts of one such listing.
+    A dataset takes their elements at the same index, or `zip` pairs them. Also finds class numbers that are positions
+    in an unsorted listing, if the file also numbers sorted classes, or uses `ImageFolder`, which sorts them.
 
     Not reported if their names say that the data has no pairs: content and style, or the source and target of a
     domain adaptation.

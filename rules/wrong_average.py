@@ -49,7 +49,7 @@ class WrongAverage(Rule):
     reports:
 
     - shares that do not sum to one, as in `decay * average + decay * p`;
-    - updates that add the distance instead of subtracting it;
+    - updates that add the difference instead of subtracting it;
     - a decay applied to the new weights, if its default is near one, as in `a.lerp_(p, decay)`.
 
     ## Why is this bad?
