@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchlint import Category, Rule
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import events, values
-from torchlint.model.queries import attention, batch_sums, choices, losses, names, written
+from torchlint.model.queries import attention, batch_sums, choices, losses, names, numbers, written
 from torchlint.pytorch import operators
 from torchlint.syntax import python_ast
 
@@ -20,6 +20,11 @@ if TYPE_CHECKING:
 _LOADER = LazyPattern(r"(?i)loader|(?:^|_)dl$")
 _LOG = "log_softmax"
 _STEPS = 6
+_BATCH = LazyPattern(r"(?i)^(bs|bsz|batch|batch_?size|n_?batch)$")
+"""Names of the size of a batch."""
+_LEAST = 3
+_SUMS = frozenset({operators.SUM, operators.MATMUL, operators.BMM, "einsum", "logsumexp"})
+_REDUCING = frozenset({operators.SUM, "logsumexp"})
 _FUNCTIONS = frozenset({"torch", "F", "nn"})
 
 
@@ -38,6 +43,17 @@ class OverBatch(NamedTuple):
     picks: str
 
 
+class OverNamed(NamedTuple):
+    """The softmax at `site` is along `dimension`, to which the view at `view` gives the size `size` of the batch."""
+
+    site: Site
+    view: Site
+    dimension: int
+    other_way: int
+    """The same dimension, counted from the other end."""
+    size: str
+
+
 class SoftmaxOverBatch(Rule):
     """A softmax or a prediction compares the samples of a batch, not the classes.
 
@@ -47,6 +63,10 @@ class SoftmaxOverBatch(Rule):
     - a `softmax` or `log_softmax` along dimension 0 whose result is the input of `nll_loss`;
     - a `softmax` or `log_softmax` along dimension 0 from whose rows `gather` takes the class of a label;
     - an `argmax` or `max` of the model's output along dimension 0 that is compared with the labels.
+
+    Also finds a softmax along the dimension to which `view` gives the size of the batch, by its name:
+    `x.view(steps, batch_size, classes)`, then `softmax(dim=1)`. If the result is summed over the batch, it may be an
+    average on purpose, and is not reported.
 
     Also finds an `argmax` over all elements that is compared with one index for each row:
     `scores.argmax() == torch.arange(len(scores))`.
@@ -88,12 +108,17 @@ class SoftmaxOverBatch(Rule):
 
     code = "TL720"
     category = Category.CORRECTNESS
-    triggers = ((b"torch",), (b"argmax", b"max", b"oftmax"), (b"==", b"eq", b"nll_loss", b"NLLLoss", b"gather"))
-    calls = frozenset({"nll_loss", "NLLLoss", "gather"})
+    triggers = (
+        (b"torch",),
+        (b"argmax", b"max", b"oftmax"),
+        (b"==", b"eq", b"nll_loss", b"NLLLoss", b"gather", b"view", b"reshape"),
+    )
+    calls = frozenset({"nll_loss", "NLLLoss", "gather", "softmax", "log_softmax", "Softmax", "LogSoftmax"})
 
-    def ask(self) -> Iterator[OverBatch | OverAll]:
+    def ask(self) -> Iterator[OverBatch | OverAll | OverNamed]:
         if not self.model.is_test:
             yield from self._losses()
+            yield from self._named()
             yield from self._of_rows()
             for loop in self.model.tree.of_type(ast.For):
                 if _LOADER.search(batch_sums.loader_of(loop, self.model.definitions)):
@@ -130,6 +155,45 @@ class SoftmaxOverBatch(Rule):
         is_layer = attention.is_layer(value, "LogSoftmax") or attention.is_layer(value)
         is_softmax = is_layer or value.op in (_LOG, operators.SOFTMAX)
         return value if is_softmax and attention.dimension(value, self.model.program) == 0 else None
+
+    def _named(self) -> Iterator[OverNamed]:
+        """The softmaxes along a dimension to which a view gives a size that is named like the batch."""
+        found, totals = dict[values.Tensor, OverNamed](), list[values.Tensor]()
+        for value, _ in self.model.computed:
+            is_layer = attention.is_layer(value, "LogSoftmax") or attention.is_layer(value)
+            if value.op in _SUMS:
+                totals.append(value)
+            elif value.site is not None and (is_layer or value.op in (_LOG, operators.SOFTMAX)):
+                named = self._along_named(value, values.resolved(value.parents[-1 if is_layer else 0]))
+                if named is not None:
+                    found[value] = named
+        summed = {behind for total in totals if found for behind in self._summed(total, found)}
+        yield from {item.site: item for value, item in found.items() if value not in summed}.values()
+
+    def _along_named(self, softmax: values.Tensor, view: values.Value) -> OverNamed | None:
+        sizes = attention.sizes(view, self.model.program) if isinstance(view, values.Tensor) else []
+        dimension = attention.dimension(softmax, self.model.program)
+        if dimension is None or len(sizes) < _LEAST or not -len(sizes) <= dimension < len(sizes):
+            return None
+        named = [python_ast.dotted(item).rpartition(".")[2] for item in sizes]
+        last = numbers.literal(sizes[-1])
+        is_one = len([name for name in named if _BATCH.search(name)]) == 1 and last != 1
+        if not is_one or not _BATCH.search(named[dimension]) or view.site is None or softmax.site is None:
+            return None
+        other_way = dimension - len(sizes) if dimension >= 0 else dimension + len(sizes)
+        return OverNamed(softmax.site, view.site, dimension, other_way, named[dimension])
+
+    def _summed(self, total: values.Tensor, found: dict[values.Tensor, OverNamed]) -> set[values.Tensor]:
+        """The softmaxes that a sum adds up along their dimension, after a few operators."""
+        behind, new = set[values.Value](), [values.resolved(item) for item in total.parents]
+        for _ in range(_STEPS):
+            behind.update(new)
+            new = [values.resolved(up) for item in new if isinstance(item, values.Tensor) for up in item.parents]
+        along = numbers.dimension(total, self.model.program) if total.op in _REDUCING else None
+        return {
+            value for value, item in found.items()
+            if value in behind and (along is None or along in (item.dimension, item.other_way))
+        }  # fmt: skip
 
     def _takes_classes(self, gathered: values.Tensor) -> bool:
         """Whether `x.gather(1, y.unsqueeze(1))` takes one value of each row."""
@@ -198,6 +262,14 @@ class SoftmaxOverBatch(Rule):
             "`argmax` without a dimension picks one element of the whole tensor, not one in each row",
             related=[(found.use, "this compares it with the label of each row")],
             help="use `dim=1`",
+        )
+
+    def report_OverNamed(self, found: OverNamed) -> None:
+        self.report(
+            found.site,
+            f"the softmax is along dimension {found.dimension}, which is the batch: its size is `{found.size}`",
+            related=[(found.view, "the dimensions are named here")],
+            help="use the dimension of the classes, such as `dim=-1`",
         )
 
     def report_OverBatch(self, found: OverBatch) -> None:
