@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule
-from torchlint.model.queries import held_out, names
+from torchlint.model.queries import fitted_scalers, held_out, names
 from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
@@ -18,6 +18,8 @@ _STATISTICS = frozenset({"mean", "std", "min", "max"})
 
 _KEEPING = frozenset("contiguous clone copy float double to cuda reshape".split())
 """Methods of a part of the data that keep its values."""
+
+_TENSORS = frozenset({"tensor", "as_tensor", "from_numpy", "Tensor", "FloatTensor"})
 
 
 class Leaked(NamedTuple):
@@ -32,9 +34,11 @@ class ScalerBeforeSplit(Rule):
     """A scaler is fitted to all data before the test set is split off.
 
     ## What it does
-    Finds results of `fit_transform` of a scikit-learn scaler that the same function splits into training and test data
-    afterwards, with `train_test_split` or by slices. Also finds data that the code normalizes by hand with their own
-    mean, deviation, minimum or maximum, `x = x - x.mean(0)`, and splits afterwards.
+    Finds results of `fit_transform` of a scaler, or of `transform` after `fit` with the same data, that the same
+    function splits into training and test data afterwards, with `train_test_split` or by slices. The scaler is from
+    scikit-learn, or of a class whose `fit` keeps a mean, deviation, minimum or maximum of the data. Also finds data
+    that the code normalizes by hand with their own mean, deviation, minimum or maximum, `x = x - x.mean(0)`, and splits
+    afterwards.
 
     ## Why is this bad?
     The mean and deviation contain the test data, so information leaks into training. For time series, the scale tells
@@ -70,7 +74,7 @@ class ScalerBeforeSplit(Rule):
     code = "TL638"
     category = Category.SUSPICIOUS
     triggers = (
-        (b"fit_transform", b".mean(", b".std(", b".min(", b".max("),
+        (b"fit_transform", b".fit(", b".mean(", b".std(", b".min(", b".max("),
         (b"sklearn", b"test", b"val"),
         (b"torch",),
     )
@@ -87,22 +91,14 @@ class ScalerBeforeSplit(Rule):
 
     def _is_fitted(self, value: ast.expr, name: str) -> bool:
         """Whether an expression is the result of a scaler that is fitted to all data."""
-        is_call = isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and len(value.args) == 1
-        if not isinstance(value, ast.Call) or not is_call or not isinstance(value.func, ast.Attribute):
-            return False
-        is_fit = value.func.attr == "fit_transform" and self._is_scaler(value.func.value)
-        return is_fit and not self._is_of_training(value, name)
+        data = fitted_scalers.fitted_to(value, self.model.definitions)
+        return data is not None and not self._is_of_training(data, name)
 
-    def _is_scaler(self, node: ast.expr) -> bool:
-        made = names.only_value(node, self.model.definitions) if isinstance(node, ast.Name) else node
-        kind = names.imported(made.func, self.model.definitions) if isinstance(made, ast.Call) else ""
-        return kind.startswith("sklearn.preprocessing.") and kind.endswith("Scaler")
-
-    def _is_of_training(self, call: ast.Call, name: str) -> bool:
+    def _is_of_training(self, data: ast.expr, name: str) -> bool:
         """Whether the data are a training part already, or targets."""
         texts = [
             name,
-            *(python_ast.dotted(item) for item in python_ast.walk(call.args[0]) if isinstance(item, ast.Name)),
+            *(python_ast.dotted(item) for item in python_ast.walk(data) if isinstance(item, ast.Name)),
         ]
         return any(
             held_out.is_named_training(item) or item.lower().startswith(("y", "label", "target")) for item in texts
@@ -139,15 +135,9 @@ def _is_normalized(value: ast.expr, name: str) -> bool:
         and isinstance(item.func, ast.Attribute)
         and item.func.attr in _STATISTICS
         and python_ast.dotted(item.func.value) == name
-        and _is_over_samples(item)
+        and fitted_scalers.is_over_samples(item)
         for item in python_ast.walk(value)
     )
-
-
-def _is_over_samples(call: ast.Call) -> bool:
-    """Whether a statistic covers the samples: it has no dimension, or dimension 0."""
-    given = [*call.args, *(item.value for item in call.keywords if item.arg in ("dim", "axis"))]
-    return not given or (isinstance(given[0], ast.Constant) and given[0].value == 0)
 
 
 def _are_halves(first: ast.expr, second: ast.expr, name: str) -> bool:
@@ -175,6 +165,8 @@ def _is_end_of(statement: ast.AST, name: str) -> bool:
     )
     for item, piece in pairs:
         part = piece
+        if isinstance(part, ast.Call) and python_ast.called_name(part) in _TENSORS and part.args:
+            part = part.args[0]
         part = python_ast.without_calls(part, _KEEPING)
         if isinstance(part, ast.Subscript) and python_ast.dotted(part.value) == name:
             cut = part.slice.elts[0] if isinstance(part.slice, ast.Tuple) else part.slice
