@@ -52,8 +52,8 @@ gradients, weights and modes, and up to 20 bugs about numbers, sizes and data.
 | 30 November 2026 | 13 of 40 | 8 of 20 | 5 of 20 | |
 | 30 November 2026, second run | 9 of 40 | 5 of 20 | 4 of 20 | torchlint also reported one corrected copy |
 | 30 November 2026, third run | 13 of 40 | 9 of 20 | 4 of 20 | two findings were at another line than the bug |
-| 1 December 2026 | 12 of 40 | 6 of 20 | 6 of 20 | three findings were at another line than the bug; previews found two more bugs |
-| 1 December 2026, second run | 13 of 40 | 9 of 20 | 4 of 20 | two findings were at another line; previews found three more bugs |
+| 1 December 2026 | 12 of 40 | 6 of 20 | 6 of 20 | three at another line; previews found two more |
+| 1 December 2026, second run | 13 of 40 | 9 of 20 | 4 of 20 | two at another line; previews found three more |
 | 1 December 2026, third run | 7 of 24 | 4 of 9 | 3 of 15 | without 16 bugs that we had used before |
 
 A cell lists the codes that a tool reports for the bug but not for the corrected copy. ruff and TorchFix ran with all

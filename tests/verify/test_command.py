@@ -163,9 +163,50 @@ def test_a_terminal_is_asked(tmp_path: Path, training: str, answer: bytes, ran: 
     assert ("confirmed" in output) == ran
 
 
-def test_a_notebook_is_no_script(tmp_path: Path) -> None:
+def notebook_of(*cells: str) -> str:
+    """The JSON of a notebook with these code cells, after one of text."""
+    code = [{"cell_type": "code", "metadata": {}, "outputs": [], "source": cell} for cell in cells]
+    text = {"cell_type": "markdown", "metadata": {}, "source": "# Training"}
+    return json.dumps({"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": [text, *code]})
+
+
+CELLS = (
+    "%matplotlib inline\n!pip install torch\nimport os, sys\nimport torch",
+    "model = torch.nn.Linear(8, 1)\nopt = torch.optim.SGD(model.parameters(), lr=0.1)\ndisplay(model, sys.argv[1:])",
+    "print(os.listdir())\nfor _ in range(100):\n    model(torch.randn(4, 8)).pow(2).mean().backward()\n    opt.step()",
+)
+
+
+@pytest.mark.parametrize("program", [[], [sys.executable]])
+def test_watch_runs_the_cells_of_a_notebook(tmp_path: Path, program: list[str]) -> None:
+    folder = tmp_path / "a project"
+    folder.mkdir()
+    (folder / "train.ipynb").write_text(notebook_of(*CELLS))
+    line = [sys.executable, "-m", "torchlint", "watch", "-y", "--format", "json", "--", *program]
+    done = subprocess.run([*line, "a project/train.ipynb", "one"], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 1, done.stderr
+    assert "['one']" in done.stderr
+    assert "['train.ipynb']" in done.stderr  # it runs in its own folder
+    report = json.loads(done.stdout)
+    assert report["command"] == [*program, "a project/train.ipynb", "one"]
+    found = [(item["cell"], item["line"], item["name"]) for item in report["findings"]]
+    assert found == [(4, 3, "missing-zero-grad")]
+
+
+@pytest.mark.parametrize(("text", "said"), [("{", "train.ipynb"), (None, "there is no such file")])
+def test_watch_says_why_a_notebook_does_not_run(tmp_path: Path, text: str | None, said: str) -> None:
+    if text is not None:
+        (tmp_path / "train.ipynb").write_text(text)
+    command = [sys.executable, "-m", "torchlint", "watch", "-y", "--", "train.ipynb"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 2, done.stderr
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_verify_does_not_run_a_notebook(tmp_path: Path) -> None:
     (tmp_path / "train.ipynb").write_text("{}")
-    command = [sys.executable, "-m", "torchlint", "watch", "-y", "--", sys.executable, "train.ipynb"]
+    command = [sys.executable, "-m", "torchlint", "verify", "-y", "--", sys.executable, "train.ipynb"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 2
     assert "jupyter nbconvert --to script train.ipynb" in done.stderr

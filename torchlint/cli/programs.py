@@ -56,16 +56,22 @@ def announce(text: str) -> None:
     say(f"torchlint: {text}")
 
 
-def check_command(command: tuple[str, ...]) -> None:
+def check_command(command: tuple[str, ...], *, takes_notebooks: bool = False) -> None:
     """Refuse a command that cannot work, before anything runs."""
     from shutil import which
 
-    program = which(command[0])
+    from torchlint.verify.notebooks import notebook_of
+
+    notebook_to_run = notebook_of(command) if takes_notebooks else None
+    if notebook_to_run is not None and not notebook_to_run.is_file():
+        raise UserError(f"cannot run {notebook_to_run}: there is no such file")
+    is_alone = notebook_to_run is not None and command[0].endswith(notebook_to_run.name)
+    program = sys.executable if is_alone else which(command[0])
     if program is None:
         hint = f"; did you mean `python {command[0]}`?" if Path(command[0]).suffix == ".py" else ""
         raise UserError(f"cannot run {command[0]}: there is no such program{hint}")
     notebook = next((word for word in command[1:] if Path(word).suffix == ".ipynb"), None)
-    if notebook is not None and Path(command[0]).stem.startswith("python"):
+    if notebook is not None and notebook_to_run is None and Path(command[0]).stem.startswith("python"):
         raise UserError(
             f"Python does not run {notebook}: make a script of it, `jupyter nbconvert --to script {notebook}`"
         )
@@ -83,7 +89,7 @@ def check_report(report: Path | None) -> None:
 
 def root_of(command: tuple[str, ...]) -> Path:
     """The project of the program: the nearest folder above its script with a project file, or the script's folder."""
-    script = next((Path(word) for word in command[1:] if word.endswith(".py") and Path(word).is_file()), None)
+    script = next((Path(word) for word in command if word.endswith((".py", ".ipynb")) and Path(word).is_file()), None)
     start = Path.cwd() if script is None else script.resolve().parent
     marks = ("pyproject.toml", "torchlint.toml", "setup.py", "setup.cfg", ".git")
     for folder in (start, *start.parents):

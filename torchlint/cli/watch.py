@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -115,7 +116,7 @@ def watch(
 
     `watch` finds problems that the linter cannot see in the code. The program runs with your permissions and without a
     sandbox. torchlint does not change your code. The output of the program goes to standard error. torchlint stops the
-    program after --max-steps or --max-seconds. It cannot run notebooks.
+    program after --max-steps or --max-seconds. A notebook runs in its own folder, without its `!` and `%` lines.
 
     \b
     Examples:
@@ -123,9 +124,11 @@ def watch(
       torchlint watch --report page.html -- torchrun --nproc-per-node 2 train.py
       torchlint watch --max-steps 200 -- python -m pkg.train
       torchlint watch --one-batch -- python train.py
+      torchlint watch -- notebook.ipynb
       torchlint watch --compare main.json -- python train.py
       torchlint watch --list
     """
+    from torchlint.verify import notebooks
     from torchlint.verify.folder import Limits
     from torchlint.verify.launch import LaunchError
     from torchlint.verify.reports import render
@@ -140,10 +143,10 @@ def watch(
     checks, rules = _selected(select)
     check_report(report)
     check_folder_of(trace)
-    check_command(command)
+    check_command(command, takes_notebooks=True)
     root = root_of(command)
     with errors_of_the_user():
-        static = _static(root)
+        static = _static(root, notebooks.notebook_of(command))
     names = [check.name for check in checks] + ["one-batch"] * one_batch + ["differing-runs"] * is_twice
     if one_batch and _is_default(ctx, "max_steps"):
         max_steps = _STEPS_OF_ONE_BATCH
@@ -151,7 +154,9 @@ def watch(
     ask(command, limits, f"{counted(len(static.sources), 'file')} in the project", yes, " twice" * is_twice)
     try:
         known = comparing.read(compare) if compare is not None else None
-        seen = run(command, static, root, limits, [*dict.fromkeys(names)], announce, is_traced=trace is not None)
+        with notebooks.runnable(command) as program:
+            seen = run(program, static, root, limits, [*dict.fromkeys(names)], announce, is_traced=trace is not None)
+        seen = replace(seen, command=tuple(command))
     except comparing.ReportError as error:
         raise UserError(str(error)) from None
     except LaunchError as error:
@@ -211,8 +216,8 @@ def _selected(select: Sequence[str]) -> tuple[list[CheckInfo], set[str]]:
     return [*dict.fromkeys(chosen)], rules
 
 
-def _static(root: Path) -> Static:
-    """The files of the project, and the linter's findings in them."""
+def _static(root: Path, notebook: Path | None) -> Static:
+    """The files of the project with the notebook that runs, and the linter's findings in them."""
     from torchlint.engine import registry
     from torchlint.project.config import Configurations
     from torchlint.project.discovery import Discovery
@@ -226,7 +231,7 @@ def _static(root: Path) -> Static:
     targets = [
         target
         for target in Discovery(Configurations(Overrides(preview=True))).files([shown])
-        if target.path.suffix == ".py"
+        if target.path.suffix == ".py" or (notebook is not None and target.path.samefile(notebook))
     ]
     with Progress(sys.stderr) as progress:
         outcome = run(targets, progress, None, Means(jobs=None))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from torchlint.files.source import SourceFile
+from torchlint.files.source import Place, SourceFile
 from torchlint.finding import Finding
 from torchlint.verify.claims import Claim, claim
 from torchlint.verify.comparison import Comparison
@@ -79,6 +79,16 @@ class Judged:
     verdict: Verdict
     proof: Proof | None = None
     beside: Finding | None = None
+
+    @property
+    def place(self) -> Place:
+        """Where a reader finds the finding: in a notebook, its line counts in its cell."""
+        return self.source.place(self.finding.span.start)
+
+    @property
+    def line(self) -> str:
+        """The line as text; in a notebook `cell 3:line`."""
+        return str(self.place.line) if self.place.cell is None else f"cell {self.place.cell}:{self.place.line}"
 
 
 @dataclass(frozen=True)

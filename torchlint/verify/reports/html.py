@@ -125,7 +125,7 @@ def _index(verification: Verification) -> Iterator[str]:
     short = _short_paths({item.finding.path for item in verification.judged})
     links = "".join(
         f'<li class="{item.verdict.answer.value}"><a href="#finding-{number}">{escape(short[item.finding.path])}:'
-        f"{item.finding.span.start.line} {escape(item.finding.name)}</a> "
+        f"{item.line} {escape(item.finding.name)}</a> "
         f'<span class="verdict">{item.verdict.answer.value}</span>: {_text(item.verdict.reason)}</li>'
         for number, item in enumerate(verification.ranked)
     )
@@ -157,7 +157,7 @@ def _article(judged: Judged, number: int, evidence: Evidence | None) -> str:
     return (
         f'<article class="{verdict.answer.value}" id="finding-{number}">\n'
         f'<h2><span class="verdict">{verdict.answer.value}</span> {escape(finding.code)} {escape(finding.name)} '
-        f'<span class="dim">{breakable(finding.path)}:{finding.span.start.line}</span></h2>\n'
+        f'<span class="dim">{breakable(finding.path)}:{judged.line}</span></h2>\n'
         f"{_message(judged)}{_code(judged)}\n"
         f"<p><b>{_text(_sentence(verdict.reason))}</b>{_meaning(judged)}{first}{escape(device)}{_advice(verdict.advice)}</p>\n"
         f"{_beside(judged)}{_fix(judged)}{_numbers(judged)}\n{_plot(judged, number, evidence)}</article>"

@@ -57,10 +57,11 @@ def _process(evidence: Evidence) -> dict[str, Any]:
 
 
 def _finding(judged: Judged) -> dict[str, Any]:
-    finding, verdict = judged.finding, judged.verdict
+    finding, verdict, place = judged.finding, judged.verdict, judged.place
     return {
         "path": finding.path,
-        "line": finding.span.start.line,
+        "cell": place.cell,
+        "line": place.line,
         "column": finding.span.start.column + 1,
         "code": finding.code,
         "name": finding.name,

@@ -69,8 +69,7 @@ def _findings(verification: Verification, paint: Paint) -> Iterator[str]:
 
 def _in_one_line(items: list[Judged], reason: str, paint: Paint) -> str:
     """The number of findings with the same verdict, and the first places."""
-    findings = [item.finding for item in items]
-    places = ", ".join(f"{printable(item.path)}:{item.span.start.line} {item.code}" for item in findings[:_PLACES])
+    places = ", ".join(f"{printable(item.finding.path)}:{item.line} {item.finding.code}" for item in items[:_PLACES])
     places += f" and {len(items) - _PLACES:,} more" if len(items) > _PLACES else ""
     answer = items[0].verdict.answer
     return f"{paint(f'{answer.value:<{_WIDTH}}', ROLES[answer])}  {len(items):,}, {reason}: {places}"
@@ -79,7 +78,7 @@ def _in_one_line(items: list[Judged], reason: str, paint: Paint) -> str:
 def _of(judged: Judged, paint: Paint) -> Iterator[str]:
     finding, verdict = judged.finding, judged.verdict
     answer = paint(f"{verdict.answer.value:<{_WIDTH}}", ROLES[verdict.answer])
-    place = f"{printable(finding.path)}:{finding.span.start.line}:{finding.span.start.column + 1}:"
+    place = f"{printable(finding.path)}:{judged.line}:{finding.span.start.column + 1}:"
     yield f"{answer}  {paint(place, 'title')} {finding.code} {finding.name}"
     text = judged.source.line(finding.span.start.line).strip() if judged.source.data else ""
     if text:

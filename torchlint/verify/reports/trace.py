@@ -53,5 +53,5 @@ def _mark(judged: Judged, evidence: Evidence, zero: int) -> dict[str, Any]:
         "pid": evidence.process.pid,
         "tid": _THREAD,
         "ts": ends[0] if ends else 0,
-        "args": {"line": f"{finding.path}:{finding.span.start.line}", "reason": judged.verdict.reason},
+        "args": {"line": f"{finding.path}:{judged.line}", "reason": judged.verdict.reason},
     }

@@ -22,7 +22,7 @@ _CHANGES_NO_VALUE = {"requires_grad_", "share_memory_", "rename_", "retain_grad_
 def candidates(source: SourceFile) -> list[Finding]:
     """A finding for each rule that a statement may break; raises `SyntaxError` and `ValueError` as `ast.parse` does."""
     found: list[Finding] = []
-    for node in ast.walk(python_tree(source.data)):
+    for node in ast.walk(python_tree(source.code)):
         if isinstance(node, ast.stmt):
             found += (finding_at(source, rule, node.lineno) for rule in _rules(node))
     return found

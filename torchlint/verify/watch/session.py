@@ -138,7 +138,7 @@ class _Run:
         first = len(self.claims)
         try:
             for number, finding in enumerate(candidates(source), first):
-                yield claim(number, finding, path, source.data)
+                yield claim(number, finding, path, source.code)
         except (SyntaxError, ValueError, RecursionError):
             return  # a file that is not Python does not run
 
@@ -150,7 +150,7 @@ class _Run:
             if path not in self._sources:
                 continue
             try:
-                yield number, (claim(number, finding, path, self._sources[path].data), finding)
+                yield number, (claim(number, finding, path, self._sources[path].code), finding)
             except (SyntaxError, ValueError, RecursionError):
                 continue
             number += 1
@@ -246,11 +246,11 @@ class _Run:
         source = None if place is None else self._sources.get(place[0])
         if place is None or source is None:
             return None
-        return claim(_NO_CLAIM, finding_at(source, rule, place[1]), place[0], source.data)
+        return claim(_NO_CLAIM, finding_at(source, rule, place[1]), place[0], source.code)
 
     def _read(self, path: str) -> bytes | None:
         source = self._sources.get(path)
-        return None if source is None else source.data
+        return None if source is None else source.code
 
     def _judge(self, blame: Blame) -> Judged:
         item = blame.claim
