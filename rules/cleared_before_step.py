@@ -165,6 +165,8 @@ class ClearedBeforeStep(Rule):
 
     def _cleared_in(self, trace: program.Trace, optimizer: values.Value) -> Iterator[ClearedGradients]:
         """The `zero_grad` calls after which every path to a step has lost the gradients."""
+        if _ignores_gradients(optimizer):
+            return
         arrivals = self.model.gradients.arrivals(trace, optimizer)
         for step in trace.of(events.Step):
             paths = arrivals.get(step, frozenset())
@@ -228,3 +230,12 @@ class ClearedBeforeStep(Rule):
 def _when(path: gradients.Arrival) -> tuple[int, int]:
     """The places at which gradients are cleared and computed."""
     return path.then.order if path.then is not None else 0, path.backward.order if path.backward is not None else 0
+
+
+def _ignores_gradients(optimizer: values.Value) -> bool:
+    """Whether an optimizer of the program reads no gradients, such as one that applies proximal operators."""
+    info = optimizer.info if isinstance(optimizer, values.Optimizer) else None
+    step = info.method("step") if info is not None else None
+    if info is None or step is None or step.owner is not info:
+        return False
+    return not any(isinstance(item, ast.Attribute) and "grad" in item.attr for item in python_ast.walk(info.node))

@@ -146,17 +146,21 @@ class EvaluationThatTrains(Rule):
         for forward in own if in_training else ():
             switch = switch_to(forward, training=False)
             if switch is not None and any(_is_apart(forward, other, switch) for other in in_training):
-                yield from self._used(trace, forward, switch)
+                yield from self._used(trace, module, forward, switch)
 
-    def _used(self, trace: program.Trace, forward: mode.Pass, switch: events.ModeSwitch) -> Iterator[Learning]:
-        """The backward pass through a forward pass whose gradients a step uses."""
+    def _used(
+        self, trace: program.Trace, module: values.Value, forward: mode.Pass, switch: events.ModeSwitch
+    ) -> Iterator[Learning]:
+        """The backward pass through a forward pass whose gradients a step of the same module uses."""
         data = events.repeating(forward.loops)[-1].over
         if data is not None and held_out.is_named_training(values.resolved(data).label):
             return
         for backward in trace.of(events.Backward):
             if backward.loops == forward.loops and forward.value in self.model.tracking.pass_through(backward.loss):
                 for step in trace.of(events.Step):
-                    if self.model.gradients.uses(trace, step, backward) is values.Answer.YES:
+                    held = self.model.ownership.holds(values.resolved(step.optimizer), module)
+                    is_used = self.model.gradients.uses(trace, step, backward) is values.Answer.YES
+                    if is_used and held is values.Answer.YES:
                         yield Learning(switch, backward, step)
                         break
 

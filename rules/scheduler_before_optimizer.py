@@ -122,6 +122,8 @@ class SchedulerBeforeOptimizer(Rule):
 
     def _is_always_or_never(self, schedule: events.ScheduleStep, step: events.Step) -> bool:
         """Whether only conditions that the loop does not change decide about the schedule: `if use_schedule:`."""
+        if schedule.order > step.order:
+            return False  # it comes later in the iteration: only a loop without a batch puts it first
         loops = [loop for loop in events.repeating(schedule.loops) if loop in step.loops]
         own = [branch for branch, _ in schedule.path if branch not in {other for other, _ in step.path}]
         nodes = [self.model.tree.node(branch.site) if isinstance(branch, events.Branch) else None for branch in own]
