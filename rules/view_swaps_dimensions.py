@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from torchlint import Category, Rule
 from torchlint.lazy_pattern import LazyPattern
-from torchlint.model.queries import names
+from torchlint.model.queries import names, numbers
 from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
@@ -27,9 +27,9 @@ class ViewSwapsDimensions(Rule):
 
     ## What it does
     Finds `view` and `reshape` that take their sizes from the shape of the tensor and list a dimension at a different
-    position than in memory: `b, c, h, w = x.shape; x.view(b, h * w, c)`. Also finds states of recurrent layers, of size
-    (layers, batch, hidden), that are reshaped to one row per sample. Also finds attention heads that are joined while
-    their dimension still comes before that of the positions.
+    position than in memory: `b, c, h, w = x.shape; x.view(b, h * w, c)`, or `x.view(b, -1, h)`. Also finds states of
+    recurrent layers, of size (layers, batch, hidden), that are reshaped to one row per sample. Also finds attention
+    heads that are joined while their dimension still comes before that of the positions.
 
     ## Why is this bad?
     `view` and `reshape` do not move elements. The sizes come out as intended, but each position holds elements from
@@ -87,6 +87,10 @@ class ViewSwapsDimensions(Rule):
         if self._is_unread(node):
             return True
         sizes = {item.id for argument in node.args for item in python_ast.walk(argument) if isinstance(item, ast.Name)}
+        if any(numbers.literal(item) == -1 for item in node.args[1:]):
+            sizes |= _unpacked(function)
+            if any(item.startswith("_") for item in sizes):
+                return True
         return bool(_SHIFT.search(function.name)) or any(
             self._is_cut(item, node) or _compares_with_one(item, sizes) for item in python_ast.walk(function)
         )
@@ -131,6 +135,19 @@ class ViewSwapsDimensions(Rule):
         is_method = isinstance(node.func, ast.Attribute) and not given
         sizes = given[0].elts if given else node.args if is_method else []
         return f"dimension `{self.model.tree.code(sizes[index])}`" if index < len(sizes) else "a dimension"
+
+
+def _unpacked(function: ast.AST) -> set[str]:
+    """The variables of the unpacked shapes in a function: `b, c, h, w = x.shape`."""
+    shapes = [
+        item.targets[0] for item in names.own_nodes(function)
+        if isinstance(item, ast.Assign) and python_ast.last_name(_called(item.value)) in ("shape", "size")
+    ]  # fmt: skip
+    return {name for item in shapes if isinstance(item, (ast.Tuple, ast.List)) for name in python_ast.names_in(item)}
+
+
+def _called(value: ast.expr) -> ast.expr:
+    return value.func if isinstance(value, ast.Call) else value
 
 
 def _compares_with_one(node: ast.AST, names: set[str]) -> bool:

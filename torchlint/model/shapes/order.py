@@ -283,7 +283,8 @@ def _displaced(sizes: Sequence[Known], is_all: bool, asked: Sequence[Known]) -> 
     """The first dimension requested at a wrong place: before or after it are other elements."""
     own = {symbol for size in sizes if size is not None for symbol in size.symbols}
     has_foreign = any(size is None or (size != _REST and not size.symbols <= own) for size in asked)
-    asked = [None if size == _REST else size for size in asked]
+    rest = _rest(sizes, asked) if is_all and len(sizes) >= _IMAGE else None
+    asked = [rest if size == _REST else size for size in asked]
     named = {symbol for size in asked if size is not None for symbol in size.symbols}
     if is_all and _has_other_number(product_of(sizes), product_of(asked)):
         return None
@@ -298,6 +299,14 @@ def _displaced(sizes: Sequence[Known], is_all: bool, asked: Sequence[Known]) -> 
         if any(_differ(*pair, named, is_number=_is_number(size)) for pair in (front, behind)):
             return before, after
     return None
+
+
+def _rest(sizes: Sequence[Known], asked: Sequence[Known]) -> Known:
+    """The size of -1 behind another size: what the other sizes leave over. None if it is not known."""
+    others = product_of([size for size in asked if size != _REST])
+    whole = product_of(sizes)
+    is_one = list(asked).count(_REST) == 1 and asked[0] != _REST
+    return whole.divided_by(others) if is_one and whole is not None and others is not None else None
 
 
 def _only_adds_ones(sizes: Sequence[Known], asked: Sequence[Known]) -> bool:
