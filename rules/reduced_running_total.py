@@ -24,7 +24,8 @@ class ReducedRunningTotal(Rule):
     """A running total is summed over all processes in each iteration.
 
     ## What it does
-    Finds `all_reduce(total)` in a loop that also adds to `total`, where nothing in the loop resets the total.
+    Finds `all_reduce(total)` in a loop that also adds to `total`, where nothing in the loop resets the total. The call
+    may be in a function of the program, also for the parts of a dictionary that it returns under the same keys.
 
     ## Why is this bad?
     `all_reduce` writes the sum over all processes into the total. In the next iteration, each process already holds
@@ -63,7 +64,7 @@ class ReducedRunningTotal(Rule):
 
     code = "TL619"
     category = Category.CORRECTNESS
-    triggers = ((b"distributed",), (b"all_reduce",), (b"+=",))
+    triggers = ((b"distributed",), (b"all_reduce",), (b"+=", b" + "))
 
     def ask(self) -> Iterator[ReducedTotal]:
         for call, _ in names.calls_of({"torch.distributed.all_reduce"}, self.model.definitions):
@@ -84,7 +85,9 @@ class ReducedRunningTotal(Rule):
         if not isinstance(call, ast.Call) or not total or [python_ast.dotted(item) for item in call.args] != [total]:
             return
         loop = self.model.tree.loop_around(call)
-        if loop is None or self._is_conditional(call, loop) or not collectives.sums(call, self.model.definitions):
+        known = self.model.definitions
+        is_sum = loop is not None and (collectives.sums(call, known) or collectives.sums_parts(call, known))
+        if loop is None or not is_sum or self._is_conditional(call, loop):
             return
         stores = [
             self.model.tree.statement(node) for node in python_ast.walk(loop)
@@ -145,5 +148,5 @@ def _goes_on(statement: ast.AST, total: str) -> bool:
         return isinstance(statement.op, ast.Add)
     value = statement.value if isinstance(statement, ast.Assign) else None
     parts = [value.left, value.right] if isinstance(value, ast.BinOp) and isinstance(value.op, ast.Add) else []
-    parts = value.args if isinstance(value, ast.Call) else parts
+    parts = python_ast.arguments(value) if isinstance(value, ast.Call) else parts
     return any(python_ast.dotted(item) == total for item in parts)

@@ -30,6 +30,47 @@ def sums(call: ast.Call, definitions: Definitions, steps: int = _DEEPEST) -> boo
     return any(sums(item, info.definitions, steps - 1) for item in inside if isinstance(item, ast.Call))
 
 
+def sums_parts(call: ast.Call, definitions: Definitions) -> bool:
+    """Whether a function of the program returns parts of an argument as sums over the processes, under the same keys.
+
+    `found["total"] = summed(scores["total"])`, perhaps through a variable and `{"total": total}`.
+    """
+    info = callees.function(call.func, definitions)
+    if not isinstance(info, FunctionInfo):
+        return False
+    nodes, known = list(names.own_nodes(info.node)), info.definitions
+    for item in nodes:
+        key = _key(item.args[0]) if isinstance(item, ast.Call) and len(item.args) == 1 else None
+        if isinstance(item, ast.Call) and key is not None and sums(item, known):
+            if any(key == _stored_under(value, known.tree) for value in _same(item, nodes, known)):
+                return True
+    return False
+
+
+def _key(node: ast.AST) -> object:
+    """The constant key of a part: `scores[name]["total"]`."""
+    part = node.slice if isinstance(node, ast.Subscript) else None
+    return part.value if isinstance(part, ast.Constant) else None
+
+
+def _same(call: ast.Call, nodes: list[ast.AST], known: Definitions) -> list[ast.expr]:
+    """A call, and the places that read the variable to which it is assigned."""
+    names_ = (item for item in nodes if isinstance(item, ast.Name))
+    stored = [item for item in names_ if _is_stored(item) and written.assigned(item, known) is call]
+    reads = (item for item in nodes if isinstance(item, ast.Name) and not _is_stored(item))
+    return [call, *(item for item in reads if any(item.id == target.id for target in stored))]
+
+
+def _stored_under(value: ast.expr, tree: PythonTree) -> object:
+    """The key under which code stores a value: `{"total": value}` or `found["total"] = value`."""
+    around = tree.parent(value)
+    if isinstance(around, ast.Dict) and value in around.values:
+        key = around.keys[around.values.index(value)]
+        return key.value if isinstance(key, ast.Constant) else None
+    target = around.targets[0] if isinstance(around, ast.Assign) else None
+    return _key(target) if target is not None else None
+
+
 def is_result_read(target: ast.expr, tree: PythonTree) -> bool:
     """Whether something computes with what is assigned, and does not ask for None or wait for it."""
     name = dotted(target)
