@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Confidence, Rule
-from torchlint.model.queries import names, ranks
+from torchlint.model.queries import names, ranks, shares, written
 from torchlint.syntax import python_ast
 from torchlint.syntax.python_ast import Site
+
+if TYPE_CHECKING:
+    from torchlint.model.definitions import FunctionInfo
 
 _COLLECTIVES = frozenset(
     "barrier all_reduce all_gather all_gather_object all_gather_into_tensor broadcast broadcast_object_list reduce "
@@ -37,6 +40,16 @@ class OneRank(NamedTuple):
     """Whether the object of the condition makes the call itself, so that its other processes wait for the same."""
 
 
+class OneShare(NamedTuple):
+    """Only processes whose data grew `counted` at `growth` make the collective call at `site`."""
+
+    site: Site
+    condition: Site
+    growth: Site
+    called: str
+    counted: str
+
+
 class CollectiveOnOneRank(Rule):
     """A collective call depends on the rank: other processes never make it.
 
@@ -48,6 +61,9 @@ class CollectiveOnOneRank(Rule):
 
     Also finds `trainer.save_checkpoint` of Lightning in a branch on `trainer.is_global_zero`, and
     `accelerator.wait_for_everyone` and `gather` of Accelerate in a branch on `accelerator.is_main_process`.
+
+    Also finds collective calls in a branch that asks whether a list or count is empty, `if len(values) > 0:`, where a
+    loop over a loader adds to it for some samples only: each process has other samples.
 
     ## Why is this bad?
     A collective call waits until all processes of the group make it. The program hangs until the timeout of the process
@@ -84,17 +100,27 @@ class CollectiveOnOneRank(Rule):
     code = "TL615"
     category = Category.CORRECTNESS
     triggers = (
-        (b"get_rank", b"RANK", b"rank", b"is_global_zero", b"is_main_process", b"is_local_main_process"),
+        (
+            b"get_rank",
+            b"RANK",
+            b"rank",
+            b"is_global_zero",
+            b"is_main_process",
+            b"is_local_main_process",
+            b"all_reduce",
+            b"all_gather",
+        ),
         (b"distributed", b"deepspeed", b"save_checkpoint", b"accelerat"),
     )
 
-    def ask(self) -> Iterator[OneRank]:
+    def ask(self) -> Iterator[OneRank | OneShare]:
         known = self.model.definitions
         for branch in [] if self.model.is_test else self.model.tree.of_type(ast.If):
             if (call := _of_framework(branch)) is not None:
                 called = python_ast.dotted(call.func)
                 yield OneRank(python_ast.site_of(call), python_ast.site_of(branch.test), called, is_sure=True)
             if not ranks.asks(branch.test, known):
+                yield from self._with_data(branch)
                 continue
             other = {python_ast.dotted(call.func) for call in _calls(branch.orelse)}
             body = branch.body
@@ -107,12 +133,30 @@ class CollectiveOnOneRank(Rule):
                     yield OneRank(python_ast.site_of(call), python_ast.site_of(branch.test), called)
                     break
 
+    def _with_data(self, branch: ast.If) -> Iterator[OneShare]:
+        """The collective calls in a branch that asks whether a loop has found samples of one kind."""
+        counted = shares.counted(branch.test)
+        growth = shares.growth(counted, branch, self.model.definitions) if counted else None
+        other = {python_ast.dotted(call.func) for call in _calls(branch.orelse)}
+        for call in _calls(branch.body) if growth is not None else ():
+            called = python_ast.dotted(call.func)
+            method = written.only_method(call.func, self.model.definitions)
+            is_waiting = self._waits(call) or (method is not None and self._waits_in(method, 1))
+            if growth is not None and is_waiting and called not in other:
+                site, test, added = map(python_ast.site_of, (call, branch.test, growth))
+                yield OneShare(site, test, added, called, counted)
+                return
+
     def _waits(self, call: ast.Call, depth: int = 2) -> bool:
         """Whether all processes must make a call, also because its function makes a collective call."""
         if self._is_collective(call):
             return True
         function = names.function(call.func, self.model.definitions) if depth else None
-        if function is None or not isinstance(function.node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        return function is not None and self._waits_in(function, depth)
+
+    def _waits_in(self, function: FunctionInfo, depth: int) -> bool:
+        """Whether each call of a function makes a collective call."""
+        if not isinstance(function.node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             return False
         plain: list[ast.stmt] = []
         for statement in function.node.body:
@@ -153,6 +197,18 @@ class CollectiveOnOneRank(Rule):
             if any(isinstance(item, (ast.Name, ast.Call)) for item in python_ast.walk(other.test))
             for call in _calls([*other.body, *other.orelse])
             if branch not in python_ast.walk(other) and other not in python_ast.walk(branch)
+        )
+
+    def report_OneShare(self, found: OneShare) -> None:
+        self.report(
+            found.site,
+            f"only processes whose data add to `{found.counted}` call `{found.called}`: it waits for the others",
+            related=[
+                (found.condition, "the condition on the data is here"),
+                (found.growth, "only some samples add to it"),
+            ],
+            help="let all processes make the call, also those without such data",
+            confidence=Confidence.MEDIUM,
         )
 
     def report_OneRank(self, found: OneRank) -> None:

@@ -51,6 +51,14 @@ def method_in_file(node: ast.expr, definitions: Definitions) -> FunctionInfo | N
     return found[0] if len(found) == 1 and not is_other else None
 
 
+def only_method(node: ast.expr, definitions: Definitions) -> FunctionInfo | None:
+    """The method behind `model.metric.compute`, if one class of the file has a method of this name."""
+    if not isinstance(node, ast.Attribute) or dotted(node).partition(".")[0] in definitions.imports:
+        return None
+    found = [item for item in definitions.functions.values() if item.name == node.attr and item.owner is not None]
+    return found[0] if len(found) == 1 else None
+
+
 def _of_module(name: ast.Name, definitions: Definitions) -> ast.expr | None:
     """The value of a module variable that a function reads."""
     around = definitions.function_around(name)
