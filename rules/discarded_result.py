@@ -48,6 +48,8 @@ _OF_TORCHVISION = frozenset(
     "adjust_saturation adjust_hue adjust_gamma to_tensor to_grayscale rgb_to_grayscale gaussian_blur".split()
 )
 _OF_TORCH = frozenset("clamp clip squeeze unsqueeze transpose permute reshape flatten flip roll nan_to_num".split())
+_ELEMENTWISE = frozenset({"abs", "sqrt", "exp", "log"})
+"""Functions of NumPy that write into their second argument."""
 _COPYING = _OF_NUMPY | _OF_OPENCV | _OF_TORCHVISION | _OF_TORCH
 _WRITING = frozenset({"out", "dst", "inplace", None})
 
@@ -163,7 +165,7 @@ class DiscardedResult(Rule):
                 continue
             package, _, name = names.imported(call.func, self.model.definitions).rpartition(".")
             is_copy = (
-                (package == "numpy" and name in _OF_NUMPY and len(call.args) < 3 + (name == "clip"))
+                (package == "numpy" and name in _OF_NUMPY and len(call.args) < _places_before_out(name))
                 or (package == "torch" and name in _OF_TORCH)
                 or (package == "cv2" and name in _OF_OPENCV and len(call.args) == 2)
                 or (
@@ -378,3 +380,8 @@ def _may_be_of_tensor(method: ast.Attribute) -> bool:
 def _tells_more(call: ast.Call) -> bool:
     """Whether a pooling layer has arguments beyond positional sizes, or returns indices."""
     return len(call.args) > 4 or any(item.arg in (None, "return_indices") for item in call.keywords)
+
+
+def _places_before_out(name: str) -> int:
+    """The number of arguments of a NumPy function up to the one that would receive the result."""
+    return 2 if name in _ELEMENTWISE else 3 + (name == "clip")
