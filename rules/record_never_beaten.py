@@ -105,8 +105,10 @@ def never_beaten(model: Model) -> Iterator[NeverBeaten]:
 
 def _start(model: Model, record: ast.expr, score: ast.expr, condition: ast.If) -> ast.expr | None:
     """The only value at which a record starts, if only an assignment under a condition changes it."""
-    stores = uses.stores(record, model) or [] if not isinstance(score, ast.Constant) else []
-    starts = []
+    replaced = {python_ast.dotted(item) for item in _stored_in(condition.body)}
+    if isinstance(score, ast.Constant) or python_ast.dotted(record) not in replaced:
+        return None  # before other files are read
+    stores, starts = uses.stores(record, model) or [], []
     for node in stores:
         value = model.tree.assigned_to(node)
         if value is None:
@@ -117,6 +119,13 @@ def _start(model: Model, record: ast.expr, score: ast.expr, condition: ast.If) -
         else:
             starts.append(value)
     return starts[0] if len(stores) > len(starts) == 1 else None
+
+
+def _stored_in(block: list[ast.stmt]) -> Iterator[ast.Name | ast.Attribute]:
+    """The variables and attributes that a block sets."""
+    for item in (node for statement in block for node in python_ast.walk(statement)):
+        if isinstance(item, (ast.Name, ast.Attribute)) and isinstance(item.ctx, ast.Store):
+            yield item
 
 
 def _is_highest(node: ast.expr, score: ast.expr) -> bool | None:
