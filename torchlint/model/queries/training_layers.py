@@ -104,7 +104,7 @@ class TrainingLayers:
                 lost = self._lost_by_class(module.info, given, set()) or self._lost_by_parts(module.info, given, done)
                 return lost or self._lost_by_handed(module, done)
             name = module.name.rpartition(".")[2]
-            inside = (self._lost(item, done, outer) for item in _contents(module))
+            inside = (self._lost(item, done, outer) for item in self._contents(module))
             if isinstance(made, ast.Call) and _may_do_nothing(made, outer, self._program.tree):
                 return None
             return api.MODE_DEPENDENT.get(name) or next((lost for lost in inside if lost is not None), None)
@@ -131,9 +131,33 @@ class TrainingLayers:
         found = (self._lost(part, done, given) for part in made)
         return next((lost for lost in found if lost is not None), None)
 
+    def _contents(self, module: Module) -> Iterator[Value]:
+        """The values that a module receives, directly or in a list that is written in the call."""
+        made = self._program.tree.node(module.site)
+        for item in map(resolved, module.parents):
+            if isinstance(item, Container):
+                yield from (part for part in map(resolved, item.elements()) if self._is_written_in(part, made))
+            else:
+                yield item
+
+    def _is_written_in(self, part: Value, made: ast.AST | None) -> bool:
+        """Whether a call contains the creation of a layer, and no condition decides about it."""
+        node = self._program.tree.node(part.site)
+        if node is None or made is None:
+            return False
+        for outer in self._program.definitions_of(node).tree.ancestors(node):
+            if outer is made:
+                return True
+            if isinstance(outer, (ast.IfExp, ast.comprehension)):
+                return False
+        return False
+
     def _lost_by_handed(self, module: Module, done: set[ClassInfo]) -> str | None:
         """The training-only effect of a module that a class receives, directly or in a list."""
-        inner = (item for item in _contents(module) if isinstance(item, Module))
+        handed = chain.from_iterable(
+            item.elements() if isinstance(item, Container) else (item,) for item in map(resolved, module.parents)
+        )
+        inner = (item for item in map(resolved, handed) if isinstance(item, Module))
         return next((lost for item in inner if (lost := self._lost(item, done)) is not None), None)
 
     def _lost_by_class(self, info: ClassInfo, given: Given, done: set[ClassInfo]) -> str | None:
@@ -181,15 +205,6 @@ class TrainingLayers:
         if other is None or other in done:
             return None
         return self._lost_by_class(other, _given(other, call, given, info.definitions.tree), done)
-
-
-def _contents(module: Module) -> Iterator[Value]:
-    """The values that a module receives, directly or in a list."""
-    given = map(resolved, module.parents)
-    return map(
-        resolved,
-        chain.from_iterable(item.elements() if isinstance(item, Container) else (item,) for item in given),
-    )
 
 
 def _is_of_any_class(module: Value) -> bool:
