@@ -177,6 +177,7 @@ CELLS = (
 )
 
 
+@pytest.mark.needs("torch")
 @pytest.mark.parametrize("program", [[], [sys.executable]])
 def test_watch_runs_the_cells_of_a_notebook(tmp_path: Path, program: list[str]) -> None:
     folder = tmp_path / "a project"
@@ -193,6 +194,7 @@ def test_watch_runs_the_cells_of_a_notebook(tmp_path: Path, program: list[str]) 
     assert found == [(4, 3, "missing-zero-grad")]
 
 
+@pytest.mark.needs("torch")
 @pytest.mark.parametrize(("text", "said"), [("{", "train.ipynb"), (None, "there is no such file")])
 def test_watch_says_why_a_notebook_does_not_run(tmp_path: Path, text: str | None, said: str) -> None:
     if text is not None:
