@@ -23,6 +23,8 @@ _REWARDS = (b"gamma", b"discount", b"reward")
 """Words of code that learns values from rewards, whose target network must follow the trained one."""
 _SAME = frozenset("eval train to cuda cpu half float requires_grad_ state_dict zero_grad".split())
 """Methods that change no weights."""
+_LISTING = frozenset("parameters named_parameters buffers named_buffers state_dict items keys values".split())
+"""Methods that list tensors."""
 _SAFE = LazyPattern(r"^_?(save|update_bn|print|eval|evaluate|valid|validate|test|predict|sample)($|_)")
 """Names of functions that only run or save their arguments."""
 
@@ -150,7 +152,9 @@ class _CopyUses:
         """`read` for a use that runs or saves the object, an empty text for one without effect, None for others."""
         parent = self.model.tree.parent(use)
         if not isinstance(getattr(use, "ctx", None), ast.Load):
-            return None
+            return "" if _is_none(getattr(parent, "value", None)) else None
+        if isinstance(parent, (ast.If, ast.IfExp, ast.BoolOp)) or _compares_with_none(parent):
+            return "" if not isinstance(parent, ast.IfExp) or parent.test is use else None
         if isinstance(parent, ast.Call):
             copies = self.model.provenance.copies if self._is_first(use) else ()
             if any(copy.node is parent and copy.target is use for copy in copies):
@@ -171,6 +175,8 @@ class _CopyUses:
         if info is not None and _stores(info, parent.attr):
             return "read"
         method = info.methods.get(parent.attr) if info is not None else None
+        if info is not None and method is not None and _copies_from(method, info):
+            return "read"
         return "" if method is not None and not _averages(method) and not _calls_own(method) else None
 
     def _is_first(self, use: ast.expr) -> bool:
@@ -202,9 +208,33 @@ def _stores(info: definitions.ClassInfo, name: str) -> bool:
 
 
 def _calls_own(method: definitions.FunctionInfo) -> bool:
-    """Whether a method calls another one of its object."""
+    """Whether a method calls another one of its object, or of a part of it, except to list tensors."""
     calls = (item for item in python_ast.walk(method.node) if isinstance(item, ast.Call))
-    return any(python_ast.dotted(item.func).startswith("self.") for item in calls)
+    names = (python_ast.dotted(item.func) for item in calls)
+    return any(name.startswith("self.") and name.rpartition(".")[2] not in _LISTING for name in names)
+
+
+def _copies_from(method: definitions.FunctionInfo, info: definitions.ClassInfo) -> bool:
+    """Whether a method only reads the tensors that another one of its object averages: `p.copy_(self.shadow[name])`."""
+    if _averages(method) or _calls_own(method):
+        return False
+    relation = provenance.Provenance(info.definitions)
+    loops = (
+        item for other in info.methods.values() for item in python_ast.walk(other.node) if isinstance(item, ast.For)
+    )
+    names = {update.name.partition("[")[0] for loop in loops for update in relation.average_updates(loop)}
+    read = python_ast.names_read(method.node)
+    stored = (item for item in python_ast.walk(method.node) if isinstance(item, (ast.Attribute, ast.Subscript)))
+    changed = {ast.unparse(item).partition("[")[0] for item in stored if not isinstance(item.ctx, ast.Load)}
+    return any(name.startswith("self.") and name in read and name not in changed for name in names)
+
+
+def _is_none(node: ast.AST | None) -> bool:
+    return isinstance(node, ast.Constant) and node.value is None
+
+
+def _compares_with_none(node: ast.AST | None) -> bool:
+    return isinstance(node, ast.Compare) and _is_none(node.comparators[0])
 
 
 def _steps(scope: ast.AST) -> bool:
