@@ -140,7 +140,7 @@ class UndetachedAdvantage(Rule):
 def _is_log_probability(value: values.Value) -> bool:
     """Whether a value is one or several log-probabilities of a distribution.
 
-    Their sign or shape may differ; they may be summed, be one of a network's results, or be chosen from all actions'.
+    Their sign or shape may differ; they may be summed, also in a loop, be one of a network's results, or be chosen from all actions'.
     """
     stack, seen = [value], set[values.Value]()
     is_chosen = False
@@ -170,11 +170,13 @@ def _parts(value: values.Value) -> Sequence[values.Value]:
         return module_values.returned_parts(value)
     if isinstance(value, values.Container):
         return value.elements()
+    if isinstance(value, values.Phi):
+        return [item for item in map(values.resolved, value.parents) if not isinstance(item, values.Plain)]
     if isinstance(value, values.Tensor) and value.op in _CHOOSING:
         return value.parents[:1]
     is_joined = isinstance(value, values.Tensor) and value.op in _LINEAR | _REDUCING
     joined = [item for item in value.parents if not isinstance(item, values.Plain)] if is_joined else []
-    return joined if len(joined) == 1 else ()
+    return joined if len(joined) == 1 or (is_joined and getattr(value, "op", "") == operators.ADD) else ()
 
 
 def _operands(value: values.Value) -> tuple[values.Value, ...]:
