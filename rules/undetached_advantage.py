@@ -171,12 +171,17 @@ def _parts(value: values.Value) -> Sequence[values.Value]:
     if isinstance(value, values.Container):
         return value.elements()
     if isinstance(value, values.Phi):
-        return [item for item in map(values.resolved, value.parents) if not isinstance(item, values.Plain)]
+        return [item for item in map(values.resolved, value.parents) if not _is_start(item)]
     if isinstance(value, values.Tensor) and value.op in _CHOOSING:
         return value.parents[:1]
     is_joined = isinstance(value, values.Tensor) and value.op in _LINEAR | _REDUCING
     joined = [item for item in value.parents if not isinstance(item, values.Plain)] if is_joined else []
     return joined if len(joined) == 1 or (is_joined and getattr(value, "op", "") == operators.ADD) else ()
+
+
+def _is_start(value: values.Value) -> bool:
+    """Whether a sum may start at a value: a number, or a new tensor."""
+    return isinstance(value, (values.Plain, values.NewTensor))
 
 
 def _operands(value: values.Value) -> tuple[values.Value, ...]:
