@@ -107,7 +107,7 @@ for step in range(5):
 """
 _BLOCK = re.compile(r"^( *)```(\w*)\n(.*?)^\1```$", re.M | re.S)
 _INLINE = re.compile(r"`([^`]+)`")
-_RUNS = re.compile(r" -- (?:python|pytest|torchrun)\b")
+_RUNS = re.compile(r" -- (?:(?:python|pytest|torchrun)\b|\S+\.ipynb)")
 
 
 def is_command(code: str) -> bool:

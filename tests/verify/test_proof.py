@@ -181,7 +181,7 @@ def test_a_safe_fix_changes_no_number(
 ) -> None:
     notes = " ".join(trial(monkeypatch, runs, safety).notes)
     assert note in notes
-    assert ("fault of torchlint's" in notes) == note.startswith("From")
+    assert ("bug in torchlint" in notes) == note.startswith("From")
 
 
 def test_pairs_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
