@@ -140,7 +140,8 @@ class UndetachedAdvantage(Rule):
 def _is_log_probability(value: values.Value) -> bool:
     """Whether a value is one or several log-probabilities of a distribution.
 
-    Their sign or shape may differ; they may be summed, also in a loop, be one of a network's results, or be chosen from all actions'.
+    Their sign or shape may differ. They may be summed, also in a loop, be one of a network's results, or be chosen from
+    those of all actions.
     """
     stack, seen = [value], set[values.Value]()
     is_chosen = False
