@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from torchlint.model.definitions import Definitions
-from torchlint.model.queries import variables
+from torchlint.model.queries import numbers, variables
 from torchlint.syntax import python_ast
 
 _KEEPING = frozenset(
@@ -32,7 +32,7 @@ class PredictedClasses:
         if isinstance(node, ast.Attribute):
             return node.attr == "indices" and is_maximum(node.value)
         if isinstance(node, ast.Subscript):
-            return is_maximum(node.value) and _is_index(node.slice, 1)
+            return is_maximum(node.value) and numbers.literal(node.slice) == 1
         if isinstance(node, ast.Call):
             return self._is_class_call(node, depth)
         return isinstance(node, ast.Name) and depth > 0 and self._is_class_variable(node, depth - 1)
@@ -91,7 +91,7 @@ class PredictedClasses:
         if isinstance(node, ast.Attribute) and node.attr == "values":
             return _maximum(node.value)
         if isinstance(node, ast.Subscript):
-            return _maximum(node.value) if _is_index(node.slice, 0) else None
+            return _maximum(node.value) if numbers.literal(node.slice) == 0 else None
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _KEEPING:
             return self.is_best_value(node.func.value)
         bound = variables.bindings(node.id, node, self._definitions) if isinstance(node, ast.Name) else []
@@ -120,7 +120,3 @@ def _maximum(node: ast.expr) -> ast.Call | None:
         return None
     is_function = isinstance(node.func, ast.Attribute) and python_ast.dotted(node.func.value) == "torch"
     return node if node.keywords or len(node.args) > is_function else None
-
-
-def _is_index(node: ast.expr, index: int) -> bool:
-    return isinstance(node, ast.Constant) and type(node.value) is int and node.value == index
