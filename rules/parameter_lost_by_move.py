@@ -176,13 +176,6 @@ class ParameterLostByMove(Rule):
         value = statement.value if isinstance(statement, (ast.Assign, ast.AnnAssign)) else None
         return value is not None and python_ast.is_literal(value, None)
 
-    def _with_inner(self, node: ast.AST) -> Iterator[tuple[ast.AST, ast.AST]]:
-        """The parents of a node, each with the field that contains it."""
-        inner = node
-        for item in self.model.tree.ancestors(node):
-            yield item, inner
-            inner = item
-
     def _is_leaf_in_use(self, target: ast.Name, made: ast.Call) -> bool:
         """Whether a tensor that requires a gradient goes to an optimizer, or its gradient is read."""
         name = self.model.definitions.named(made.func)
