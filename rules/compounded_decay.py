@@ -9,7 +9,7 @@ from typing import NamedTuple
 from torchlint import Category, Rule
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import definitions
-from torchlint.model.queries import names, variables
+from torchlint.model.queries import arithmetic, callees, names, variables
 from torchlint.syntax import python_ast
 
 _RATE = LazyPattern(r"(?i)(^|_)(lr|learning_?rate|eps(ilon)?|temp(erature)?|tau)(_|$|\d)")
@@ -92,10 +92,8 @@ class CompoundedDecay(Rule):
         if function is None or not isinstance(call, ast.Call) or not isinstance(statement, ast.Assign):
             return None
         ends = [item.value for item in python_ast.walk(function.node) if isinstance(item, ast.Return)]
-        given = dict(zip(function.parameters, call.args, strict=False))
-        if len(ends) != 1 or not isinstance(ends[0], ast.BinOp) or not isinstance(ends[0].op, ast.Mult):
-            return None
-        for side, factor in ((ends[0].left, ends[0].right), (ends[0].right, ends[0].left)):
+        given = callees.arguments(call, function)
+        for side, factor in arithmetic.factors(ends[0]) if len(ends) == 1 and ends[0] is not None else ():
             passed = given.get(python_ast.dotted(side))
             counter = next((given[name] for name in sorted(_counters(factor)) if name in given), None)
             if passed is not None and counter is not None and python_ast.written_alike(passed, statement.targets[0]):
@@ -180,14 +178,9 @@ def _product(statement: ast.Assign | ast.AugAssign) -> tuple[ast.expr, ast.expr]
     """The place and the factor of `place = place * factor` and `place *= factor`."""
     if isinstance(statement, ast.AugAssign):
         return (statement.target, statement.value) if isinstance(statement.op, ast.Mult) else None
-    value = statement.value
-    if len(statement.targets) != 1 or not isinstance(value, ast.BinOp) or not isinstance(value.op, ast.Mult):
-        return None
     place = statement.targets[0]
-    for side, other in ((value.left, value.right), (value.right, value.left)):
-        if python_ast.written_alike(side, place):
-            return place, other
-    return None
+    factors = arithmetic.factors(statement.value) if len(statement.targets) == 1 else []
+    return next(((place, other) for side, other in factors if python_ast.written_alike(side, place)), None)
 
 
 def _counters(factor: ast.expr) -> set[str]:
