@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from torchlint import Category, Rule
+from torchlint.index import FileIndex
 from torchlint.lazy_pattern import LazyPattern
-from torchlint.model.queries import variables, written
+from torchlint.model.queries import callees, variables, written
 from torchlint.pytorch import naming
 from torchlint.pytorch.settings import Role, role_of_name
 from torchlint.syntax import python_ast
@@ -108,9 +109,7 @@ class UnappliedRate(Rule):
         """Whether code may use a new value of the rate."""
         loop = self.model.tree.loop_around(change)
         around = self.model.definitions.function_around(rate)
-        for name in (item for item in self.model.tree.of_type(ast.Name) if item.id == rate.id):
-            if not isinstance(name.ctx, ast.Load) or name is rate:
-                continue
+        for name in (item for item in FileIndex.of(self.model.tree).reads_of(rate.id) if item is not rate):
             within = self.model.definitions.function_around(name)
             if within is not around:
                 if within is not None and within.enclosing is around:
@@ -120,7 +119,8 @@ class UnappliedRate(Rule):
                 continue
             if not self._is_shown(name, rate.id):
                 return True
-        return b"locals()" in self.model.tree.source.code
+        scope = around.node if around is not None else self.model.tree.module
+        return callees.reads_by_text(scope, self.model.definitions)
 
     def _is_shown(self, name: ast.Name, rate: str) -> bool:
         """Whether a read only shows the rate, compares it, or computes its next value."""

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from torchlint import Category, Rule
 from torchlint.index import FileIndex
-from torchlint.model.queries import variables, written
+from torchlint.model.queries import callees, variables, written
 from torchlint.syntax import python_ast
 
 
@@ -72,9 +72,12 @@ class UnusedSampler(Rule):
 
     def _is_read(self, target: ast.Name) -> bool:
         """Whether code may read a variable, also from another scope or by its name."""
-        if variables.is_shared(target.id, self.model.definitions) or b"locals()" in self.model.tree.source.code:
-            return True
         around = self.model.definitions.function_around(target)
+        scope = around.node if around is not None else self.model.tree.module
+        if variables.is_shared(target.id, self.model.definitions):
+            return True
+        if callees.reads_by_text(scope, self.model.definitions):
+            return True
         reads = FileIndex.of(self.model.tree).reads_of(target.id)
         scopes = [self.model.definitions.function_around(item) for item in reads]
         return any(around is None or item is around or (item is not None and item.enclosing) for item in scopes)
