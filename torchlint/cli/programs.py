@@ -60,18 +60,17 @@ def check_command(command: tuple[str, ...], *, takes_notebooks: bool = False) ->
     """Refuse a command that cannot work, before anything runs."""
     from shutil import which
 
-    from torchlint.verify.notebooks import notebook_of
+    from torchlint.verify.notebooks import notebook_command
 
-    notebook_to_run = notebook_of(command) if takes_notebooks else None
-    if notebook_to_run is not None and not notebook_to_run.is_file():
-        raise UserError(f"cannot run {notebook_to_run}: there is no such file")
-    is_alone = notebook_to_run is not None and command[0].endswith(notebook_to_run.name)
-    program = sys.executable if is_alone else which(command[0])
+    runs = notebook_command(command) if takes_notebooks else None
+    if runs is not None and not runs.notebook.is_file():
+        raise UserError(f"cannot run {runs.notebook}: there is no such file")
+    program = which(command[0] if runs is None else runs.python)
     if program is None:
         hint = f"; did you mean `python {command[0]}`?" if Path(command[0]).suffix == ".py" else ""
         raise UserError(f"cannot run {command[0]}: there is no such program{hint}")
     notebook = next((word for word in command[1:] if Path(word).suffix == ".ipynb"), None)
-    if notebook is not None and notebook_to_run is None and Path(command[0]).stem.startswith("python"):
+    if notebook is not None and runs is None and Path(command[0]).stem.startswith("python"):
         raise UserError(
             f"Python does not run {notebook}: make a script of it, `jupyter nbconvert --to script {notebook}`"
         )

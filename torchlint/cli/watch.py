@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from torchlint.files.source import SourceFile
+    from torchlint.verify.notebooks import NotebookCommand
     from torchlint.verify.watch.catalogue import CheckInfo
     from torchlint.verify.watch.session import Static
 
@@ -146,7 +147,7 @@ def watch(
     check_command(command, takes_notebooks=True)
     root = root_of(command)
     with errors_of_the_user():
-        static = _static(root, notebooks.notebook_of(command))
+        static = _static(root, notebooks.notebook_command(command))
     names = [check.name for check in checks] + ["one-batch"] * one_batch + ["differing-runs"] * is_twice
     if one_batch and _is_default(ctx, "max_steps"):
         max_steps = _STEPS_OF_ONE_BATCH
@@ -216,7 +217,7 @@ def _selected(select: Sequence[str]) -> tuple[list[CheckInfo], set[str]]:
     return [*dict.fromkeys(chosen)], rules
 
 
-def _static(root: Path, notebook: Path | None) -> Static:
+def _static(root: Path, runs: NotebookCommand | None) -> Static:
     """The files of the project with the notebook that runs, and the linter's findings in them."""
     from torchlint.engine import registry
     from torchlint.project.config import Configurations
@@ -231,7 +232,7 @@ def _static(root: Path, notebook: Path | None) -> Static:
     targets = [
         target
         for target in Discovery(Configurations(Overrides(preview=True))).files([shown])
-        if target.path.suffix == ".py" or (notebook is not None and target.path.samefile(notebook))
+        if target.path.suffix == ".py" or (runs is not None and target.path.samefile(runs.notebook))
     ]
     with Progress(sys.stderr) as progress:
         outcome = run(targets, progress, None, Means(jobs=None))

@@ -79,6 +79,11 @@ class Place:
     column: int
     cell: int | None = None
 
+    @property
+    def shown_line(self) -> str:
+        """`4`; in a notebook `cell 3:4`."""
+        return str(self.line) if self.cell is None else f"cell {self.cell}:{self.line}"
+
 
 @dataclass(frozen=True)
 class SourceFile:

@@ -19,8 +19,7 @@ _VARIABLES = ("GITHUB_WORKSPACE", "CI_PROJECT_DIR")
 def shown_place(source: SourceFile, position: Position) -> str:
     """`path:line:column`, as editors read it; in a notebook `path:cell 3:line:column`."""
     place = source.place(position)
-    cell = "" if place.cell is None else f"cell {place.cell}:"
-    return f"{printable(source.path)}:{cell}{place.line}:{place.column + 1}"
+    return f"{printable(source.path)}:{place.shown_line}:{place.column + 1}"
 
 
 def shown_elsewhere(place: Elsewhere) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import NamedTuple
 
 from torchlint.files.ipython import SUFFIX
 from torchlint.files.source import SourceError, SourceFile
@@ -15,11 +16,20 @@ from torchlint.verify.launch import LaunchError
 _RUNNER = Path(__file__).with_name("run_notebook.py")
 
 
-def notebook_of(command: Sequence[str]) -> Path | None:
-    """The notebook of `train.ipynb --epochs 1` or `python train.ipynb`; None for another command."""
+class NotebookCommand(NamedTuple):
+    """The parts of `train.ipynb --epochs 1` or `python train.ipynb --epochs 1`."""
+
+    python: str
+    """The interpreter as the user wrote it; this one if there is none."""
+    notebook: Path
+    arguments: tuple[str, ...]
+
+
+def notebook_command(command: Sequence[str]) -> NotebookCommand | None:
+    """The parts of a command that runs a notebook; None for another command."""
     is_python = len(command) > 1 and Path(command[0]).stem.startswith("python")
-    word = command[1] if is_python else command[0]
-    return Path(word) if word.endswith(SUFFIX) else None
+    python, (word, *arguments) = (command[0], command[1:]) if is_python else (sys.executable, command)
+    return NotebookCommand(python, Path(word), tuple(arguments)) if word.endswith(SUFFIX) else None
 
 
 @contextmanager
@@ -28,17 +38,15 @@ def runnable(command: Sequence[str]) -> Iterator[Sequence[str]]:
 
     Lines that are no Python, such as `!pip install`, do not run.
     """
-    notebook = notebook_of(command)
-    if notebook is None:
+    parts = notebook_command(command)
+    if parts is None:
         yield command
         return
     try:
-        text = SourceFile.read(notebook).text
+        text = SourceFile.read(parts.notebook).text
     except (OSError, SourceError) as error:
-        raise LaunchError(f"cannot read {notebook}: {error}") from None
-    is_first = command[0].endswith(SUFFIX)
-    python = sys.executable if is_first else command[0]
+        raise LaunchError(f"cannot read {parts.notebook}: {error}") from None
     with TemporaryDirectory(prefix="torchlint-") as folder:
         program = Path(folder, "program.py")
         program.write_bytes(text.encode())
-        yield [python, str(_RUNNER), str(program), str(notebook), *command[1 if is_first else 2 :]]
+        yield [parts.python, str(_RUNNER), str(program), str(parts.notebook), *parts.arguments]

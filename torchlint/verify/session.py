@@ -87,8 +87,8 @@ class Judged:
 
     @property
     def line(self) -> str:
-        """The line as text; in a notebook `cell 3:line`."""
-        return str(self.place.line) if self.place.cell is None else f"cell {self.place.cell}:{self.place.line}"
+        """The line as text; in a notebook with its cell."""
+        return self.place.shown_line
 
 
 @dataclass(frozen=True)
