@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import itertools
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from torchlint import Category, Confidence, Rule
 from torchlint.model import definitions, events, program, values
@@ -15,6 +15,9 @@ from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
     from torchlint.index import FileIndex
+
+
+_Passes: TypeAlias = "dict[values.Value, list[mode.Pass]]"
 
 
 class EvaluatedInTraining(NamedTuple):
@@ -115,13 +118,11 @@ class EvaluationInTrainingMode(Rule):
             found = [
                 item
                 for module, own in itertools.islice(passes.items(), mode.MAX_MODULES)
-                for item in self._of_module(trace, module, [*own, *self._of_wholes(module, own, passes)])
+                for item in self._of_module(trace, module, own, passes)
             ]
             yield from {item.site: item for item in reversed(found)}.values()
 
-    def _of_wholes(
-        self, module: values.Value, own: list[mode.Pass], passes: dict[values.Value, list[mode.Pass]]
-    ) -> Iterator[mode.Pass]:
+    def _of_wholes(self, module: values.Value, own: list[mode.Pass], passes: _Passes) -> Iterator[mode.Pass]:
         """The passes of the modules that contain a module, if code calls a method in which it runs: `predict`."""
         if any(self._called(item) not in (None, item.site) for item in own):
             for whole, others in passes.items():
@@ -129,9 +130,9 @@ class EvaluationInTrainingMode(Rule):
                     yield from others
 
     def _of_module(
-        self, trace: program.Trace, module: values.Value, own: list[mode.Pass]
+        self, trace: program.Trace, module: values.Value, own: list[mode.Pass], passes: _Passes
     ) -> Iterator[EvaluatedInTraining]:
-        """The first pass of each loop."""
+        """The first pass of each loop; `own` are those of the module among all `passes`."""
         evaluated = [item for item in own if self._evaluates(item) and not self._trains_too(trace, item)]
         layers = self.model.training_layers
         is_own = not any(map(_is_pretrained, values.inputs_of(module)))
@@ -141,7 +142,8 @@ class EvaluationInTrainingMode(Rule):
         is_unseen = layers.is_unseen(module)
         if kept is None and not is_unseen and not layers.has_unseen_part(module):
             return
-        trained = [forward for forward in own if self.model.mode.is_trained(trace, forward)]
+        candidates = (*own, *self._of_wholes(module, own, passes))
+        trained = [forward for forward in candidates if self.model.mode.is_trained(trace, forward)]
         is_learning = bool(trained) and self._is_stepped_on(trace, module)
         is_made_here = self.model.mode.starts_in_training(trace, module) and kept != api.PRETRAINED_DROPOUT
         done: set[events.Loop | None] = set()
