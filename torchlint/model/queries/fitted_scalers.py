@@ -26,10 +26,11 @@ def fitted_to(value: ast.expr, definitions: Definitions) -> ast.expr | None:
         return data if _is_scaler(scaler, definitions) else None
     if value.func.attr != "transform":
         return None
-    is_chain = isinstance(scaler, ast.Call) and python_ast.called_name(scaler) == _FIT
-    fit = scaler if isinstance(scaler, ast.Call) and is_chain else _last_fit(scaler, value, definitions)
-    if is_chain and isinstance(scaler, ast.Call) and isinstance(scaler.func, ast.Attribute):
-        scaler = scaler.func.value
+    fit: ast.Call | None
+    if isinstance(scaler, ast.Call) and python_ast.called_name(scaler) == _FIT:
+        fit, scaler = scaler, scaler.func.value if isinstance(scaler.func, ast.Attribute) else scaler
+    else:
+        fit = _last_fit(scaler, value, definitions)
     if fit is None or len(fit.args) != 1 or not python_ast.written_alike(fit.args[0], data):
         return None
     return data if _is_scaler(scaler, definitions) and not _is_rebound(data, fit, value, definitions) else None

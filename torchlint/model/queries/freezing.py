@@ -41,8 +41,7 @@ def settings(statement: ast.AST, tree: PythonTree) -> Iterator[Setting]:
 
 def owner_of(node: ast.expr) -> str:
     """The module of `module.parameters()`: `model.body`; empty for other expressions."""
-    is_call = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
-    if not is_call or not isinstance(node, ast.Call) or node.args or node.keywords:
+    if not isinstance(node, ast.Call) or node.args or node.keywords:
         return ""
     owner, _, method = python_ast.dotted(node.func).rpartition(".")
     return owner if method in _OF_PARAMETERS else ""

@@ -64,8 +64,7 @@ def _seeded(source: ast.expr, method: FunctionInfo) -> list[ast.AST]:
 
 
 def _is_seeding(node: ast.AST, name: str) -> bool:
-    is_call = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
-    if not isinstance(node, ast.Call) or not is_call or not isinstance(node.func, ast.Attribute):
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
         return False
     return node.func.attr == "manual_seed" and python_ast.dotted(node.func.value) == name and _is_fixed(node)
 
