@@ -86,19 +86,21 @@ class PredictedClasses:
                 found += call.args
         return found
 
-    def is_best_value(self, node: ast.expr) -> ast.Call | None:
+    def is_best_value(self, node: ast.expr, depth: int = _DEPTH) -> ast.Call | None:
         """The maximum whose values an expression holds: `x.max(1)[0]`, or the first of `best, classes = x.max(1)`."""
         if isinstance(node, ast.Attribute) and node.attr == "values":
             return _maximum(node.value)
         if isinstance(node, ast.Subscript):
             return _maximum(node.value) if numbers.literal(node.slice) == 0 else None
+        if depth == 0:
+            return None
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _KEEPING:
-            return self.is_best_value(node.func.value)
+            return self.is_best_value(node.func.value, depth - 1)
         bound = variables.bindings(node.id, node, self._definitions) if isinstance(node, ast.Name) else []
         parent = self._tree.parent(bound[0]) if len(bound) == 1 else None
         if not isinstance(parent, ast.Tuple):
             value = self._tree.assigned_to(bound[0]) if len(bound) == 1 else None
-            return self.is_best_value(value) if value is not None and not isinstance(value, ast.Name) else None
+            return self.is_best_value(value, depth - 1) if value is not None else None
         outer = self._tree.parent(parent)
         is_first = len(parent.elts) == 2 and parent.elts[0] is bound[0]
         return _maximum(outer.value) if is_first and isinstance(outer, ast.Assign) else None
