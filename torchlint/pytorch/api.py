@@ -22,8 +22,6 @@ SET_GRAD_MODE = frozenset(functions_with(SwitchesGradMode)) - GRAD_MODES.keys()
 SWITCHES_OFF = SET_GRAD_MODE | {name for name, mode in GRAD_MODES.items() if mode is GradMode.OFF}
 SWITCHES_ON = SET_GRAD_MODE | {name for name, mode in GRAD_MODES.items() if mode is GradMode.ON}
 """Functions that may switch gradients off or on."""
-CHECKPOINTS = frozenset({"torch.utils.checkpoint.checkpoint"})
-"""Functions that run their function argument a second time, in the backward pass."""
 DROPPING = {
     name: effect.mode for name, effect in functions_with(DropsElements).items() if isinstance(effect, DropsElements)
 }

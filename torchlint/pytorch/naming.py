@@ -183,8 +183,6 @@ SWITCHES_GRADIENTS = _any_of("no_?grad eval infer freez frozen grad_enabled test
 """Context managers that may switch gradients off."""
 SWITCHING_MODE = _any_of("train mode toggle set_")
 """Calls that may switch a module to training or evaluation."""
-TELLS_RECOMPUTATION = _any_of("grad recomput checkpoint first (?:^|_)seen")
-"""Names in conditions that distinguish the second run of a checkpointed function from the first."""
 DIFFERENTIATING = _any_of(
     "grad backward attack perturb adversar saliency attribut jacob hess(?:$|ian) derivative (?:^|_)shap(?:_|$)"
 )
