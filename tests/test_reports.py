@@ -178,7 +178,7 @@ def test_the_page_shows_findings_with_their_code(bad_call: type[Rule]) -> None:
     name = article.pop("id")
     assert name and re.fullmatch("finding=[0-9a-f]{12}", name)
     assert article == {"class": "error", "data-rule": "XX001 bad-call", "data-file": "a.py", "data-severity": "error"}
-    assert ("a", {"class": "link", "href": f"#{name}", "title": "link to this finding"}) in page.tags
+    assert ("a", {"class": "place", "href": f"#{name}", "title": "link to this finding"}) in page.tags
 
 
 def test_the_page_sums_up(bad_call: type[Rule]) -> None:

@@ -213,7 +213,8 @@ def test_a_file_that_kills_whoever_lints_it_is_named(deadly: Path, folder: Path)
     (folder / "die.py").write_text("bad()  # die\n")
     found = outcome(Means(2))
     (finding,) = [finding for finding in found.findings if finding.path == "die.py"]
-    assert finding.message == "the process that linted it died twice; was it out of memory?"
+    assert finding.message == "the process that linted this file died twice, perhaps because memory ran out"
+    assert finding.name == "internal-error"  # the exit code is 3
     assert len(found.findings) == len(outcome().findings)
 
 

@@ -73,6 +73,7 @@ _LINK = re.compile(r"\]\((?!https?://|#|mailto:)([^)\s]+)\)")
 _OUTSIDE = re.compile(r"\]\((\.\./[A-Z_]+\.md|template-plugin)\)")
 _SITE_LINK = re.compile(rf"\]\({re.escape(SITE)}/([^)]+)\)")
 _NAME = re.compile(r"(?<![\[`])`([a-z]+(?:-[a-z]+)+)`(?!\])")
+_OPTION = re.compile(r"<code>(--?[a-z][a-z-]{0,24})</code>")
 _SYMPTOM = re.compile(r"^## (.+)\n((?:(?!## ).*\n)*)", re.M)
 
 
@@ -145,6 +146,11 @@ def _own() -> list[Meta]:
     return [meta for meta in registry.metas() if registry.address(meta.name) == rule_page(meta.name)]
 
 
+def on_page_content(html: str, **_: Any) -> str:
+    """Options such as `--report` do not break after their hyphens."""
+    return _OPTION.sub(r'<code class="option">\1</code>', html)
+
+
 def _by_topic(entry: Callable[[Meta], str]) -> list[tuple[str, list[str]]]:
     """The rules of each topic, by code, as `entry` gives them."""
     metas = _own()
@@ -155,7 +161,7 @@ def _index() -> str:
     lines = ["# Rules", "", "You know the symptom but not the rule? Start from [the symptoms](../recipes.md).", ""]
     lines += ["*Preview* rules are off by default, because we are still testing them. `--preview` turns them on.", ""]
     lines += [(DOCS / "site" / "filter.html").read_text("utf-8"), ""]
-    head = ["| Rule | Default | Preview | Fix | Category |", "| --- | --- | --- | --- | --- |"]
+    head = ["| Rule | Default | Fix | Category |", "| --- | --- | --- | --- |"]
     for title, rows in _by_topic(_row):
         lines += [f"## {title}", "", *head, *rows, ""]
     return "\n".join(lines)
@@ -163,12 +169,14 @@ def _index() -> str:
 
 def _row(meta: Meta) -> str:
     rule = f"[`{meta.name}`]({meta.name}.md) {meta.code}<br>{meta.summary}"
-    cells = [rule, _default(meta), "preview" * meta.preview, "fix" * _has_fix(meta), meta.category.value]
+    cells = [rule, _default(meta), "fix" * _has_fix(meta), meta.category.value]
     return f"| {' | '.join(cells)} |"
 
 
 def _default(meta: Meta) -> str:
-    return "on" if meta.category.on_by_default and not meta.preview else "off"
+    if meta.preview:
+        return "preview"
+    return "on" if meta.category.on_by_default else "off"
 
 
 def _has_fix(meta: Meta) -> bool:

@@ -26,7 +26,7 @@ Exit codes:
   2    wrong usage
   3    torchlint could not measure anything, or could not write a report
   4    the program failed before torchlint could measure anything
-  130  interrupted (128 plus the signal number)
+  130  interrupted
 """
 
 

@@ -43,7 +43,7 @@ Exit codes:
   3    torchlint could not measure anything: no training step was seen; or it
        could not write a report
   4    the program failed, and the run did not show why
-  130  interrupted (128 plus the signal number)
+  130  interrupted
 """
 
 
@@ -128,6 +128,13 @@ def watch(
       torchlint watch -- notebook.ipynb
       torchlint watch --compare main.json -- python train.py
       torchlint watch --list
+
+    \b
+    Verdicts:
+      confirmed     the problem is real: the run showed it
+      inconclusive  the run did not decide; the report says why
+      refuted       a finding of the linter is false: its line ran often enough,
+                    and the bug did not happen
     """
     from torchlint.verify import notebooks
     from torchlint.verify.folder import Limits

@@ -26,7 +26,7 @@ _CSS = """
 .information { --colour: var(--blue); } .hint { --colour: var(--green); }
 .severity { color: var(--colour); } a { color: inherit; } a:not(:hover) { text-decoration: none; }
 article p { margin: .4rem 0; overflow-wrap: anywhere; } h2 { overflow-wrap: anywhere; }
-article { scroll-margin-top: 6rem; } article:target { outline: 2px solid var(--blue); } h2 .link { color: var(--dim); }
+article { scroll-margin-top: 6rem; } article:target { outline: 2px solid var(--blue); }
 u { text-decoration-color: var(--dim); text-underline-offset: .25em; }
 ins, del { text-decoration: none; } ins { color: var(--green); } del { color: var(--red); }
 summary { cursor: pointer; overflow-wrap: anywhere; }
@@ -37,7 +37,10 @@ form { align-items: center; background: var(--back); display: flex; flex-wrap: w
        padding: .6rem 0; position: sticky; top: 0; }
 form[hidden], article[hidden] { display: none; }
 select, input { font: inherit; max-width: 16rem; }
-@media (max-width: 45rem) { form { position: static; } td:last-child, th:last-child { display: none; } }
+@media (max-width: 45rem) {
+  form { position: static; } td:last-child, th:last-child, td:nth-child(4), th:nth-child(4) { display: none; }
+  td, th { padding-right: .5rem; }
+}
 """
 _SCRIPT = """
 const form = document.forms[0], articles = [...document.querySelectorAll('article')]
@@ -75,7 +78,8 @@ show()
 def render(outcome: Outcome, style: Style) -> str:
     """The page in ASCII. All findings can be read without its script, which hides what the filters leave out."""
     ids = _Ids()
-    articles = [_article(file, finding, ids) for file in outcome.files for finding in file.findings]
+    parts = outcome.parted()  # deprecated names come last
+    articles = [_article(file, finding, ids) for files in parts for file in files for finding in file.findings]
     head = ["<h1>torchlint</h1>", f"<p>{escape(summary(outcome))}</p>", _made(style), _summary(outcome), _form(outcome)]
     body = "\n".join([*filter(None, head), *articles, _foot()])
     return html_text(page("torchlint", f"{body}\n<script>{_SCRIPT}</script>", DARK + _CSS))
@@ -152,7 +156,7 @@ def _parts(file: LintedFile, finding: Finding, name: str) -> Iterator[str]:
     yield f'<article id="finding={name}" class="{severity}" {data}>\n'
     yield f'<h2><span class="severity">{severity}</span> {shown} '
     place = breakable(shown_place(file.source, finding.span.start))
-    yield f'<a class="link" href="#finding={name}" title="link to this finding">{place}</a></h2>\n'
+    yield f'<a class="place" href="#finding={name}" title="link to this finding">{place}</a></h2>\n'
     yield f"<p>{prose(finding.message)}</p>\n{listing(file.source, finding)}"
     if finding.help:
         yield f"<p><b>help:</b> {prose(finding.help)}</p>\n"

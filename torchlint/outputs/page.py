@@ -10,6 +10,7 @@ _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 60rem; padding: 0 1rem;
        color: var(--text); }
 h1 { font-size: 1.4rem; } h2 { font-size: 1.05rem; margin: 0; }
+h2 .place { color: var(--dim); font-size: .95rem; font-weight: normal; }
 code, pre { font: 13px/1.45 ui-monospace, monospace; }
 pre { background: var(--code); border-radius: 6px; overflow-x: auto; padding: .6rem; margin: .6rem 0; }
 mark { background: var(--mark); color: inherit; }
@@ -28,8 +29,8 @@ DARK = """
 
 
 def breakable(path: str) -> str:
-    """A path as HTML that may continue on the next line after each slash."""
-    return escape(path).replace("/", "/<wbr>")
+    """A path as HTML that may continue on the next line after each slash and underscore."""
+    return escape(path).replace("/", "/<wbr>").replace("_", "_<wbr>")
 
 
 def page(title: str, body: str, style: str) -> str:

@@ -321,7 +321,7 @@ def _lint_here(tasks: Sequence[_Task]) -> list[Done]:
 
 
 def _lint_alone(tasks: Sequence[_Task]) -> list[Done]:
-    """In a process that does nothing else: if that dies too, the file is to blame."""
+    """In a process that does nothing else: if that dies too, the file is named, and the result is incomplete."""
     from torchlint.run.process_pool import NoProcesses
 
     done: list[Done] = []
@@ -329,7 +329,7 @@ def _lint_alone(tasks: Sequence[_Task]) -> list[Done]:
         try:
             done += _lint_until_death(left)
         except NoProcesses as error:
-            problem = Unread(f"the process that linted it died, and no other can start: {error}", is_of_machine=True)
+            problem = Unread(f"the process that linted this file died, and no other can start: {error}", is_of_machine=True)
             done += [Done(_unread(job, problem)) for _, job in left]
     return done
 
@@ -345,5 +345,6 @@ def _lint_until_death(tasks: Sequence[_Task]) -> Iterator[Done]:
             try:
                 yield from executor.submit(_lint_each, [job]).result()
             except BrokenExecutor:
-                yield Done(_unread(job, Unread("the process that linted it died twice; was it out of memory?")))
+                reason = "the process that linted this file died twice, perhaps because memory ran out"
+                yield Done(_unread(job, Unread(reason, is_of_machine=True)))
                 return

@@ -24,7 +24,7 @@ _CONTEXT = 3
 
 _CSS = """
 pre mark { display: block; }
-nav li, h2, header, header code, p code { overflow-wrap: anywhere; } nav li { break-inside: avoid; }
+nav li, h2, header, header code, p code { overflow-wrap: anywhere; } nav li { break-inside: avoid; margin-bottom: .3rem; }
 nav ol { column-width: 26rem; column-gap: 3rem; padding-left: 1.4rem; }
 nav label { margin-right: 1rem; white-space: nowrap; }
 .verdict { color: var(--colour); font-weight: 700; }
@@ -33,9 +33,10 @@ nav label { margin-right: 1rem; white-space: nowrap; }
 dl { display: flex; flex-wrap: wrap; gap: .2rem 1.4rem; margin: .5rem 0; }
 dt { color: var(--dim); } dl div { display: flex; gap: .4rem; } dd { margin: 0; font-variant-numeric: tabular-nums; }
 figure { margin: 0; overflow-x: auto; } svg { height: auto; max-width: 100%; min-width: 34rem; }
-body:has(#show-confirmed:not(:checked)) article.confirmed, body:has(#show-refuted:not(:checked)) article.refuted,
-body:has(#show-inconclusive:not(:checked)) article.inconclusive,
-body:has(#show-not-reached:not(:checked)) article.not-reached { display: none; }
+body:has(#show-confirmed:not(:checked)) :is(article, li).confirmed,
+body:has(#show-refuted:not(:checked)) :is(article, li).refuted,
+body:has(#show-inconclusive:not(:checked)) :is(article, li).inconclusive,
+body:has(#show-not-reached:not(:checked)) :is(article, li).not-reached { display: none; }
 table { border-collapse: collapse; } td, th { padding: .1rem .8rem .1rem 0; text-align: left; }
 """
 _DARK_PLOTS = """
@@ -124,9 +125,9 @@ def _index(verification: Verification) -> Iterator[str]:
     )
     short = _short_paths({item.finding.path for item in verification.judged})
     links = "".join(
-        f'<li class="{item.verdict.answer.value}"><a href="#finding-{number}">{escape(short[item.finding.path])}:'
-        f"{item.line} {escape(item.finding.name)}</a> "
-        f'<span class="verdict">{item.verdict.answer.value}</span>: {_text(item.verdict.reason)}</li>'
+        f'<li class="{item.verdict.answer.value}"><span class="verdict">{item.verdict.answer.value}</span> '
+        f'<a href="#finding-{number}">{escape(item.finding.name)}</a> '
+        f'<span class="dim">{breakable(short[item.finding.path])}:{item.line}</span>: {_text(item.verdict.reason)}</li>'
         for number, item in enumerate(verification.ranked)
     )
     yield f"<nav>\n<p>{switches if len(answers) > 1 else ''}</p>\n<ol>{links}</ol>\n</nav>"
@@ -157,7 +158,7 @@ def _article(judged: Judged, number: int, evidence: Evidence | None) -> str:
     return (
         f'<article class="{verdict.answer.value}" id="finding-{number}">\n'
         f'<h2><span class="verdict">{verdict.answer.value}</span> {escape(finding.code)} {escape(finding.name)} '
-        f'<span class="dim">{breakable(finding.path)}:{judged.line}</span></h2>\n'
+        f'<span class="place">{breakable(finding.path)}:{judged.line}</span></h2>\n'
         f"{_message(judged)}{_code(judged)}\n"
         f"<p><b>{_text(_sentence(verdict.reason))}</b>{_meaning(judged)}{first}{escape(device)}{_advice(verdict.advice)}</p>\n"
         f"{_beside(judged)}{_fix(judged)}{_numbers(judged)}\n{_plot(judged, number, evidence)}</article>"
