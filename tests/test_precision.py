@@ -14,6 +14,8 @@ from typing import NamedTuple
 
 import pytest
 
+from torchlint.engine import registry
+
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "tests" / "precision"
 PAGE = ROOT / "docs" / "precision.md"
@@ -30,7 +32,7 @@ HOW = """\
 A linter is useful only if its findings are correct. We measure how often they are, on code that we have not used to
 develop the rules. Each *review* works like this:
 
-1. We choose public repositories that no earlier review contains.
+1. We choose public repositories that no earlier review used.
 2. torchlint lints them once, with its default rules. We count the findings of this first run.
 3. Reviewers check each finding. They also read the code around it, and its callers in other files. Except in reviews 17
    and 18, the reviewers had not written the rules.
@@ -163,10 +165,11 @@ def rules(most: int = 10) -> str:
         counts.setdefault(row["rule"], Counter())[row["verdict"]] += int(row["count"])
     single = {rule: count for rule, count in counts.items() if re.fullmatch(r"TL\d{3}", rule) and rule != "TL802"}
     worst = sorted(single.items(), key=lambda item: (-item[1]["false"], item[0]))[:most]
+    names = {meta.code: meta.name for meta in registry.metas()}
     lines = []
     for rule, count in worst:
         true = sum(count[verdict] for verdict in ("useful", "copy", "not useful", "true"))
-        lines.append(f"| {rule} | {true} | {count['false']} | {true / (true + count['false']):.0%} |")
+        lines.append(f"| {rule} `{names[rule]}` | {true} | {count['false']} | {true / (true + count['false']):.0%} |")
     return "\n".join(lines)
 
 

@@ -39,24 +39,25 @@ INTRODUCTION = """\
 # Bugs that people reported
 
 The table lists {total} bugs that people reported in public projects. `tests/reported/cases` contains each one as a
-small program, with a corrected copy. The people who wrote these programs had not seen our rules. In its first run,
-torchlint found 8 of the bugs with its default rules. We then used the bugs to improve the rules, so the table does not
-show how many bugs torchlint finds in other code.
+small program, with a corrected copy. The people who wrote these programs had not seen our rules. When we first ran
+torchlint on them, it found 8 of the bugs with its default rules. We then used the bugs to improve the rules, so the
+second table below does not show how many bugs torchlint finds in other code.
 
-To estimate that, we repeat the first run with new bugs, which are not in the table. A run uses up to 20 bugs about
-gradients, weights and modes, and up to 20 bugs about numbers, sizes and data.
+To estimate that, we test torchlint on new bugs before we use them to improve the rules. They are not among the {total}. A
+test uses up to 20 bugs about gradients, weights and modes, and up to 20 bugs about numbers, sizes and data. "Found" means
+with default rules.
 
-| First run on new bugs | Found | Gradients, weights, modes | Numbers, sizes, data | Note |
+| Test on new bugs | Found | Gradients, weights, modes | Numbers, sizes, data | Note |
 | --- | ---: | ---: | ---: | --- |
 | 29 November 2026 | 12 of 40 | 9 of 20 | 3 of 20 | |
 | 30 November 2026 | 13 of 40 | 8 of 20 | 5 of 20 | |
-| 30 November 2026, second run | 9 of 40 | 5 of 20 | 4 of 20 | torchlint also reported one corrected copy |
-| 30 November 2026, third run | 13 of 40 | 9 of 20 | 4 of 20 | two findings were at another line than the bug |
-| 1 December 2026 | 12 of 40 | 6 of 20 | 6 of 20 | three at another line; previews found two more |
-| 1 December 2026, second run | 13 of 40 | 9 of 20 | 4 of 20 | two at another line; previews found three more |
-| 1 December 2026, third run | 7 of 24 | 4 of 9 | 3 of 15 | without 16 bugs that we had used before |
+| 30 November 2026, second test | 9 of 40 | 5 of 20 | 4 of 20 | torchlint also reported one corrected copy |
+| 30 November 2026, third test | 13 of 40 | 9 of 20 | 4 of 20 | two findings were at a different line |
+| 1 December 2026 | 12 of 40 | 6 of 20 | 6 of 20 | three at a different line; previews found two more |
+| 1 December 2026, second test | 13 of 40 | 9 of 20 | 4 of 20 | two at a different line; previews found three more |
+| 1 December 2026, third test | 7 of 24 | 4 of 9 | 3 of 15 | without 16 bugs that we had already used |
 
-A cell lists the codes that a tool reports for the bug but not for the corrected copy. ruff and TorchFix ran with all
+The next table shows each of the {total} bugs. A cell lists the codes that a tool reports for the bug but not for the corrected copy. ruff and TorchFix ran with all
 their rules. ty ran without PyTorch installed.
 """
 

@@ -90,7 +90,7 @@ def test_a_call_into_another_file_is_named_where_it_may_clear() -> None:
         "No answers here from the relations cadence, datasets, domain, layout, module_states, provenance,",
         "  terms.",
         "",
-        "Not shown, because they decide nothing: 1 event. --all shows them.",
+        "Not shown, because no rule depends on them: 1 event. --all shows them.",
     ]
 
 

@@ -214,9 +214,9 @@ def check(ctx: click.Context, /, paths: tuple[Path, ...], **values: Any) -> None
 
     \b
     For an old code base, use one of these:
-      torchlint --baseline old.json --update-baseline   store all findings
+      torchlint --baseline old.json --update-baseline   store all findings, then:
       torchlint --baseline old.json                     report new findings
-      torchlint --since main                            report this branch
+      torchlint --since main                            report what this branch added
       torchlint --add-ignores                           suppress all findings
     """
     chosen = {field.name: values.pop(field.name) for field in fields(Choosing) if field.name in values}

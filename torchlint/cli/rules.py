@@ -20,7 +20,7 @@ from torchlint.finding import Meta
     type=click.Choice(["table", "json"]),
     default="table",
     show_default=True,
-    help="table: one line per rule. json: all facts, including options and their defaults.",
+    help="table: one line per rule. json: all details, including options and their defaults.",
 )
 @color_option
 def rules(rules: tuple[str, ...], output_format: str, color: str) -> None:

@@ -62,20 +62,22 @@ def trace(ctx: click.Context, files: tuple[Path, ...], output_format: str, every
       make       an optimizer, a module or a leaf tensor is created
       follow     a call of a function that torchlint knows
       repeat     code that runs several times inside one expression or step
-      either, one of, perhaps   at most one of the parts below runs
+      either     one of the two parts below runs
+      one of     one of the parts below runs
+      perhaps    the part below may run
       autograd   a call of `torch.autograd.grad`
       clip       gradients are clipped
       cache      the CUDA cache is emptied
       memory     memory is measured
       anomaly    anomaly detection is turned on or off
 
-    The lines under `relation` answer questions about the whole program, such as which gradients a step uses. At the end
+    A `relation` is one kind of question about the whole program, for example which gradients a step uses. At the end
     you see which imported files torchlint has read, and why it has not read others.
 
     \b
     If you expect a finding and get none, look for:
       a call that `may clear the gradients` between two steps
-      a call that does a part of the step in a file that torchlint has not read
+      a call into a file that torchlint has not read
       a loss that has `no graph`
       an optimizer whose parameters are unknown
       a branch that leaves the iteration before the step

@@ -24,8 +24,9 @@ Exit codes:
   0    nothing confirmed
   1    at least one finding confirmed
   2    wrong usage
-  3    torchlint could not measure anything, or could not write a report
-  4    the program failed before torchlint could measure anything
+  3    the program ran, but torchlint could not measure anything in it; or
+       torchlint could not write a report
+  4    the program failed before the first measurement
   130  interrupted
 """
 

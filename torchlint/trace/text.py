@@ -65,7 +65,7 @@ def _about_the_rest(trace: FileTrace, told: Sequence[FunctionText]) -> Iterator[
     yield from _named("No events in", [function.name for function, text in functions if text.is_empty])
     yield from _named("Not interpreted, because no rule could find anything there", [name for name, _ in trace.skipped])
     if hidden := sum(text.hidden for text in told):
-        yield from wrapped(f"Not shown, because they decide nothing: {counted(hidden, 'event')}. --all shows them.")
+        yield from wrapped(f"Not shown, because no rule depends on them: {counted(hidden, 'event')}. --all shows them.")
     if trace.cut_short:
         yield from wrapped("torchlint reached its limits here: some calls are unknown.")
     yield from _about_modules(trace)

@@ -331,7 +331,7 @@ class Domains:
                     operand = resolved(event.value.parents[0])
                     domain = self.of(operand)
                     name = f"`{operand.label}`" if operand.label else "the operand"
-                    unknown = f"unknown: nothing says which numbers {name} holds"
+                    unknown = f"unknown: the code does not limit the range of {name}"
                     yield Text(event.site, self._said(domain) if domain is not None else unknown)
 
     def _said(self, domain: Domain) -> str:
