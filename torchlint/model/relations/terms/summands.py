@@ -67,6 +67,7 @@ class Terms:
         self._tracking = tracking
         self.ends = GraphEnds(program, tracking)
         self._known: dict[Value, list[Term]] = {}
+        self._entered: set[Value] = set()
 
     def of(self, loss: Value) -> list[Term]:
         """The terms of a loss, each once; one if it is no sum."""
@@ -196,11 +197,20 @@ class Terms:
         returned = returned_parts(value) if isinstance(value, Component) else [body] if body is not None else []
         calls = (*part.place.calls, whole)
         inner = [part._replace(place=Place(resolved(item), calls)) for item in returned]
-        return inner if inner and (not has_parameters(module) or self._is_objective(inner)) else None
+        return inner if inner and (not has_parameters(module) or self._is_objective(whole, inner)) else None
 
-    def _is_objective(self, parts: list[_Part]) -> bool:
-        """Whether each value is a loss, or a sum with a loss: a network returns it, but it is no prediction."""
-        return all(any(is_loss(term.place.value) for term in self._within(part)) for part in parts)
+    def _is_objective(self, output: ModuleOutput, parts: list[_Part]) -> bool:
+        """Whether each value is a loss, or a sum with a loss: a network returns it, but it is no prediction.
+
+        A network that receives its own previous output returns a prediction.
+        """
+        if output in self._entered:
+            return False
+        self._entered.add(output)
+        try:
+            return all(any(is_loss(term.place.value) for term in self._within(part)) for part in parts)
+        finally:
+            self._entered.discard(output)
 
     def _has_no_graph(self, place: Place) -> bool:
         return self._tracking.tracked(place.value) is Answer.NO or not self.ends.of([place]).open
