@@ -165,7 +165,7 @@ class ClearedBeforeStep(Rule):
 
     def _cleared_in(self, trace: program.Trace, optimizer: values.Value) -> Iterator[ClearedGradients]:
         """The `zero_grad` calls after which every path to a step has lost the gradients."""
-        if _ignores_gradients(optimizer):
+        if self._ignores_gradients(optimizer, trace):
             return
         arrivals = self.model.gradients.arrivals(trace, optimizer)
         for step in trace.of(events.Step):
@@ -179,6 +179,22 @@ class ClearedBeforeStep(Rule):
                         between = (item for item in trace.of(events.Backward) if clear.order < item.order < step.order)
                         is_before_another = any(not events.exclusive(item.path, step.path) for item in between)
                         yield ClearedGradients(clear, backward, step, is_before_another)
+
+    def _ignores_gradients(self, optimizer: values.Value, trace: program.Trace) -> bool:
+        """Whether an optimizer of the program reads no gradients, such as one that applies proximal operators."""
+        info = optimizer.info if isinstance(optimizer, values.Optimizer) else self._stored_class(optimizer, trace)
+        step = info.method("step") if info is not None else None
+        if info is None or step is None or step.owner is not info:
+            return False
+        return not any(isinstance(item, ast.Attribute) and "grad" in item.attr for item in python_ast.walk(info.node))
+
+    def _stored_class(self, optimizer: values.Value, trace: program.Trace) -> definitions.ClassInfo | None:
+        """The class of the object that another method of the class stores in an attribute."""
+        steps = [item for item in trace.of(events.Step) if values.resolved(item.optimizer) is optimizer]
+        node = self.model.tree.own_node(steps[0].site) if steps and isinstance(optimizer, values.Attribute) else None
+        called = node.func if isinstance(node, ast.Call) else None
+        made = self.model.provenance.created(called.value) if isinstance(called, ast.Attribute) else None
+        return self.model.definitions.class_named(python_ast.dotted(made.func)) if isinstance(made, ast.Call) else None
 
     def report_ClearingStep(self, step: ClearingStep) -> None:
         self.report(
@@ -230,12 +246,3 @@ class ClearedBeforeStep(Rule):
 def _when(path: gradients.Arrival) -> tuple[int, int]:
     """The places at which gradients are cleared and computed."""
     return path.then.order if path.then is not None else 0, path.backward.order if path.backward is not None else 0
-
-
-def _ignores_gradients(optimizer: values.Value) -> bool:
-    """Whether an optimizer of the program reads no gradients, such as one that applies proximal operators."""
-    info = optimizer.info if isinstance(optimizer, values.Optimizer) else None
-    step = info.method("step") if info is not None else None
-    if info is None or step is None or step.owner is not info:
-        return False
-    return not any(isinstance(item, ast.Attribute) and "grad" in item.attr for item in python_ast.walk(info.node))

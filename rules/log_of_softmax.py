@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from torchlint.index import FileIndex
 
 _ELEMENTS = {"gather", "index_select", "select", "take_along_dim", "masked_select"}
+_CHOOSING = frozenset({*_ELEMENTS, operators.GETITEM, operators.MUL})
+_DRAWING = frozenset({"sample", "rsample", "multinomial", "choice", "choices"})
 _ONE_HOT = frozenset({operators.ONE_HOT, "scatter", "scatter_"})
 _DOUBLE = LazyPattern(r"float64|double")
 _DIFFERENCES = frozenset({operators.SUB, operators.RSUB})
@@ -58,6 +60,8 @@ class LogOfZero(NamedTuple):
     probability: Probability
     has_graph: bool
     """Whether gradients may flow through it. They do not for a teacher's probabilities."""
+    is_drawn: bool = False
+    """Whether it is the probability of an action that was drawn from it, which is hardly ever tiny."""
 
 
 class LogOfSoftmax(Rule):
@@ -68,9 +72,12 @@ class LogOfSoftmax(Rule):
     The activation may be in the same function or in a module in the same file. Indexing, `gather`, or a sum with
     one-hot labels may come between. Also finds `log` of a mixture of two softmaxes, such as that of a pointer network.
 
-    Two kinds of findings need `--preview`: code where torchlint cannot tell whether gradients are computed, and code
-    that divides unknown scores by a temperature. Such scores may be products of normalized vectors, whose softmax is
-    never 0.
+    Three kinds of findings need `--preview`:
+
+    - code where torchlint cannot tell whether gradients are computed
+    - code that divides unknown scores by a temperature, because they may be products of normalized vectors, whose
+      softmax is never 0
+    - the probability of an action that was drawn from the softmax, because a drawn probability is hardly ever tiny
 
     ## Why is this bad?
     float32 rounds a small probability to 0, although its logarithm, such as -200, is an ordinary number. The loss is
@@ -82,18 +89,18 @@ class LogOfSoftmax(Rule):
     import torch
     import torch.nn.functional as F
 
-    def loss(policy, state, action):
-        probabilities = F.softmax(policy(state), dim=1)
-        return -torch.log(probabilities.gather(1, action)).mean()
+    def loss(model, x, labels):
+        probabilities = F.softmax(model(x), dim=1)
+        return -torch.log(probabilities.gather(1, labels)).mean()
     ```
 
     Use instead:
     ```python
     import torch.nn.functional as F
 
-    def loss(policy, state, action):
-        logarithms = F.log_softmax(policy(state), dim=1)
-        return -logarithms.gather(1, action).mean()
+    def loss(model, x, labels):
+        logarithms = F.log_softmax(model(x), dim=1)
+        return -logarithms.gather(1, labels).mean()
     ```
 
     ## Fix safety
@@ -169,7 +176,27 @@ class LogOfSoftmax(Rule):
                     continue
                 has_graph = has_graph and not self.model.domain.may_be_similarity(scores)
                 has_graph = has_graph and not self.model.domain.is_detached(log)
-                yield LogOfZero(site, source, probability, has_graph)
+                yield LogOfZero(site, source, probability, has_graph, self._is_of_action(log.parents[0]))
+
+    def _is_of_action(self, value: values.Value) -> bool:
+        """Whether a value holds the probabilities of drawn actions only: `p.gather(1, action)`."""
+        value = values.resolved(value)
+        while isinstance(value, values.Tensor) and value.parents:
+            node = self.model.tree.node(value.site)
+            is_choice = value.op in _CHOOSING and isinstance(node, (ast.Call, ast.Subscript, ast.BinOp))
+            if is_choice and any(map(self._is_drawn, _indices(node))):
+                return True
+            value = values.resolved(value.parents[0])
+        return False
+
+    def _is_drawn(self, index: ast.AST) -> bool:
+        """Whether an index is an action by its name, or comes from a call that draws it."""
+        names = [item for item in python_ast.walk(index) if isinstance(item, (ast.Name, ast.Attribute))]
+        if any(naming.ACTION.search(python_ast.last_name(item)) for item in names):
+            return True
+        made = [index, *(self.model.provenance.created(item) for item in names if isinstance(item, ast.Name))]
+        calls = (item for each in made if each is not None for item in python_ast.walk(each))
+        return any(isinstance(item, ast.Call) and python_ast.called_name(item) in _DRAWING for item in calls)
 
     def _mixed(self, value: values.Value, call: values.ModuleOutput | None) -> Site | None:
         """The first softmax of a mixture of two: `g * softmax(x) + (1 - g) * softmax(y)`."""
@@ -212,13 +239,14 @@ class LogOfSoftmax(Rule):
     def report_LogOfZero(self, answer: LogOfZero) -> None:
         probability = answer.probability
         then = "the logarithm is -inf and gradients are NaN" if answer.has_graph else "the logarithm is -inf"
+        when = probability.when if not answer.is_drawn else "if an action is drawn that has become very unlikely"
         self.report(
             answer.log,
-            f"{probability.name} may be 0: {then} {probability.when}",
+            f"{probability.name} may be 0: {then} {when}",
             related=[(answer.source, f"the {probability.activation} is here")],
             help=probability.instead,
             fix=self._fix(answer),
-            confidence=Confidence.HIGH if answer.has_graph else Confidence.LOW,
+            confidence=Confidence.HIGH if answer.has_graph and not answer.is_drawn else Confidence.LOW,
         )
 
     def _fix(self, answer: LogOfZero) -> edits.Change | None:
@@ -241,6 +269,13 @@ class LogOfSoftmax(Rule):
         start, end = self.model.tree.code(inner.func.value), self.model.tree.code(inner)
         content = f"{start}.log_softmax{end[len(self.model.tree.code(inner.func)) :]}"
         return edits.Change("use `log_softmax`", [edits.Replace(written, content)]) if "\n" not in content else None
+
+
+def _indices(choice: ast.AST | None) -> list[ast.AST]:
+    """The expressions that choose elements: the arguments of `gather`, an index, the factors of a product."""
+    if isinstance(choice, ast.Call):
+        return list(python_ast.arguments(choice))
+    return [choice.slice] if isinstance(choice, ast.Subscript) else [choice] if choice is not None else []
 
 
 def _selected(value: values.Value) -> values.Value:

@@ -132,7 +132,7 @@ class Ownership:
     def surely_reaches(self, backward: Backward, optimizer: Value) -> bool:
         """Whether a loss surely depends on a module that an optimizer holds."""
         ours, known = self.held_by(optimizer)
-        return known and self.overlap(ours, self.modules_behind(backward)[0])
+        return known and self._surely_overlap(ours, self.modules_behind(backward)[0])
 
     def may_use(self, value: Value, ours: set[Value]) -> bool:
         """Whether a forward pass may run any of these modules."""
@@ -208,9 +208,8 @@ class Ownership:
             return Answer.YES
         ours, ours_known = self.held_by(optimizer)
         theirs, theirs_known = _sources_of(parameters)
-        if self.overlap(ours, theirs):
-            return Answer.YES
-        return Answer.NO if ours_known and theirs_known else Answer.UNKNOWN
+        answer = self._overlap_of(ours, theirs)
+        return answer if answer is not Answer.NO or (ours_known and theirs_known) else Answer.UNKNOWN
 
     def held_by_any(self, optimizers: Collection[Value]) -> Callable[[Value], bool]:
         """A test whether an optimizer surely holds some of these parameters, in time independent of their number."""
@@ -232,12 +231,12 @@ class Ownership:
         if isinstance(target, (Optimizer, Unknown, Phi)) and is_module(target) is not Answer.YES:
             theirs, theirs_known = self.held_by(target)
             if known and theirs_known:
-                return Answer.YES if self.overlap(ours, theirs) else Answer.NO
+                return self._overlap_of(ours, theirs)
             both_step = target in self.stepped and optimizer in self.stepped
             return Answer.NO if both_step and not self._is_inherited_beside(optimizer, target) else Answer.UNKNOWN
         if not known:
             return Answer.UNKNOWN
-        return Answer.YES if self.overlap(ours, set(inputs_of(target))) else Answer.NO
+        return self._overlap_of(ours, set(inputs_of(target)))
 
     def _is_inherited_beside(self, optimizer: Value, other: Value) -> bool:
         """Whether an optimizer comes from the base class of another module, in an object with an optimizer of its own.
@@ -344,6 +343,15 @@ class Ownership:
     def overlap(self, first: set[Value], second: set[Value]) -> bool:
         """Whether a module is in both sets, or contains or is part of one in the other."""
         return Group(self._parts, first, derived=True).overlaps(second)
+
+    def _surely_overlap(self, first: set[Value], second: set[Value]) -> bool:
+        """Whether modules overlap, and not only because the same setting was given to both."""
+        return Group(self._parts, first, derived=True).surely_overlaps(second, is_module_like)
+
+    def _overlap_of(self, first: set[Value], second: set[Value]) -> Answer:
+        if not self.overlap(first, second):
+            return Answer.NO
+        return Answer.YES if self._surely_overlap(first, second) else Answer.UNKNOWN
 
 
 def _sources_of(parameters: Value) -> tuple[set[Value], bool]:

@@ -127,6 +127,22 @@ class Group:
         """Whether one of several values is a part of a member, or contains one."""
         return any(self.holds(item) or self.is_in(item) for item in others)
 
+    def surely_overlaps(self, others: Iterable[Value], is_module: Callable[[Value], bool]) -> bool:
+        """Whether values overlap, and not only because the same setting, such as `args.device`, was given to both."""
+        return any(self._surely_holds(item, is_module) or self._is_surely_in(item, is_module) for item in others)
+
+    def _surely_holds(self, part: Value, is_module: Callable[[Value], bool]) -> bool:
+        above = self._parts.above(part, derived=self._derived)
+        shared = above & self._inside
+        is_whole = part in shared or not shared.isdisjoint(self._members) or any(map(is_module, shared))
+        return is_whole or (bool(self._classes) and not self._classes.isdisjoint(_templates(above)))
+
+    def _is_surely_in(self, whole: Value, is_module: Callable[[Value], bool]) -> bool:
+        if whole in self._above or class_of(whole) in self._templates:
+            return True
+        shared = self._parts.made_of(whole) & self._above
+        return not shared.isdisjoint(self._members) or any(map(is_module, shared))
+
     @cached_property
     def _above(self) -> set[Value]:
         """The members, and the values they are parts of."""

@@ -250,6 +250,8 @@ COLLECTING = _any_of(
 """Calls that gather experience."""
 TEMPERATURE = LazyPattern(r"(?i)temp(erature)?$|(?:^|\.)(?:tau|(?-i:T))$")
 """Names of the temperature that divides scores."""
+ACTION = LazyPattern(r"(?i)(?:^|_)act(?:ion)?s?(?:$|_)|^a$|^a_?[bt](?:atch)?$")
+"""Names of actions that a policy draws."""
 GENERATING = _any_of(r"(?:^|[._])generate(?:_|$) beam_?search (?:^|_)beam(?:_|$) rollout trajector")
 """Calls that run a model many times for one result: they take seconds, so the allocator does not matter."""
 ENVIRONMENT_STEP = _any_of(r"(?:^|[._])(?:env|game|gym|sim)[a-z]*s?\.step$")

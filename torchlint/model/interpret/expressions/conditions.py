@@ -33,6 +33,7 @@ from torchlint.model.values import (
     resolved,
 )
 from torchlint.pytorch.effects import GradMode
+from torchlint.syntax.dereferenced import is_dereferenced_later
 from torchlint.syntax.python_ast import dotted, is_literal, is_main_guard
 
 _TAKING = ("pop", "popleft", "popitem", "clear", "remove")
@@ -55,6 +56,8 @@ class Conditions(Part):
         if not node.orelse and self._asked(node.test).endswith(".is_available"):
             return 0
         holds = self._truth(node.test)
+        if holds is None:
+            holds = is_dereferenced_later(node, self.definitions.tree.after(node))
         return None if holds is None else 0 if holds else 1
 
     def decided(self, node: ast.IfExp) -> ast.expr | None:
