@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from torchlint import Category, Rule
+from torchlint import Category, Confidence, Rule
 from torchlint.model.relations import gradients
 from torchlint.pytorch import triggers
 
@@ -14,8 +14,10 @@ class MixedGradients(Rule):
 
     ## What it does
     Finds a step that uses the gradients of two backward passes since its last `zero_grad`. One of the passes trains
-    another network, but goes through both networks. Right before this pass, the code clears only the gradients of the
-    other network.
+    another network, but goes through both networks. Right before this pass, or right after its step, the code clears
+    only the gradients of the other network.
+
+    If the other network has not taken its step before the second pass, the finding is reported only with `--preview`.
 
     ## Why is this bad?
     The gradients of both losses add up. In an actor-critic method the critic then learns to rate every action
@@ -57,7 +59,6 @@ class MixedGradients(Rule):
 
     code = "TL124"
     category = Category.SUSPICIOUS
-    preview = True
     triggers = (triggers.BACKWARD, triggers.STEP, triggers.CLEAR)
 
     def ask(self) -> Iterator[gradients.MixedStep]:
@@ -66,14 +67,20 @@ class MixedGradients(Rule):
                 yield from gradients.mixed_steps(self.model.gradients, trace, optimizer)
 
     def report_MixedStep(self, mixed: gradients.MixedStep) -> None:
-        name, other = mixed.step.name, mixed.other.name
+        name, other, is_before = mixed.step.name, mixed.other.name, mixed.clear.order < mixed.foreign.order
         self.report(
             mixed.step.site,
             f"the step of `{name}` also uses the gradients that the `backward` for `{other}` computed",
             related=[
                 (mixed.own.site, "its own gradients are computed here"),
                 (mixed.foreign.site, f"the `backward` for `{other}` adds to them here"),
-                (mixed.clear.site, f"only the gradients of `{other}` are cleared before its `backward`"),
+                (
+                    mixed.clear.site,
+                    f"only the gradients of `{other}` are cleared {'before its `backward`' if is_before else 'here'}",
+                ),
             ],
-            help=f"call `{name}.step()` before the `backward` for `{other}`, or clear its gradients",
+            help=f"clear the gradients of `{name}` before its own `backward`"
+            if mixed.is_finished
+            else f"call `{name}.step()` before the `backward` for `{other}`, or clear its gradients",
+            confidence=Confidence.MEDIUM if mixed.is_finished else Confidence.LOW,
         )

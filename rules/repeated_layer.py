@@ -29,7 +29,7 @@ class RepeatedLayer(Rule):
 
     - `[nn.Linear(8, 8)] * n`;
     - `[layer for _ in range(n)]`;
-    - `layers.append(layer)` in a loop that does not create the layer;
+    - `layers.append(layer)` or `layers += [layer]` in a loop that does not create the layer;
     - one variable in two places of a `Sequential`.
 
     Not reported if names, comments or docstrings mention sharing.
@@ -74,7 +74,7 @@ class RepeatedLayer(Rule):
                 name = layer.id if isinstance(layer, ast.Name) else f"{code(layer).partition('(')[0]}(...)"
                 yield Repeated(python_ast.site_of(place), name, python_ast.site_of(made))
 
-    def _repeated(self) -> Iterator[tuple[ast.expr, ast.expr]]:
+    def _repeated(self) -> Iterator[tuple[ast.expr, ast.expr | ast.AugAssign]]:
         """A layer that one expression puts into a model several times, with that expression."""
         for node in self.model.tree.of_type(ast.BinOp):
             if isinstance(node.op, ast.Mult) and isinstance(node.left, ast.List) and not _is_one(node.right):
@@ -83,9 +83,11 @@ class RepeatedLayer(Rule):
             item = node.value if isinstance(node, ast.DictComp) else node.elt
             if isinstance(item, ast.Name) and item.id not in _bound(node.generators) and self._is_registered(node):
                 yield item, node
+        for grown, receiver in self._grown_lists():
+            yield from ((item, grown) for item in _elements(grown) if self._is_repeated(grown, item, receiver))
         for call in self.model.tree.of_type(ast.Call):
             name, last = python_ast.called_name(call), call.args[-1] if call.args else None
-            if name in _REGISTERING and isinstance(last, ast.Name) and self._is_repeated(call, last):
+            if name in _REGISTERING and isinstance(last, ast.Name) and self._is_registration(call, last):
                 yield last, call
             elif name == "Sequential":
                 names = [item for item in call.args if isinstance(item, ast.Name)]
@@ -112,21 +114,36 @@ class RepeatedLayer(Rule):
         given = ((node, tree.parent(item) if isinstance(item, ast.Starred) else item) for node, item in around)
         return any(isinstance(item, ast.Call) and python_ast.called_name(item) in _CONTAINERS for _, item in given)
 
-    def _is_repeated(self, call: ast.Call, layer: ast.Name) -> bool:
+    def _grown_lists(self) -> Iterator[tuple[ast.Call | ast.AugAssign, ast.expr]]:
+        """The places that add a written list to another one: `layers += [layer]`, `layers.extend([layer])`."""
+        for node in self.model.tree.of_type(ast.AugAssign):
+            if isinstance(node.op, ast.Add) and isinstance(node.value, ast.List):
+                yield node, node.target
+        for call in self.model.tree.of_type(ast.Call):
+            if isinstance(call.func, ast.Attribute) and call.func.attr == "extend" and len(call.args) == 1:
+                yield call, call.func.value
+
+    def _is_registration(self, call: ast.Call, layer: ast.Name) -> bool:
         """Whether a loop registers, in each iteration, a layer that it does not create."""
-        name, receiver = python_ast.called_name(call), getattr(call.func, "value", None)
-        loop = self.model.tree.loop_around(call)
-        if loop is None:
+        if python_ast.called_name(call) == "append":
+            return self._is_repeated(call, layer, getattr(call.func, "value", None))
+        has_one_name = isinstance(call.args[-2] if len(call.args) > 1 else None, ast.Constant)
+        return not has_one_name and self._is_of_outside(call, layer)
+
+    def _is_repeated(self, place: ast.AST, layer: ast.Name, receiver: ast.expr | None) -> bool:
+        """Whether a loop adds a layer that it does not create to a list of layers."""
+        if not self._is_of_outside(place, layer):
             return False
-        if layer.id in self.model.definitions.names_assigned([loop]):
-            return False
-        if name != "append":
-            return not isinstance(call.args[-2] if len(call.args) > 1 else None, ast.Constant)
         made = self.model.provenance.created(receiver) if receiver is not None else None
         is_list = isinstance(made, ast.Call) and python_ast.called_name(made) in _CONTAINERS
         return is_list or (isinstance(receiver, ast.Name) and self._goes_to_container(receiver))
 
-    def _is_shared(self, layer: ast.expr, place: ast.expr) -> bool:
+    def _is_of_outside(self, place: ast.AST, layer: ast.Name) -> bool:
+        """Whether a place is in a loop that does not bind a variable."""
+        loop = self.model.tree.loop_around(place)
+        return loop is not None and layer.id not in self.model.definitions.names_assigned([loop])
+
+    def _is_shared(self, layer: ast.expr, place: ast.expr | ast.AugAssign) -> bool:
         """Whether nearby words say that the layers share their weights on purpose."""
         tree = self.model.tree
         around = [item for item in tree.ancestors(place) if isinstance(item, (*python_ast.FUNCTIONS, ast.ClassDef))]
@@ -149,6 +166,12 @@ class Repeated(NamedTuple):
     site: Site
     name: str
     made: Site
+
+
+def _elements(grown: ast.Call | ast.AugAssign) -> Iterator[ast.Name]:
+    """The variables in the list that is added to another one."""
+    added = grown.args[0] if isinstance(grown, ast.Call) else grown.value
+    yield from (item for item in getattr(added, "elts", ()) if isinstance(item, ast.Name))
 
 
 def _is_one(count: ast.expr) -> bool:

@@ -394,13 +394,15 @@ class Provenance:
         return bool(given) and all(self.is_optimizer(item, depth - 1) for item in given)
 
     def _returns_weights(self, call: ast.Call, depth: int) -> bool:
-        """Whether a function of the file surely returns a module with parameters."""
+        """Whether a function of the program surely returns a module with parameters."""
         function = names.function(call.func, self.definitions) if isinstance(call.func, ast.Name) else None
+        function = function or self.function_called(call)
         if function is None or isinstance(function.node, ast.Lambda):
             return False
+        inner = self if function.definitions is self.definitions else Provenance(function.definitions)
         ends = [node.value for node in names.own_nodes(function.node) if isinstance(node, ast.Return)]
-        made = [self.created(value) if value is not None else None for value in ends]
-        return bool(made) and all(isinstance(item, ast.Call) and self.has_weights(item, depth - 1) for item in made)
+        made = [inner.created(value) if value is not None else None for value in ends]
+        return bool(made) and all(isinstance(item, ast.Call) and inner.has_weights(item, depth - 1) for item in made)
 
     def _unpacked(self, argument: ast.expr) -> list[ast.expr]:
         """The argument itself, or the elements of an unpacked list that a function surely fills."""
