@@ -38,6 +38,7 @@ from torchlint.syntax.python_ast import (
 )
 
 _MODULES = frozenset({"torch.nn.Module", "torch.nn.modules.Module", "torch.nn.modules.module.Module"})
+_ACTIVATION_NAMES = ("nonlinear", "non_linear")
 _LAYER_NAMES = ("layer", "block", "cell", "conv", "linear", "mlp", "encoder", "decoder", "attention")
 """Parameter names that stand for layers with weights."""
 _SAME = frozenset("to cuda cpu half float double bfloat16 train eval requires_grad_".split())
@@ -374,6 +375,8 @@ class Provenance:
         function = self.definitions.function_around(node)
         is_parameter = isinstance(node, ast.Name) and function is not None and node.id in function.parameters
         if not is_parameter or not isinstance(node, ast.Name) or not node.id.lower().endswith(_LAYER_NAMES):
+            return None
+        if node.id.lower().endswith(_ACTIVATION_NAMES):
             return None
         return node
 
