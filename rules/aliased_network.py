@@ -143,7 +143,7 @@ class AliasedNetwork(Rule):
         if copy.target == copy.source:
             message = f"`{copy.target}` loads its own weights: nothing changes"
         else:
-            message = f"`{copy.target}` and `{copy.source}` are the same network: this copies it into itself"
+            message = f"`{copy.target}` and `{copy.source}` are the same network: this copies the network into itself"
         related = [(place, "the network is assigned here") for place in copy.bound]
         self.report(copy.site, message, related=related, help="make one of them a copy with `copy.deepcopy(...)`")
 
@@ -151,7 +151,7 @@ class AliasedNetwork(Rule):
         self.report(
             shared.site,
             f"`{shared.name}` is passed for two parameters, and weights are copied between the two",
-            related=[(shared.copied, "this copies it into itself")] if shared.copied is not None else [],
+            related=[(shared.copied, "this copies the network into itself")] if shared.copied is not None else [],
             help="pass a copy for one of them, such as `copy.deepcopy(...)`",
         )
 

@@ -34,7 +34,7 @@ class ClipBeforeUnscale(Rule):
     With SGD, training makes no progress. A gradient scaler multiplies the loss, and thus the gradients, by a scale that
     starts at 65536. Clipping compares these scaled gradients with the bound, and almost always shrinks them.
     `scaler.step` then divides them by the scale, so the step sees a norm of 0.000015 instead of 1.0. Adam compensates
-    for small gradients, but every gradient is clipped.
+    for small gradients, but the bound then clips every step instead of only the outliers.
 
     ## Example
     ```python

@@ -54,16 +54,16 @@ class CollectiveOnOneRank(Rule):
     """A collective call depends on the rank: other processes never make it.
 
     ## What it does
-    Finds collective calls of `torch.distributed`, and checkpoints of DeepSpeed engines, in a branch on the rank such as
-    `if rank == 0:`, or after `if rank != 0: return`. The call may be in a function in the same file. Reported only with
-    `--preview`, because a call elsewhere may be the counterpart. Not reported if another branch makes the same call, or
-    if the call gets a group.
+    Finds collective calls of `torch.distributed`, and checkpoints of DeepSpeed engines, under a condition on the rank
+    such as `if rank == 0:`, or after `if rank != 0: return`. The call may be in a function in the same file. These
+    findings need `--preview`, because the other processes may make the call elsewhere. Not reported if another branch
+    makes the same call, or if the call gets a group.
 
-    Also finds `trainer.save_checkpoint` of Lightning in a branch on `trainer.is_global_zero`, and
-    `accelerator.wait_for_everyone` and `gather` of Accelerate in a branch on `accelerator.is_main_process`.
+    Also finds `trainer.save_checkpoint` of Lightning under `if trainer.is_global_zero:`, and
+    `accelerator.wait_for_everyone` and `gather` of Accelerate under `if accelerator.is_main_process:`.
 
-    Also finds collective calls in a branch that asks whether a list or count is empty, `if len(values) > 0:`, where a
-    loop over a loader adds to it for some samples only: each process has other samples.
+    Also finds collective calls under a condition such as `if len(values) > 0:`, if a loop over a loader adds to the
+    list or count only for some samples. Each process has different samples, so the condition may differ, too.
 
     ## Why is this bad?
     A collective call waits until all processes of the group make it. The program hangs until the timeout of the process

@@ -66,13 +66,19 @@ class DeadLossTerm(Rule):
     Also finds terms that reach only networks which no step updates from this loss, such as the adversarial term of a
     generator that is computed from `fake.detach()`, or the critic's value of an action that `sample()` draws.
 
-    Reported only with `--preview`: terms of a sum that does not go backward, although another term of it does.
+    Reported only with `--preview`: terms of a sum on which nothing calls `backward`, if `backward` runs on another term
+    of the sum.
 
     torchlint follows sums, `torch.stack`, weights, and the `forward` of loss modules and of networks that return their
     loss.
 
-    Not reported: a whole term that is detached, data and constants, a factor of a term that has a graph, a difference
-    from a reference, and the entropy of a target if another term is multiplied by the same target.
+    Not reported:
+
+    - a whole term that is detached
+    - data and constants
+    - a factor of a term that has a graph
+    - a difference from a reference
+    - the entropy of a target, if another term is multiplied by the same target
 
     ## Why is this bad?
     The term changes the logged loss but no gradient. The model trains without it, and there is no error.
@@ -300,7 +306,7 @@ class DeadLossTerm(Rule):
         self.report(
             dead.term.site,
             f"no parameter learns from the term `{self._code(dead.term.site)}`: {self._reason(dead.end)}",
-            related=[(ended, "its graph ends here"), (dead.used, "the loss goes backward here")],
+            related=[(ended, "its graph ends here"), (dead.used, "`backward` of the loss runs here")],
             help="use differentiable operators, on values that keep their graph",
         )
 
@@ -318,7 +324,7 @@ class DeadLossTerm(Rule):
         self.report(
             term.site,
             f"no parameter learns from the term `{self._code(term.site)}`: `backward` runs on another term of this sum",
-            related=[(term.backward, "the other term goes backward here")],
+            related=[(term.backward, "`backward` of the other term runs here")],
             help="call `backward` on the sum",
             confidence=Confidence.LOW,
         )

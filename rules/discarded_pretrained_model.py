@@ -35,7 +35,8 @@ class DiscardedPretrainedModel(Rule):
     Finds statements such as `model.from_pretrained(path)` and `model.load_from_checkpoint(path)`, where `model` is an
     object and the method is a class method that returns a new object.
 
-    Not reported: calls on a class, which may only fill the cache, and classes whose own method loads in place.
+    Not reported: calls on a class, such as `Model.from_pretrained(path)`, which may only fill the cache, and classes
+    whose `from_pretrained` loads into the object itself.
 
     ## Why is this bad?
     The loaded weights belong to another model, which the code discards. `model` stays as it was created, which often

@@ -24,8 +24,8 @@ class DiscardedState(Rule):
 
     ## What it does
     Finds a name that is assigned a new object after `load_state_dict` on the previous one, where nothing uses the
-    previous one in between. The load or the second creation may be in another function or method, also in two methods
-    of an object: `trainer.resume(path)` before `trainer.fit()`, which creates the optimizer.
+    previous one in between. The load and the second creation may be in different functions or methods. Example:
+    `trainer.resume(path)` loads the state, and then `trainer.fit()` creates the optimizer.
 
     ## Why is this bad?
     The loaded state is lost: momentum and learning rate, the position in the schedule, or the weights. The resumed run

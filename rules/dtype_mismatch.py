@@ -91,4 +91,4 @@ class DtypeMismatch(Rule):
 
     def report_Misfit(self, misfit: Misfit) -> None:
         name = written_sizes.called(self.model.tree.node(misfit.site))
-        self.report(misfit.site, f"{name} {misfit.reason}: it raises", related=list(misfit.related))
+        self.report(misfit.site, f"{name} {misfit.reason}: this call raises", related=list(misfit.related))

@@ -44,10 +44,8 @@ class EvaluationInTrainingMode(Rule):
     Reported only if torchlint knows that the model depends on the mode: it has dropout, batch normalization or `if
     self.training:`. Always reported: an `eval()` that a `train()` cancels before the model runs.
 
-    Not reported if the evaluation itself calls `train()`.
-
-    Two kinds of findings need `--preview`: evaluations with gradients on, and models with unknown layers after a call
-    of `train()`.
+    Two kinds of findings need `--preview`: evaluations with gradients on, and evaluations after `train()` of a model
+    whose layers torchlint does not know.
 
     ## Why is this bad?
     Dropout still drops elements, so the result is noisy and worse than without dropout. Batch normalization uses the

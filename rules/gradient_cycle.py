@@ -28,7 +28,8 @@ class GradientCycle(Rule):
     Finds `backward(create_graph=True)` in a loop, as in a gradient penalty. The loop reads the `.grad` of a tensor that
     it created in the same iteration, and never sets `.grad` to None.
 
-    Not reported: files that assign or delete any `.grad`, and parameters, because `zero_grad` breaks their cycles.
+    Files that assign or delete any `.grad` are not reported. The gradients of parameters are not reported either,
+    because `zero_grad` breaks their cycles.
 
     ## Why is this bad?
     Each iteration leaks memory. The tensor holds its gradient, and the graph of the gradient holds the tensor. Nothing

@@ -37,8 +37,8 @@ class IgnoredEndOfEpisode(Rule):
 
     ## What it does
     Finds functions that take `done` from a batch of transitions and never use it, although they compute a target
-    `reward + gamma * net(next_state)` from the same batch. They unpack the batch, or assign its parts one by one. A
-    conversion to a tensor does not count as a use. If episodes never end, bind the value to `_` instead.
+    `reward + gamma * net(next_state)` from the same batch. A conversion of `done` to a tensor does not count as a use.
+    If episodes never end, bind the value to `_` instead.
 
     ## Why is this bad?
     After the last step of an episode, there is no next state. The target adds the value of an unrelated state, so final

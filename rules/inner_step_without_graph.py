@@ -113,7 +113,7 @@ class InnerStepWithoutGraph(Rule):
         return set(module_values.modules_of(self.model.tracking.pass_through(backward.loss)))
 
     def report_CutUpdate(self, cut: CutUpdate) -> None:
-        how = "`load_state_dict` copies them" if cut.is_loaded else "the update records no graph"
+        how = "`load_state_dict` copies them" if cut.is_loaded else "autograd does not record this update"
         self.report(
             cut.update,
             f"the new weights have no graph because {how}: the outer loss does not reach the initial weights",

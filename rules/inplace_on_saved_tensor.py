@@ -38,8 +38,8 @@ class InplaceOnSavedTensor(Rule):
     it. It may also be an optimizer step that changes the weights before the `backward` of another loss. torchlint knows
     from PyTorch which operators save their input or result.
 
-    Also finds an in-place activation whose argument is read again later. The reader may expect the old values, but gets
-    the new ones.
+    Also finds an in-place activation whose argument is read again later. The later code may expect the old values, but
+    gets the new ones.
 
     ## Why is this bad?
     `backward` raises "one of the variables needed for gradient computation has been modified by an inplace operation".
@@ -86,7 +86,7 @@ class InplaceOnSavedTensor(Rule):
     It is unsafe because the new tensor needs memory. There is no fix in these cases:
 
     - Later code reads the tensor under another name, such as the list that it came from.
-    - A layer with `inplace=True` is also called only for its effect. A new tensor would have no such effect.
+    - Some call of a layer with `inplace=True` ignores the result. With a new tensor, this call would do nothing.
 
     ## What verify shows
     `torchlint verify` confirms the finding if `backward` raises the error about the tensor that this line changed. It

@@ -36,9 +36,8 @@ class MaskAfterReduction(Rule):
 
     ## What it does
     Finds losses and sums over all elements that are multiplied by a mask, or by one weight per sample, and then summed
-    or averaged. Example: `(F.mse_loss(q, target) * weights).mean()`. Reported only with `--preview`: factors that hold
-    one number per sample only by their name, such as `weights`. Factors that the code makes from a list or array need
-    no `--preview`.
+    or averaged. Example: `(F.mse_loss(q, target) * weights).mean()`. If only the name of a factor, such as `weights`,
+    says that it has one number per sample, the finding needs `--preview`.
 
     ## Why is this bad?
     The loss is already averaged, so each sample gets the same value. `(loss * mask).sum() / mask.sum()` equals `loss`,

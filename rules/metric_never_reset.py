@@ -42,8 +42,7 @@ class MetricNeverReset(Rule):
       resets. Lightning resets a metric only if the program logs the metric itself, not the result of `compute()`.
     - Meters of the program, such as `AverageMeter`, that the code creates before a loop over epochs. It reads their
       `avg` at the end of each epoch.
-    - Metrics of the program that `update` adds to and `compute` reads in a loop over epochs, although nothing calls
-      their `reset`.
+    - Metric classes of the program: a loop over epochs calls `update` and `compute`, but nothing calls `reset`.
 
     ## Why is this bad?
     A metric accumulates all updates until `reset()`. From the second epoch on, its value covers all epochs, including

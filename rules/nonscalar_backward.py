@@ -31,8 +31,8 @@ class NonscalarBackward(Rule):
 
     ## What it does
     Finds `backward()` without an argument on a loss that was computed with `reduction="none"`. The code may change the
-    loss by elementwise arithmetic, but does not reduce it. torchlint knows that the loss has several elements: it comes
-    from batches of a loader, or from tensors with more than one row.
+    loss by elementwise arithmetic, but does not reduce it. Reported only if the loss certainly has several elements,
+    because it comes from batches of a loader, or from tensors with more than one row.
 
     ## Why is this bad?
     `reduction="none"` returns one loss per sample. `backward` needs a single number, and raises "grad can be
@@ -201,7 +201,7 @@ class NonscalarBackward(Rule):
     def report_UnreducedLoss(self, loss: UnreducedLoss) -> None:
         self.report(
             loss.backward.site,
-            "the loss has one value per sample, but `backward` needs a scalar: it raises",
+            "the loss has one value per sample, but `backward` needs a scalar: this call raises",
             related=[(loss.criterion, '`reduction="none"` here')],
             help="reduce it first with `.mean()` or `.sum()`",
             fix=self._fix(loss.backward),

@@ -32,8 +32,8 @@ class OptimizerNeverStepped(Rule):
     """A training loop clears the gradients of an optimizer, but nothing steps it.
 
     ## What it does
-    Finds loops that call `optimizer.zero_grad()` and `backward`, where no code steps this optimizer: the call of `step`
-    is missing, or steps another optimizer.
+    Finds loops that call `optimizer.zero_grad()` and `backward`, where no code steps this optimizer: `step` is never
+    called, or only on another optimizer.
 
     Not reported where other code may step it: the optimizer is passed to a function or returned, or it is an attribute
     of an object that other files use. Also not reported where code reads the gradients, or where the step is commented
@@ -41,7 +41,8 @@ class OptimizerNeverStepped(Rule):
 
     ## Why is this bad?
     The parameters keep their initial values. The loop computes gradients and discards them. Nothing raises, and the
-    loss only varies with the batches. If another optimizer is stepped instead, one network of two learns nothing.
+    loss only varies with the batches. If the code steps another optimizer instead, only the network of that optimizer
+    learns.
 
     ## Example
     ```python

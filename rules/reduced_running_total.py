@@ -25,7 +25,7 @@ class ReducedRunningTotal(Rule):
 
     ## What it does
     Finds `all_reduce(total)` in a loop that also adds to `total`, where nothing in the loop resets the total. The call
-    may be in a function of the program, also for the parts of a dictionary that it returns under the same keys.
+    may be in a function of the program that receives and returns the totals, for example in a dictionary.
 
     ## Why is this bad?
     `all_reduce` writes the sum over all processes into the total. In the next iteration, each process already holds

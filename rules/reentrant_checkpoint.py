@@ -51,12 +51,12 @@ class ReentrantCheckpoint(Rule):
 
     ## What it does
     Finds calls to `torch.utils.checkpoint.checkpoint` and `checkpoint_sequential` that omit `use_reentrant`, unless the
-    project requires a PyTorch version older than 2.1, which does not warn. Also finds the reentrant variant, explicit
-    or by default, where:
+    project supports only PyTorch versions before 2.1, which do not warn. Also finds the reentrant variant, explicit or
+    by default, where:
 
-    - no input of the block can require grad (torchlint also checks calls with `use_reentrant=True` in files that this
-      one imports);
-    - the block receives a keyword argument, which raises.
+    - no input of the block can require grad; torchlint also checks this in imported files, for calls with
+      `use_reentrant=True`;
+    - the block receives a keyword argument, which raises an error.
 
     Not reported for PyTorch versions older than 1.11, which have no such argument.
 

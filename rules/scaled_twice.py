@@ -39,12 +39,12 @@ class Numbers(NamedTuple):
 
 
 class ScaledTwice(Rule):
-    """An image is divided by 255 although its transform has scaled it.
+    """An image is divided by 255 although its transform has already done so.
 
     ## What it does
     Finds divisions by 255 of images that `ToTensor` of torchvision, or `Normalize` of albumentations, has scaled to
-    numbers of about 1. The transform is visible where the class creates it, in all files that pass it to the class, or
-    in the dataset of a loader.
+    numbers of about 1. torchlint must see the transform: the class creates it, all files that create the class pass it,
+    or the dataset of a loader contains it.
 
     Also finds `Normalize` with means or deviations that are already below 1 and are divided by 255 again:
     `std=[x / 255 for x in (0.27, 0.26, 0.28)]`.
@@ -197,7 +197,7 @@ class ScaledTwice(Rule):
     def report_Scaled(self, found: Scaled) -> None:
         self.report(
             found.site,
-            f"`{found.name}` is divided by 255 twice: its transform has scaled it",
+            f"`{found.name}` is divided by 255 here, but its transform has already divided it",
             related=[(found.made, "this transform scales")] if found.made is not None else [],
             help="remove this division",
         )

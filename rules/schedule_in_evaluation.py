@@ -31,7 +31,7 @@ class ScheduleInEvaluation(Rule):
     ## What it does
     Finds code that runs for training and for validation, and steps its optimizer under a condition such as
     `if phase == "train"`, but steps the schedule outside the condition. The code is the body of a loop over
-    `["train", "val"]`, or a function that the file calls with both values of its argument.
+    `["train", "val"]`, or a function that the file calls once for training and once for validation.
 
     ## Why is this bad?
     The schedule advances twice in each epoch. A cosine schedule reaches its end after half of the training, and

@@ -40,8 +40,8 @@ class SchedulerBeforeOptimizer(Rule):
 
     ## Why is this bad?
     Training never uses the first learning rate. The scheduler sets the first rate when it is created, and the next one
-    in each `step`. So the whole schedule is one step early, and a step may be an epoch. PyTorch prints a warning when
-    this happens.
+    in each `step`. So the whole schedule is one step early. If it steps once per epoch, it is a whole epoch early.
+    PyTorch prints a warning when this happens.
 
     ## Example
     ```python

@@ -95,4 +95,4 @@ class ShapeMismatch(Rule):
     def report_Misfit(self, misfit: Misfit) -> None:
         name = written_sizes.called(self.model.tree.node(misfit.site))
         related = [(site, reason) for site, reason in misfit.related]
-        self.report(misfit.site, f"{name} {misfit.reason}: it raises", related=related)
+        self.report(misfit.site, f"{name} {misfit.reason}: this call raises", related=related)

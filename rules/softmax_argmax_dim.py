@@ -31,7 +31,7 @@ class SoftmaxArgmaxDim(Rule):
     """The best class is picked along a different dimension than the softmax.
 
     ## What it does
-    Finds `argmax`, `max` and `topk` of a softmax result, applied directly or through a name in the same function.
+    Finds `argmax`, `max` and `topk` of a softmax result, applied directly or to a variable of the same function.
     Reported only if both dimensions are literal and torchlint knows that they differ. Dimensions 0 and 1 differ, but 0
     and -1 may be the same.
 

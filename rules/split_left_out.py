@@ -16,8 +16,8 @@ class SplitLeftOut(Rule):
 
     ## What it does
     Finds a dataset that is split, where one loader gets the whole dataset and another loader gets one of its parts. The
-    other part is assigned to a variable that nothing uses. Reported only with `--preview`: splits whose unused part has
-    no name.
+    other part is assigned to a variable that nothing uses. If it is not assigned to a variable, the finding needs
+    `--preview`.
 
     ## Why is this bad?
     The model is validated on samples that it was trained on. The validation loss hides overfitting, so it selects the

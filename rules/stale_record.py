@@ -30,7 +30,7 @@ class Stale(NamedTuple):
 
 
 class StaleRecord(Rule):
-    """A loop keeps what beats the best score, but never replaces the best score.
+    """A loop saves each model that beats the best score, but never updates the score.
 
     ## What it does
     Finds comparisons with a best score in a loop that saves or copies something if the new score is better, where the

@@ -170,7 +170,7 @@ class TargetWithGradient(Rule):
         name = f"`{target.name}`" if target.name else "a network"
         self.report(
             target.loss,
-            f"the target has a graph through {name}, which no optimizer trains: its backward is wasted",
+            f"the target has a graph through {name}, which no optimizer trains: `backward` computes unused gradients",
             related=[(target.forward, "the target is computed here"), (target.backward.site, "`backward` starts here")],
             help="compute the target under `torch.no_grad()`",
         )

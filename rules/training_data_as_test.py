@@ -50,14 +50,14 @@ class TrainingDataAsTest(Rule):
     """A validation or test set is the training set.
 
     ## What it does
-    Finds variables for validation or test data that get training data, where another variable for training data gets
-    the same:
+    Finds validation or test data that are the training data. Reported only if another variable uses the same data for
+    training:
 
     - `test_loader = DataLoader(train_set)`, without a sampler, directly or through a function of the repository;
     - `val_dataloader` of Lightning that returns the loader of the training set, where nothing reads the validation set;
     - `test_loader = DataLoader(data, sampler=train_sampler)`, with the sampler of the training loader;
     - `test_set = CIFAR10(root, train=True)`;
-    - two datasets of a class of the repository that name the same split, for training and for validation.
+    - a dataset class of the repository that creates the training set and the validation set from the same split.
 
     ## Why is this bad?
     The score comes from data that the model may have memorized. Overfitting stays hidden, and the best weights are

@@ -18,7 +18,7 @@ from torchlint.syntax import python_ast
 if TYPE_CHECKING:
     from torchlint.index import FileIndex
 
-_UNSEEN = "what `train()` switches on"
+_UNSEEN = "its training behavior"
 """The effect of `train()` on a module of unknown class."""
 
 

@@ -118,7 +118,7 @@ class UndetachedAccumulation(Rule):
         if kept.is_beside_loss and not kept.holds_activations:
             cost = "every iteration's graph stays in memory, with tensors that `backward` has not freed"
         elif not kept.holds_activations:
-            cost = "every iteration's graph stays in memory; `backward` has freed only the saved tensors"
+            cost = "every iteration's graph stays in memory, although `backward` frees its saved tensors"
         elif kept.backward is None:
             every = "every iteration's activations" if kept.limit is None else f"activations of {kept.limit} iterations"
             cost = f"{every} stay in memory"

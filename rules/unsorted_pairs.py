@@ -47,8 +47,9 @@ class UnsortedPairs(Rule):
 
     ## What it does
     Finds two lists from `os.listdir`, `glob.glob` or `Path.glob` that nothing sorts, or two parts of one such listing.
-    A dataset takes their elements at the same index, or `zip` pairs them. Also finds class numbers that are positions
-    in an unsorted listing, if the file also numbers sorted classes, or uses `ImageFolder`, which sorts them.
+    A dataset takes their elements at the same index, or `zip` pairs them. Also finds code that numbers the classes by
+    their position in an unsorted listing, if other code of the file numbers them in sorted order, as `ImageFolder`
+    does.
 
     Not reported if their names say that the data has no pairs: content and style, or the source and target of a
     domain adaptation.

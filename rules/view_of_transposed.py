@@ -64,7 +64,7 @@ class ViewOfTransposed(Rule):
     def report_Misfit(self, misfit: Misfit) -> None:
         self.report(
             misfit.site,
-            "`view` merges dimensions that are not adjacent in memory: it raises",
+            "`view` merges dimensions that are not adjacent in memory: this call raises",
             help="use `reshape`, which copies where necessary",
             fix=self._fix(misfit),
         )

@@ -28,8 +28,9 @@ class ViewSwapsDimensions(Rule):
     ## What it does
     Finds `view` and `reshape` that take their sizes from the shape of the tensor and list a dimension at a different
     position than in memory: `b, c, h, w = x.shape; x.view(b, h * w, c)`, or `x.view(b, -1, h)`. Also finds states of
-    recurrent layers, of size (layers, batch, hidden), that are reshaped to one row per sample. Also finds attention
-    heads that are joined while their dimension still comes before that of the positions.
+    recurrent layers, of size (layers, batch, hidden), that are reshaped to one row per sample. Also finds code that
+    joins the attention heads of a tensor (batch, heads, positions, size) before it moves the heads behind the
+    positions.
 
     ## Why is this bad?
     `view` and `reshape` do not move elements. The sizes come out as intended, but each position holds elements from

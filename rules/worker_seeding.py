@@ -59,8 +59,7 @@ class WorkerSeeding(Rule):
     - a `worker_init_fn` that the code calls instead of passing it
     - a `worker_init_fn` that seeds every worker or every epoch with the same number, if the loader has workers and
       its dataset may draw from the generator that the function seeds
-    - a random generator that a dataset or its transform stores, so that each worker copies it; the number of workers
-      may be the default of a parameter or a command-line option
+    - a random generator that a dataset or its transform stores, so that each worker gets a copy of it
 
     ## Why is this bad?
     PyTorch seeds `random`, `torch` and (since 1.9) `numpy` in each worker, with a different seed in each epoch. A seed

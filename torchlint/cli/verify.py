@@ -27,7 +27,7 @@ Exit codes:
   3    the program ran, but torchlint could not measure anything in it; or
        torchlint could not write a report
   4    the program failed before the first measurement
-  130  interrupted
+  130  interrupted with Ctrl-C; after another signal, 128 plus its number
 """
 
 

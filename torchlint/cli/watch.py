@@ -43,7 +43,7 @@ Exit codes:
   3    torchlint could not measure anything: no training step was seen; or it
        could not write a report
   4    the program failed, and the run did not show why
-  130  interrupted
+  130  interrupted with Ctrl-C; after another signal, 128 plus its number
 """
 
 

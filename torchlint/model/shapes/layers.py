@@ -121,7 +121,7 @@ def _features(wanted: Known, given: Known) -> str:
     wanted_number = wanted.number if wanted is not None else None
     given_number = given.number if given is not None else None
     if wanted_number is None or given_number is None:
-        return "a different number of features than it is given"
+        return "a different number of features than its input has"
     return f"{wanted_number} features, but is given {given_number}"
 
 

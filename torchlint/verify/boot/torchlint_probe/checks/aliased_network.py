@@ -6,10 +6,10 @@ shares memory with the trained network changes with each step. The reported line
 the same file, and otherwise the call.
 
 For each `copy_`, `add_` and `lerp_`, the check also asks whether the call writes a trained parameter into itself. It
-reports a problem if every such call of a line did so, for at least two parameters: the line is meant to update another
-network. A sum with a negative factor is weight decay, and is not reported. The reported line is the one that gave the
-network its second name (`teacher = student`), or that gave a parameter the memory of another one (`p.data = q.data`),
-if there is exactly one.
+reports a problem if every call of a line did so, for at least two parameters. Such a line should update a second
+network, but there is only one. A sum with a negative factor is weight decay, and is not reported. The reported line is
+the one that gave the network its second name (`teacher = student`), or that gave a parameter the memory of another one
+(`p.data = q.data`), if there is exactly one.
 
 Source: Mnih et al., "Human-level control through deep reinforcement learning" (2015): a separate target network.
 """

@@ -3,7 +3,7 @@
 For each `copy_`, `add_` and `lerp_` into a trained parameter, the check asks whether the source is a parameter of
 another network that ran and that no optimizer trains. It reports a problem if one line did so in at least eight steps,
 for at least two parameters, and the other network never changed. The target should follow the trained network, not the
-other way round. Anchors that do not belong to a network are not reported.
+other way round. Programs that pull the weights towards stored tensors of no network (a regularizer) are not reported.
 
 Source: Tarvainen and Valpola, "Mean teachers are better role models" (2017): the teacher is the average of the student.
 """

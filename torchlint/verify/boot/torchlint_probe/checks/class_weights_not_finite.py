@@ -1,9 +1,9 @@
 """The class weights of a loss contain infinity or NaN, so the loss and all gradients do, too.
 
-The check reads `weight` and `pos_weight` in the first calls of each line that calls a loss. It reports a problem if a
-weight is not finite in all of them, and there are at least three. A class without samples gives such a weight if the
-program divides by its count. The reported line is the division of finite numbers whose result has the same shape and is
-not finite, if there is one. Otherwise it is the line that created the loss module, or the call.
+The check reads `weight` and `pos_weight` in the first calls of each line that calls a loss. It reports a problem if
+there were at least three calls, and all of them got a weight that is not finite. A class without samples gives such a
+weight if the program divides by its count. The reported line is the division of finite numbers whose result has the
+same shape and is not finite, if there is one. Otherwise it is the line that created the loss module, or the call.
 
 Source: `torch.nn.CrossEntropyLoss` in PyTorch's documentation, on `weight`.
 """

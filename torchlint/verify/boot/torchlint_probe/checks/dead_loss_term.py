@@ -7,11 +7,11 @@ without gradients from values with a graph. Values that are detached on purpose,
 The reported line is the operator that ended the graph, or the line that turned gradients off.
 
 It also reports a problem if a Python number was added that changes from step to step, and `item()`, `numpy()` or a
-similar call has read it from a value with a graph. The number must be a fixed multiple of the value, or the line that
-adds the number must also read it.
+similar call has read it from a value with a graph. The program may multiply the number by a constant first. If it
+computes the number in another way, the problem is reported only if the same line reads the value and adds the number.
 
-If the linter reports a line, the check also follows numbers and other values without a graph there. It reports a
-problem if the line computes or adds such a value, the value changes from step to step, and `backward` runs on the sum
+At lines that the linter reports, the check follows all numbers and values without a graph. It reports a problem if the
+line computes such a value or adds it to the loss, the value changes from step to step, and `backward` runs on the sum
 in at least three steps.
 
 Source: "Autograd mechanics" in PyTorch's notes: only floating-point results of differentiable operators have a graph.

@@ -1,10 +1,10 @@
 """The gradient of a loss flows through its target, into the network that the loss trains.
 
 For each line that calls a regression loss after an optimizer has stepped, the check lists the parameters that the
-graphs of both sides reach. It reports a problem if one side reaches only parameters of optimizers, and the other side
-reaches some of the same parameters and also a copy of the network that no optimizer trains, in at least three calls.
-The copy is a target network, so this side is a target, which must not follow the prediction. The reported line is the
-one that computes the target. Losses between two outputs of one network have no such copy, and are not reported.
+graphs of both sides reach. It reports a problem if, in at least three calls, one side reaches only trained parameters,
+and the other side reaches both trained parameters and a copy of the network that no optimizer trains. The copy is a
+target network, so the second side is the target. No gradient should flow through it. The reported line is the one that
+computes the target. Losses between two outputs of one network have no such copy, and are not reported.
 
 Source: Mnih et al., "Human-level control through deep reinforcement learning" (2015); `torch.no_grad` in PyTorch's
 documentation.

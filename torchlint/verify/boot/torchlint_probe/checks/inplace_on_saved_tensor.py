@@ -1,10 +1,10 @@
 """A backward fails because an optimizer step, or something unknown, changed a tensor that autograd had saved.
 
 The check runs when PyTorch refuses a backward pass because a tensor was modified in place. It reports a problem at the
-statement or optimizer step that changed the tensor. To find it, the check tries the parameters of each optimizer: if
-the error of a graph node follows the version counter of one of them, the last step of that optimizer changed it. Then
-it examines one by one the statements that change tensors in place. If it finds none, it reports the backward pass
-itself.
+statement or optimizer step that changed the tensor. First the check compares the saved tensor with the parameters of
+each optimizer. If it is one of them, the last step of that optimizer changed it. Otherwise the check examines the
+statements that change tensors in place, one by one. If none of them changed the tensor, the check reports the backward
+pass itself.
 
 Source: "In-place correctness checks" in PyTorch's notes on autograd mechanics.
 """

@@ -2,7 +2,7 @@
 
 For each line that calls `kl_div`, the check asks whether the input has values above zero, which no log-probability has.
 It reports a problem if that was the case in each of at least three calls, and the targets are probabilities that sum to
-one over the second or the last dimension. Measures that are not normalized are not reported.
+one over the second or the last dimension. Targets that do not sum to one are not reported.
 
 It also reports a problem if the targets are log-probabilities, whose exponentials sum to one, and `log_target` is not
 set, or if they are probabilities and it is set.

@@ -4,8 +4,9 @@ After each call, the check compares the names in the module with those in the st
 no name in common, the module has parameters, and it was called afterwards with its old weights. Another load, or values
 that are copied by hand, make it correct. A prefix such as `module.` or `model.` in all names looks like this.
 
-It also reports a problem if the program has read a file with `torch.load`, and the state that it loads before its first
-step has no tensors but the module's own: no entry of the file matched.
+It also reports a problem if the program reads a file with `torch.load`, but the state that it loads into the module
+contains no tensor of the file, only the module's own tensors. No entry of the file matched. This applies to loads
+before the first step.
 
 Source: `torch.nn.Module.load_state_dict` in PyTorch's documentation, on missing and unexpected keys.
 """

@@ -1,11 +1,11 @@
 """Memory grows from step to step, because the program keeps tensors of every step that nothing reads.
 
-The check follows the tensors of each line, of at least a kilobyte and without a graph: which ones still exist at later
-steps, and which ones does an operator read? It reports a problem if the tensors of at least ten steps all exist, none
-of them was read later than one step after its own, and they outlive a pass over the data. A pass ends when the training
-loader starts again or the program ends. Outputs that are collected until the end of an epoch, replay buffers and caches
-are read, so they are not reported. The check follows the first steps for as long as every step is measured. Other
-checks report graphs that stay in memory.
+For each line, the check follows the tensors that it creates, if they have no graph and at least a kilobyte. It records
+which ones still exist at later steps, and which ones an operator reads. It reports a problem if the tensors of at least
+ten steps all exist, none of them was read after the step that follows its creation, and they outlive a pass over the
+data. A pass ends when the training loader starts again or the program ends. Outputs that are collected until the end of
+an epoch, replay buffers and caches are read, so they are not reported. The check follows only the first steps, in which
+torchlint measures every step. Other checks report graphs that stay in memory.
 
 If the program has no loader, the check reports a line if nearly all of its tensors from at least twenty steps exist and
 take at least 100 kB per step. The result is then inconclusive, because something may read them later.

@@ -5,10 +5,10 @@ It reports a problem if one of them is infinite or NaN.
 
 For a loss, the check searches the graph in the order of its creation for the first value that is not finite. It reports
 the line of that operator with its module and the range of its inputs. If the check did not observe the origin, it
-reports the backward pass. For steps that it does not measure, it takes the lines from a measured graph of the same
-form. For a value without a graph, it searches the calls that follow. If the program ends before the backward pass, with
-an error or `sys.exit`, the check tests the losses in its variables. The standard deviation of a single value, which is
-NaN, gets its own message.
+reports the backward pass. In steps that the check does not measure, it takes the line from a measured step with the
+same operators. If the value has no graph, the check searches the next calls of the program for the line. If the program
+ends before the backward pass, with an error or `sys.exit`, the check tests the losses in its variables. The standard
+deviation of a single value, which is NaN, gets its own message.
 
 For gradients, the check reports the first operator whose backward turned finite gradients into infinite or NaN ones. A
 step that a gradient scaler skips does not count. The check does not need anomaly detection, and a GPU does not have to

@@ -1,8 +1,8 @@
 """An optimizer is created and never steps, although backward passes compute gradients for its parameters.
 
 At every fifth step of an optimizer, the check lists the other optimizers that still exist, have never stepped, and hold
-parameters with a gradient that no optimizer trains. It reports a problem if, in three of these steps, out of at least
-ten steps, that was the case for all parameters of such an optimizer, and their values have not changed in between. If
+parameters with a gradient that no optimizer trains. It reports a problem if that was the case at three of these steps
+for all parameters of such an optimizer, their values have not changed in between, and there were at least ten steps. If
 torchlint stopped the program, the result is inconclusive, because the optimizer may step later. Gradient scalers that
 skip steps, and optimizers that wait for several batches, count as stepping. The reported line is the one that created
 the optimizer.

@@ -3,9 +3,8 @@
 At every fifth step of an optimizer, the check looks at the models that ran, and lists their parameters that have a
 gradient and are in no optimizer. It reports a problem if there were some in two of these steps, with unchanged values,
 and they were registered or unfrozen after the optimizer that holds other parameters of the same model. The reported
-line is the one that unfroze them, unless other calls use it too. Otherwise it is the one that created or unfroze them,
-in the function that created the optimizer if the call came from there. Use `add_param_group`, or create the optimizer
-afterwards.
+line is the one that unfroze or created them. If that line is in a helper function, the check reports the call of the
+helper in the function that created the optimizer. Use `add_param_group`, or create the optimizer afterwards.
 
 Source: "Optimizer, constructing it" in PyTorch's documentation of `torch.optim`.
 """

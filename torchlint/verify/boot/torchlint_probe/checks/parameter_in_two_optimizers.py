@@ -2,7 +2,7 @@
 
 At each step, the check lists the parameters with a gradient that another optimizer has updated too. It reports a
 problem if both optimizers hold some of the same parameters and took at least five steps with gradients for them. The
-two must step in turn, neither inside the other's step. An encoder that two tasks share looks like this: each step of
+check leaves out optimizers that call each other's `step`. An encoder that two tasks share looks like this: each step of
 one optimizer breaks the assumptions behind the momentum and averages of the other. Some programs need that, so the
 check is off by default.
 

@@ -4,9 +4,9 @@ The check records, in each rank, checksums of the first tensor that `Distributed
 with gradients. It compares them after the run. It reports a problem if the wrapper includes all ranks, and all of them
 got the same values in each of at least three calls, and different values from call to call. Such a program needs a
 `DistributedSampler`, or ranks that draw their data with different seeds. Without a wrapper, the same applies to the
-network that is called first, if the program reduces all gradients over the ranks before each step. Ranks that share a
-batch to divide one model between them do neither. The reported line is the loader that training iterates over, or the
-call.
+network that is called first, if the program reduces all gradients over the ranks before each step. If the ranks divide
+one model between them, they share a batch on purpose. Such programs use no wrapper and do not reduce all gradients, so
+they are not reported. The reported line is the loader that training iterates over, or the call.
 
 Source: `torch.utils.data.distributed.DistributedSampler` in PyTorch's documentation.
 """

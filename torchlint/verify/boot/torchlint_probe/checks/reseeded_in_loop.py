@@ -3,9 +3,9 @@
 For each line that calls `torch.manual_seed`, the check records the seed, the step, and other uses of the generator. It
 reports a problem if the seed was the same in six steps in a row, and dropout or random functions outside the seeding
 call drew numbers in each of them. The same applies to a line that draws from one `torch.Generator` and gets the same
-values in six steps in a row, with gradients on. A new generator with the same seed at each step is not reported: it is
-a way to ask for the same numbers. Nothing is reported if the program restores the generator's state afterwards
-(`fork_rng`, `set_rng_state`).
+values in six steps in a row, with gradients on. Programs that create a new generator with the same seed at each step
+are not reported, because they do it on purpose. Nothing is reported if the program restores the generator's state
+afterwards (`fork_rng`, `set_rng_state`).
 
 Source: "Reproducibility" in PyTorch's notes; `torch.Generator`, which has a state of its own.
 """

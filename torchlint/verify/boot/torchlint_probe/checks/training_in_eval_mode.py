@@ -8,8 +8,8 @@ line is the last `eval()`.
 
 The result is inconclusive if nothing was evaluated between the steps, or if the optimizer was created after the
 `eval()`: then all its steps are in eval mode, which may be intended. A model that a new optimizer trains in eval mode
-without an evaluation is frozen on purpose. So are models or parts that are in eval mode from the start. A model that an
-adversarial attack runs in eval mode before it is trained is in training mode at its last call, so it is not reported.
+without an evaluation is frozen on purpose. So are models or parts that are in eval mode from the start. Adversarial
+training is not reported: the attack runs the model in eval mode, but the last call before the step is in training mode.
 
 Source: "Evaluation Mode" in PyTorch's notes on autograd mechanics.
 """

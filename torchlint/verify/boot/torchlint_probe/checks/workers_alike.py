@@ -1,10 +1,10 @@
 """The workers of a loader return the same batches, or draw the same random numbers.
 
 The check compares the first tensor in the first batches of a `DataLoader` with several workers. It reports a problem if
-all workers returned the same values in the same order, three times, and these differ from one time to the next. Causes
-are an `IterableDataset` that iterates over all of its data in each worker, and a dataset that draws NumPy numbers with
-one seed. The reported line is the loop in the `__iter__` of the dataset, if the program defines it, and otherwise the
-line that created the loader.
+all workers returned the same values three times, in the same order, and the three values are different. Causes are an
+`IterableDataset` that iterates over all of its data in each worker, and a dataset that draws NumPy numbers with one
+seed. The reported line is the loop in the `__iter__` of the dataset, if the program defines it, and otherwise the line
+that created the loader.
 
 Before and after its first batches, the check also reads in each worker the states of `random`, NumPy, PyTorch and the
 generators that the dataset stores. It reports a problem if a training loader's workers all drew from a generator whose
