@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -9,6 +10,7 @@ from torchlint import Category, Confidence, Rule
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import events, utilities, values
 from torchlint.model.queries import held_out
+from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
@@ -27,6 +29,8 @@ class SameBatches(NamedTuple):
     epochs: Site
     name: str
     other: Site | None
+    is_sure: bool
+    """Whether the samples have no other order, and nothing in the code asks for this one."""
 
 
 class UnshuffledTraining(Rule):
@@ -34,8 +38,13 @@ class UnshuffledTraining(Rule):
 
     ## What it does
     Finds loaders without `shuffle=True` and without a sampler, if a loop over epochs trains on their batches. By
-    default, torchlint reports them if the same function shuffles the validation or test data instead. Reported only
-    with `--preview`: all others, because the order of some data matters.
+    default, torchlint reports them in two cases:
+
+    - the same function shuffles the validation or test data instead;
+    - nothing sets `shuffle`, and the order has no reason that torchlint knows: the index alone decides which sample the
+      dataset gives, names do not speak of sequences or time, and no loop iterates over several loaders together.
+
+    Reported only with `--preview`: loaders with `shuffle=False`, and loaders of unknown datasets.
 
     ## Why is this bad?
     Each epoch consists of the same batches in the same order, and files are often sorted by class or length. Gradients
@@ -83,16 +92,30 @@ class UnshuffledTraining(Rule):
         observed = self.model.program.observations
         for loader in [] if self.model.is_test else observed.loaders:
             name = loader.label
-            dataset = loader.part("dataset")
-            names = [name, *([values.resolved(dataset).label] if dataset is not None else [])]
+            dataset, names = loader.part("dataset"), list(self._names(loader))
             if loader.site is None or not any(map(held_out.is_named_training, names)):
                 continue
             if any(_ORDERED.search(item) or held_out.is_named_held_out(item) for item in names):
                 continue
             if self.model.datasets.shuffles(loader) is values.Answer.NO and not self._is_whole(loader):
-                epochs = self._epochs(loader)
-                if epochs is not None:
-                    yield SameBatches(loader.site, epochs.site, name, self._swapped(loader))
+                order = self.model.datasets.is_indexed(dataset) if dataset is not None else values.Answer.UNKNOWN
+                epochs = self._epochs(loader) if order is not values.Answer.NO else None
+                if epochs is not None and not self._is_paired(loader):
+                    is_sure = order is values.Answer.YES and loader.part("shuffle") is None and self._trains(loader)
+                    yield SameBatches(loader.site, epochs.site, name, self._swapped(loader), is_sure)
+
+    def _names(self, loader: utilities.DataLoader) -> Iterator[str]:
+        """The names of a loader and its dataset, and those of the whole, its class and its data."""
+        yield loader.label
+        dataset = loader.part("dataset")
+        call = self.model.tree.node(loader.site) if loader.site is not None else None
+        given = [item.value for item in call.keywords if item.arg == "dataset"] if isinstance(call, ast.Call) else []
+        yield from map(python_ast.dotted, [*given, *call.args[:1]] if isinstance(call, ast.Call) else ())
+        for item in [values.resolved(dataset), self.model.datasets.whole(dataset)] if dataset is not None else ():
+            yield item.label
+            if isinstance(item, values.Instance):
+                yield item.info.name
+            yield from (values.resolved(part).label for part in item.parents)
 
     def _swapped(self, loader: utilities.DataLoader) -> Site | None:
         """A loader of held-out data that the function around creates and shuffles."""
@@ -108,6 +131,8 @@ class UnshuffledTraining(Rule):
 
     def _is_whole(self, loader: utilities.DataLoader) -> bool:
         """Whether a loader gives no batches of several samples in a fixed order."""
+        if self.model.datasets.is_one_batch(loader):
+            return True
         size = loader.part("batch_size")
         known = values.resolved(size) if size is not None else None
         return known is None or (isinstance(known, values.Plain) and known.is_literal and known.constant in (1, None))
@@ -126,6 +151,27 @@ class UnshuffledTraining(Rule):
                         return outer[0]
         return None
 
+    def _loops_over(self, loader: utilities.DataLoader) -> Iterator[tuple[events.Loop, list[values.Value]]]:
+        """The loops around the backward passes that iterate over a loader, each with all that it draws from."""
+        loops = {
+            loop for trace in self.model.program.traces for item in trace.of(events.Backward) for loop in item.loops
+        }
+        for loop in loops:
+            drawn = [values.resolved(item) for item in values.drawn_from(loop.over)] if loop.over is not None else []
+            if loader in drawn:
+                yield loop, drawn
+
+    def _trains(self, loader: utilities.DataLoader) -> bool:
+        """Whether a loop over a loader goes backward."""
+        return any(True for _ in self._loops_over(loader))
+
+    def _is_paired(self, loader: utilities.DataLoader) -> bool:
+        """Whether a loop iterates over a loader and something else together: `zip(images, features)`."""
+        return any(
+            len({item for item in drawn if not isinstance(item, values.Generator)}) > 1
+            for _, drawn in self._loops_over(loader)
+        )
+
     def report_SameBatches(self, found: SameBatches) -> None:
         self.report(
             found.site,
@@ -135,5 +181,5 @@ class UnshuffledTraining(Rule):
                 *([(found.other, "this shuffles the held-out data instead")] if found.other is not None else []),
             ],
             help="pass `shuffle=True`",
-            confidence=Confidence.MEDIUM if found.other is not None else Confidence.LOW,
+            confidence=Confidence.MEDIUM if found.other is not None or found.is_sure else Confidence.LOW,
         )

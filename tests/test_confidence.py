@@ -67,3 +67,30 @@ def test_a_comment_about_one_that_is_left_out_is_no_unused_one() -> None:
 def test_who_sees_them(chosen: list[str] | None, preview: bool, expected: int) -> None:
     selection = registry.select(chosen, preview=preview)
     assert len(lint(SourceFile("a.py", DROPOUT), selection)) == expected
+
+
+@pytest.mark.parametrize(
+    ("dataset", "options", "expected"),
+    [
+        ("TensorDataset(x, y)", "", 1),
+        ("random_split(data, [80, 20])[0]", "", 1),
+        ("TensorDataset(x, y)", ", shuffle=False", 0),
+        ("data", "", 0),
+    ],
+)
+def test_a_training_loader_that_is_never_shuffled(dataset: str, options: str, expected: int) -> None:
+    code = f"""\
+from torch.utils.data import DataLoader, TensorDataset, random_split
+
+
+def fit(model, x, y, data, optimizer, criterion):
+    train_loader = DataLoader({dataset}, batch_size=32{options})
+    for _ in range(10):
+        for x, y in train_loader:
+            optimizer.zero_grad()
+            criterion(model(x), y).backward()
+            optimizer.step()
+"""
+    rules = registry.select(["unshuffled-training"], preview=True)
+    found = [item for item in lint(SourceFile("a.py", code.encode()), rules) if item.name == "unshuffled-training"]
+    assert [item.confidence is not Confidence.LOW for item in found] == [bool(expected)]

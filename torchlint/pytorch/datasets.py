@@ -14,6 +14,12 @@ LOADERS = frozenset(
 """Classes of loaders, whose first argument is the dataset."""
 SUBSETS = frozenset({"torch.utils.data.Subset", "torch.utils.data.dataset.Subset"})
 """Classes of parts of a dataset, the first argument; its attribute `dataset` is the whole."""
+INDEXED = frozenset(
+    "TensorDataset ConcatDataset Subset ImageFolder DatasetFolder MNIST FashionMNIST KMNIST EMNIST QMNIST USPS CIFAR10 "
+    "CIFAR100 SVHN STL10 Caltech101 Caltech256 CelebA Flowers102 OxfordIIITPet Food101 StanfordCars VOCSegmentation "
+    "VOCDetection CocoDetection Cityscapes ImageNet".split()
+)
+"""Datasets of PyTorch and torchvision whose index decides which sample they give."""
 CYCLES = frozenset({"itertools.cycle"})
 """Functions that keep all elements of the first pass, and repeat them."""
 SLICES = frozenset({"itertools.islice"})

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from torchlint.model.events import Loop
 from torchlint.model.program import Program
 from torchlint.model.relations._generators import held_by
+from torchlint.model.relations._indexed import index_decides
 from torchlint.model.relations.answer import Answer as Text
 from torchlint.model.utilities import DataLoader
 from torchlint.model.values import (
@@ -19,6 +20,7 @@ from torchlint.model.values import (
     Element,
     External,
     Generator,
+    Instance,
     Iteration,
     Plain,
     Unknown,
@@ -280,6 +282,15 @@ class Datasets:
         if not isinstance(shuffle, Plain) or not shuffle.is_literal:
             return Answer.UNKNOWN
         return Answer.YES if shuffle.constant else Answer.NO
+
+    def is_indexed(self, value: Value) -> Answer:
+        """Whether the index decides which sample of a dataset a loader gets; NO if the dataset decides itself."""
+        whole = self.whole(value)
+        if isinstance(whole, Instance):
+            return index_decides(whole.info)
+        callee = whole.callee if isinstance(whole, Unknown) else None
+        is_known = isinstance(callee, External) and callee.label in datasets.INDEXED
+        return Answer.YES if is_known or self.is_part(value) else Answer.UNKNOWN
 
     @cached_property
     def cycles(self) -> list[Cycle]:
