@@ -152,7 +152,8 @@ class TrainingInEvalMode(Rule):
         for module, own in itertools.islice(passes.items(), mode.MAX_MODULES):
             lost = self.model.training_layers.lost(module) or self._switched_layers(trace, module)
             trained = [forward for forward in own if lost is not None and is_trained(forward)]
-            if lost is not None and trained and not self._stands_still(trace, module):
+            trained = [forward for forward in trained if not self._stands_still(trace, module, forward)]
+            if lost is not None and trained:
                 untrained = [item for item in self._passes_within(passes, module) if not is_trained(item)]
                 yield from self._swapped(trace, module, trained, untrained)
                 yield from self._of_module(trace, module, trained, untrained, lost)
@@ -163,11 +164,20 @@ class TrainingInEvalMode(Rule):
         is_switched = any(self.model.mode.covers(item, module) for item in switches)
         return _UNSEEN if is_switched and self.model.training_layers.is_unseen(module) else None
 
-    def _stands_still(self, trace: program.Trace, module: values.Value) -> bool:
-        """Whether a module may be frozen, or each stepping optimizer is known to hold others."""
-        held = [self.model.ownership.holds(item, module) for item in self.model.ownership.optimizers(trace)]
-        is_held_by_none = bool(held) and all(answer is values.Answer.NO for answer in held)
-        return is_held_by_none or self.model.frozen.may_be(module)
+    def _stands_still(self, trace: program.Trace, module: values.Value, forward: mode.Pass) -> bool:
+        """Whether a module may be frozen, or the optimizers that step after a forward pass hold other modules.
+
+        They may, if it is not known that they hold this one, but it is that another optimizer does.
+        """
+        if self.model.frozen.may_be(module):
+            return True
+        loop = next(reversed(events.repeating(forward.loops)), None)
+        near = {values.resolved(item.optimizer) for item in trace.of(events.Step) if loop in item.loops}
+        holds = {item: self.model.ownership.holds(item, module) for item in self.model.ownership.optimizers(trace)}
+        answers = [answer for item, answer in holds.items() if item in near or not near]
+        if not answers or values.Answer.YES in answers:
+            return False
+        return values.Answer.UNKNOWN not in answers or values.Answer.YES in holds.values()
 
     def _hands_switches_on(self) -> bool:
         """Whether other code may switch the mode.

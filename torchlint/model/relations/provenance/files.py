@@ -82,6 +82,7 @@ class Files:
     def entries(self, saved: ast.expr) -> Iterator[tuple[str, ast.expr]]:
         """The entries of a saved object: a dictionary's by their keys, otherwise the whole under an empty key."""
         value = names.only_value(saved, self.definitions) if isinstance(saved, ast.Name) else saved
+        value = value or self.value_at(saved)
         if isinstance(value, ast.Dict):
             keys = (key.value if isinstance(key, ast.Constant) else "" for key in value.keys)
             yield from ((str(key), item) for key, item in zip(keys, value.values, strict=True))

@@ -38,9 +38,10 @@ from torchlint.syntax.python_ast import (
 )
 
 _MODULES = frozenset({"torch.nn.Module", "torch.nn.modules.Module", "torch.nn.modules.module.Module"})
-_ACTIVATION_NAMES = ("nonlinear", "non_linear")
 _LAYER_NAMES = ("layer", "block", "cell", "conv", "linear", "mlp", "encoder", "decoder", "attention")
 """Parameter names that stand for layers with weights."""
+_PLAIN_LAYER_NAMES = ("norm", "act", "nonlin", "non_lin", "relu", "pool", "drop", "mask", "upsampl", "pad", "transpose")
+"""Words in names of layers that may have no weights."""
 _SAME = frozenset("to cuda cpu half float double bfloat16 train eval requires_grad_".split())
 """Methods of a module that return the module."""
 
@@ -374,11 +375,9 @@ class Provenance:
             return made if self.has_weights(made) else None
         function = self.definitions.function_around(node)
         is_parameter = isinstance(node, ast.Name) and function is not None and node.id in function.parameters
-        if not is_parameter or not isinstance(node, ast.Name) or not node.id.lower().endswith(_LAYER_NAMES):
+        if not is_parameter or not isinstance(node, ast.Name):
             return None
-        if node.id.lower().endswith(_ACTIVATION_NAMES):
-            return None
-        return node
+        return node if _names_layer(node.id.lower()) else None
 
     def is_optimizer(self, node: ast.expr, depth: int = 3) -> bool:
         """Whether a name is a PyTorch optimizer: by its creation, its annotation, or the arguments of all calls."""
@@ -462,3 +461,8 @@ def _stores(scope: ast.AST) -> Iterator[ast.expr]:
     for node in walk(scope):
         if isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Store):
             yield node
+
+
+def _names_layer(name: str) -> bool:
+    """Whether a parameter stands for a layer with weights by its name."""
+    return name.endswith(_LAYER_NAMES) and not any(word in name for word in _PLAIN_LAYER_NAMES)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from torchlint.index import FileIndex
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model.definitions import ClassInfo, Definitions, FunctionInfo
-from torchlint.model.queries import callees, names
+from torchlint.model.queries import callees, names, variables
 from torchlint.model.relations.provenance.later_setup import LaterSetup
 from torchlint.pytorch import naming
 from torchlint.syntax.python_ast import FUNCTIONS, LOOPS, Site, called_name, dotted, names_read, site_of, walk
@@ -78,11 +78,23 @@ class States:
         for statement in block:
             made = self._made(statement) if loaded else {}
             for place in [item for item in loaded if item in made]:
-                yield site_of(made[place]), place, site_of(loaded.pop(place))
+                load = loaded.pop(place)
+                if self._may_exist(place, load):
+                    yield site_of(made[place]), place, site_of(load)
             for place in [item for item in loaded if self._uses(statement, item)]:
                 del loaded[place]
             if statement in self._giving_states and not isinstance(statement, (*LOOPS, *FUNCTIONS, ast.ClassDef)):
                 loaded.update(self._loaded(statement))
+
+    def _may_exist(self, place: str, load: ast.AST) -> bool:
+        """Whether a variable may have a value where its state is loaded: otherwise, the load already raises."""
+        bound = variables.bindings(place, load, self.definitions) if "." not in place else []
+        function = self.definitions.function_around(load)
+        if not bound or function is None or variables.is_parameter(place, load, self.definitions):
+            return True
+        in_loop = any(isinstance(item, LOOPS) for item in self.tree.ancestors(load))
+        is_before = any((item.lineno, item.col_offset) < (load.lineno, load.col_offset) for item in bound)  # type: ignore[attr-defined]
+        return in_loop or is_before or variables.is_shared(place, self.definitions)
 
     def made_after_load(self, classes: str) -> Iterator[MadeAfterLoad]:
         """Objects built from an object whose state an earlier statement of the same block loaded."""
