@@ -31,7 +31,8 @@ _WHERE = {
 }  # fmt: skip
 """The argument of each scheduler for its length: its name and position."""
 _OF_TRANSFORMERS = ("num_training_steps", 2)
-_EPOCHS = LazyPattern(r"(?i)(^|_)n?epochs?$")
+EPOCHS = LazyPattern(r"(?i)(^|_)n?epochs?$")
+"""Names of numbers of epochs, and of their counters."""
 _PER_EPOCH = LazyPattern(
     r"(?i)(steps?|iters?|iterations|batches|updates)_?(per|in)_?(train_)?epoch$|^(num|n|nb)_?(train(ing)?_)?batch(es)?$"
 )
@@ -96,7 +97,11 @@ class Horizons:
         """The iterations of a loop: `n` of `range(n)`, `range(start, n)`, `tqdm(range(n))` and `trange(n)`."""
         node = self._program.tree.node(loop.site)
         iterable = node.iter if isinstance(node, (ast.For, ast.AsyncFor)) else None
-        while isinstance(iterable, ast.Call) and iterable.args:
+        for _ in range(_DEPTH):
+            if isinstance(iterable, ast.Name):
+                iterable = self.assigned(iterable.id, iterable)
+            if not isinstance(iterable, ast.Call) or not iterable.args:
+                break
             name = called_name(iterable).rpartition(".")[2]
             if name in ("range", "trange"):
                 return iterable.args[min(1, len(iterable.args) - 1)]
@@ -127,6 +132,8 @@ class Horizons:
             if found := [item for item in bound if tree.function_around(item) is scope]:
                 break
         statement = tree.parent(found[0]) if len(found) == 1 else None
+        if isinstance(statement, ast.withitem) and statement.optional_vars is found[0]:
+            return statement.context_expr  # a progress bar
         is_plain = isinstance(statement, (ast.Assign, ast.AnnAssign)) and found[0] is not statement.value
         return statement.value if is_plain and isinstance(statement, (ast.Assign, ast.AnnAssign)) else None
 
@@ -216,7 +223,7 @@ class Horizons:
             return Counter({"batch": 1, "every": -1})
         if _PER_EPOCH.search(last):
             return Counter(["batch"])
-        if _EPOCHS.search(last) and "per" not in last:
+        if EPOCHS.search(last) and "per" not in last:
             is_counted = any(kind == "epoch" and other.rpartition(".")[2] == last for other, kind in names.items())
             return Counter(["epoch" if is_counted or not names else "named epoch"])
         if _PER_STEP.search(last):

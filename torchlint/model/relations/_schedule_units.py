@@ -9,11 +9,11 @@ from typing import NamedTuple
 
 from torchlint.model.events import Loop, ScheduleStep
 from torchlint.model.program import Program, Trace
-from torchlint.model.relations._horizons import Horizon, Horizons, Unit
+from torchlint.model.relations._horizons import EPOCHS, Horizon, Horizons, Unit
 from torchlint.model.relations._intervals import configured
 from torchlint.model.relations._paces import Cadence, Pace, Paces
 from torchlint.model.values import Container, Value, inputs_of, resolved
-from torchlint.syntax.python_ast import Site, site_of, walk
+from torchlint.syntax.python_ast import Site, names_bound, site_of, walk
 
 _BY_NUMBERS = frozenset({"step_size", "milestones", "T_max"})
 """Lengths compared with the number of epochs if both are literals."""
@@ -89,6 +89,8 @@ class ScheduleUnits:
             return None
         if pace is Pace.EPOCH:
             return True if unit in (Unit.BATCHES, Unit.UPDATES, Unit.SAMPLES) else None
+        if self._counts_epochs(found.loops[-1]):
+            return None  # the program calls a batch an epoch
         if unit is Unit.SAMPLES:
             return True if self._has_batches(found.loops[-1], horizon) else None
         if unit is Unit.EPOCHS or (unit is None and self._fits_epochs(found, horizon)):
@@ -117,6 +119,12 @@ class ScheduleUnits:
             ast.unparse(item) for call in walk(horizon.written) if isinstance(call, ast.Call) for item in call.args
         }
         return b"batch_size" in self._program.tree.source.code and counted.isdisjoint(iterated)
+
+    def _counts_epochs(self, loop: Loop) -> bool:
+        """Whether a loop counts epochs by the names of its variables: `for i, epoch in enumerate(bar)`."""
+        node = self._program.tree.node(loop.site)
+        bound = names_bound(node.target) if isinstance(node, (ast.For, ast.AsyncFor)) else set()
+        return any(EPOCHS.search(name) for name in bound)
 
     def _is_over_data(self, loop: Loop) -> bool:
         """Whether a loop iterates over batches, or over something that is no literal."""
