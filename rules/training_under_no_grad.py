@@ -165,6 +165,8 @@ class TrainingUnderNoGrad(Rule):
         passes = [event for event in used if _callee(event) is module]
         if not passes or len(used) > len(passes) or any(event.mode is not api.GradMode.OFF for event in passes):
             return None
+        if any(self._runs_part(event, module) for event in trace.of_kinds(events.Compute, events.Call)):
+            return None
         working = [backward for backward in trace.backwards_of(step) if not self._fails(backward)]
         needed, around = lineage.ancestry([item.loss for item in working]), {item.loops for item in working}
         inside = (event for event in passes if any(event.loops[: len(loops)] == loops for loops in around))
@@ -176,6 +178,11 @@ class TrainingUnderNoGrad(Rule):
             return True
         whole = _callee(event) if event.mode is not api.GradMode.OFF else None
         return isinstance(whole, values.Module) and self.model.parts.is_part(module, whole)
+
+    def _runs_part(self, event: events.Compute | events.Call, module: values.Value) -> bool:
+        """Whether a layer of a module runs with gradients on, as in `actor.evaluate(x)`, another method."""
+        part = _callee(event) if event.mode is not api.GradMode.OFF else None
+        return isinstance(part, values.Module) and self.model.parts.is_part(part, module)
 
     def _runs_elsewhere(self, forward: events.Event) -> bool:
         """Whether the same expression runs with gradients on in another function.
