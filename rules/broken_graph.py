@@ -10,11 +10,18 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchlint import Category, Rule
 from torchlint.model import events, held_parameters, program, values
 from torchlint.model.relations import terms
-from torchlint.pytorch import triggers
+from torchlint.pytorch import api, triggers
 from torchlint.syntax.python_ast import Site, called_name, dotted, site_of
 
 if TYPE_CHECKING:
     from torchlint.index import FileIndex
+
+_OF_TENSORS = api.TENSOR_METHODS | api.OF_NUMBERS_TOO | frozenset(
+    "backward cpu cuda to numpy data detach requires_grad_ register_hook retain_grad float double half long int bool "
+    "type dim numel tolist element_size storage untyped_storage is_contiguous ndimension get_device new_zeros new_ones "
+    "new_tensor new_full share_memory_ pin_memory to_dense to_sparse is_floating_point stride data_ptr".split()
+)
+"""Methods of tensors, apart from operators."""
 
 
 class LeafLoss(NamedTuple):
@@ -129,7 +136,7 @@ class BrokenGraph(Rule):
     def _cut_loss(self, backward: events.Backward) -> CutLoss | None:
         """A backward of a loss that has no graph, or only zero gradients, because all of its inputs were cut."""
         loss = values.resolved(backward.loss)
-        is_tensor = isinstance(loss, (values.Tensor, values.Phi))
+        is_tensor = isinstance(loss, (values.Tensor, values.Phi)) and not _has_other_methods(loss)
         ends = self._ends(loss) if is_tensor and not self._is_guarded(backward.site) else ()
         rounded = [end for end in ends if end.cut is terms.Cut.FLAT]
         flat = [end for end in rounded if self.model.terms.ends.had_graph(end)]
@@ -185,6 +192,13 @@ class BrokenGraph(Rule):
         is_given = backward.framework is not None and call.args
         name = dotted(call.args[0] if is_given else call.func.value)
         return f"`{name}`" if name else "the loss"
+
+
+def _has_other_methods(value: values.Value) -> bool:
+    """Whether code calls methods on a value that tensors do not have: a wrapper, perhaps of a decorator, took its place."""
+    names = value.uses or ()
+    others = [name for name in names if name.isidentifier() and not name.endswith("_") and name not in _OF_TENSORS]
+    return len(others) > 1
 
 
 def _first(ends: Iterable[terms.End]) -> Site:

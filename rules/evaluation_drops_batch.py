@@ -95,8 +95,21 @@ class EvaluationDropsBatch(Rule):
                 values = {python_ast.dotted(item.targets[0]): item.value for item in branch.body
                           if isinstance(item, ast.Assign)}  # fmt: skip
                 is_own = statement in branch.body and _asks_for_evaluation(branch.test)
-                if is_own and _drops(values, name.id) and isinstance(statement, ast.Assign):
+                if not is_own or not _drops(values, name.id) or self._is_reset(target, branch, name):
+                    continue
+                if isinstance(statement, ast.Assign):
                     yield Dropped(python_ast.site_of(statement.value), True)
+
+    def _is_reset(self, target: ast.Name, branch: ast.If, loader: ast.Name) -> bool:
+        """Whether code between a branch and the loader, or on a path to another loader, keeps the last batch again."""
+        function = self.model.definitions.function_around(loader)
+        for other in FileIndex.of(self.model.tree).bindings_of(target.id):
+            statement = self.model.tree.parent(other)
+            is_later = branch not in self.model.tree.ancestors(other) and other.lineno > branch.lineno
+            is_kept = isinstance(statement, ast.Assign) and python_ast.is_literal(statement.value, False)
+            if is_later and is_kept and self.model.definitions.function_around(other) is function:
+                return True
+        return False
 
     def _by_table(self, options: ast.expr) -> Iterator[Dropped]:
         """The options of a split in a dictionary that a loader receives: `**OPTIONS[flag]`."""

@@ -12,6 +12,7 @@ from typing import Protocol
 from torchlint.model.assigned import ASSIGNING, assigned_attributes, assigned_in
 from torchlint.model.scopes import LOCAL, Scopes, imported_by
 from torchlint.pytorch.api import TENSOR_CLASSES
+from torchlint.pytorch.packages import COMPILERS
 from torchlint.syntax.python_ast import (
     FUNCTIONS,
     LOOPS,
@@ -83,6 +84,12 @@ class FunctionInfo:
         """Whether only subclasses implement it: calls through the class go to objects of a subclass."""
         body = [] if isinstance(self.node, ast.Lambda) else self.node.body
         return self.has_decorator("abstractmethod") or (bool(body) and isinstance(body[-1], ast.Raise))
+
+    @property
+    def is_compiled(self) -> bool:
+        """Whether another compiler, such as Taichi, Numba or Triton, compiles the function: it changes no tensors."""
+        names = (self.definitions.qualified(item, self.node) for item in self.decorator_names)
+        return any(item.startswith(COMPILERS) for item in names)
 
     @property
     def decorator_names(self) -> list[str]:

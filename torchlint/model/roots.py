@@ -10,9 +10,11 @@ from torchlint.model.definitions import Definitions, FunctionInfo
 
 
 def may_run(function: FunctionInfo) -> bool:
-    """Whether a function may run: it is no method of a class without objects."""
+    """Whether a function may run as Python code: it is not compiled, and no method of a class without objects."""
     item: FunctionInfo | None = function
     while item is not None:
+        if item.decorators and item.is_compiled:
+            return False
         needs_object = item.is_method and not item.has_decorator("classmethod") and item.name != "__init__"
         if needs_object and item.owner is not None and item.owner.has_no_objects:
             return False

@@ -125,6 +125,8 @@ class State:
         """Whether a call of a function is followed."""
         within = self.statements < MAX_STATEMENTS and self.budget > 0
         is_own = info.definitions is self.module_frame.definitions
+        if info.decorators and info.is_compiled:
+            return False
         return within and (is_own or (self.follows and self.elsewhere < MAX_ELSEWHERE)) and self.may_nest(info)
 
     def may_nest(self, info: FunctionInfo) -> bool:

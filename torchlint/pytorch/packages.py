@@ -23,3 +23,5 @@ OTHER_FRAMEWORKS = frozenset(
     "jax flax objax haiku paddle mxnet mindspore chainer oneflow jittor tinygrad warp warp_nn".split()
 )
 """Frameworks of files that train with neither torch nor the rest of a mixed file."""
+COMPILERS = tuple(f"{name}." for name in ("taichi", "numba", "triton", "warp", "cupyx", "tilelang", "cutlass", "tvm"))
+"""Packages whose decorators compile functions for arrays, so that their bodies are no PyTorch code."""

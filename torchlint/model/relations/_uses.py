@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import ast
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 
+from torchlint.index import FileIndex
 from torchlint.model.events import Backward, Call, Compute, Grad, Keep, Mutate, Returned, Yield
-from torchlint.model.program import Program
+from torchlint.model.program import Program, Trace
 from torchlint.model.values import Container, ModuleOutput, Phi, Tensor, Value, inputs_of, resolved
 
 _DETACHING = frozenset({"detach", "data", "numpy"})
 _READING = frozenset({"item", "tolist", "float"})
 """Methods, and Python's own `float`, that read a number."""
+_OF_MODULES = frozenset({"forward", "training_step"})
+"""Methods that other code calls without their name."""
 _STEPS = 8
 
 
@@ -56,6 +60,20 @@ class Uses:
         numbers = self._program.observations.numbers.values()
         return {resolved(item) for how, operands, _ in numbers if how in _READING for item in operands}
 
+    def _is_detached_by_callers(self, trace: Trace) -> bool:
+        """Whether all calls of the root of a trace, by its name, are like `x.angles().detach()`."""
+        root = trace.root
+        if root is None or root.name in _OF_MODULES or root.name.startswith("__"):
+            return False
+        outside = list[ast.AST | None]()
+        for tree, file in self._program.files.items():
+            for call in FileIndex.of(tree).calls_named(root.name):
+                around = file.function_around(call)
+                if around is None or around.name != root.name:  # otherwise one object asks another of its kind
+                    outside.append(tree.parent(call))
+        ways = _DETACHING | _READING
+        return bool(outside) and all(isinstance(item, ast.Attribute) and item.attr in ways for item in outside)
+
     @cached_property
     def _sees_all(self) -> bool:
         """Whether no generator yields values, whose uses are unknown."""
@@ -66,7 +84,8 @@ class Uses:
         """Values that leave a root, that an object keeps, or that start a backward pass: a gradient may reach them."""
         found = list[Value]()
         for trace in self._program.traces:
-            found += [event.value for event in trace.of(Returned) if not event.calls]
+            if not self._is_detached_by_callers(trace):
+                found += [event.value for event in trace.of(Returned) if not event.calls]
             found += [event.value for event in trace.of(Keep)]
             found += [event.loss for event in trace.of(Backward)]
             found += [event.outputs for event in trace.of(Grad)]
