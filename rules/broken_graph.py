@@ -16,10 +16,14 @@ from torchlint.syntax.python_ast import Site, called_name, dotted, site_of
 if TYPE_CHECKING:
     from torchlint.index import FileIndex
 
-_OF_TENSORS = api.TENSOR_METHODS | api.OF_NUMBERS_TOO | frozenset(
-    "backward cpu cuda to numpy data detach requires_grad_ register_hook retain_grad float double half long int bool "
-    "type dim numel tolist element_size storage untyped_storage is_contiguous ndimension get_device new_zeros new_ones "
-    "new_tensor new_full share_memory_ pin_memory to_dense to_sparse is_floating_point stride data_ptr".split()
+_OF_TENSORS = (
+    api.TENSOR_METHODS
+    | api.OF_NUMBERS_TOO
+    | frozenset(
+        "backward cpu cuda to numpy data detach requires_grad_ register_hook retain_grad float double half long int bool "
+        "type dim numel tolist element_size storage untyped_storage is_contiguous ndimension get_device new_zeros new_ones "
+        "new_tensor new_full share_memory_ pin_memory to_dense to_sparse is_floating_point stride data_ptr".split()
+    )
 )
 """Methods of tensors, apart from operators."""
 
@@ -195,7 +199,7 @@ class BrokenGraph(Rule):
 
 
 def _has_other_methods(value: values.Value) -> bool:
-    """Whether code calls methods on a value that tensors do not have: a wrapper, perhaps of a decorator, took its place."""
+    """Whether code calls methods on a value that tensors do not have, because a decorator has wrapped it."""
     names = value.uses or ()
     others = [name for name in names if name.isidentifier() and not name.endswith("_") and name not in _OF_TENSORS]
     return len(others) > 1

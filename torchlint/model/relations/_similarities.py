@@ -48,6 +48,23 @@ def may_be_similarity(scores: Value, steps: int = _MOST_STEPS) -> bool:
     return _may_be_product(scores.parents[0], steps, is_temperature=is_temperature)
 
 
+def may_be_share(scores: Value, steps: int = 8) -> bool:
+    """Whether scores come from a quotient of two sums, such as an agreement or an overlap, which is bounded."""
+    scores = resolved(scores)
+    if not isinstance(scores, Tensor) or len(scores.parents) != 2 or steps == 0:
+        return False
+    first, second = map(resolved, scores.parents)
+    if scores.op in (operators.DIV, operators.DIV_):
+        return _is_sum(first) and (_is_sum(second) or isinstance(second, Plain))
+    if scores.op not in (operators.MUL, operators.ADD, operators.SUB, operators.RSUB):
+        return False
+    return any(isinstance(item, Tensor) and may_be_share(item, steps - 1) for item in (first, second))
+
+
+def _is_sum(value: Value) -> bool:
+    return isinstance(value, Tensor) and value.op in (operators.SUM, operators.MEAN)
+
+
 def _may_be_product(scores: Value, steps: int, *, is_temperature: bool) -> bool:
     """Whether scores are products of vectors that may be normalized, or unknown scores that a temperature divides."""
     several = _several(scores)

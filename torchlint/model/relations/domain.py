@@ -12,7 +12,7 @@ from torchlint.lazy_pattern import LazyPattern
 from torchlint.model.events import Compute
 from torchlint.model.module_values import is_as_made
 from torchlint.model.program import Program
-from torchlint.model.relations._similarities import is_similarity, may_be_similarity
+from torchlint.model.relations._similarities import is_similarity, may_be_share, may_be_similarity
 from torchlint.model.relations._uses import Uses
 from torchlint.model.relations.answer import Answer as Text
 from torchlint.model.values import (
@@ -136,8 +136,8 @@ class Domains:
         return is_similarity(scores)
 
     def may_be_similarity(self, scores: Value) -> bool:
-        """Whether unknown scores may be such products, because a temperature divides them."""
-        return may_be_similarity(scores)
+        """Whether unknown scores may be such products, because a temperature divides them, or quotients of sums."""
+        return may_be_similarity(scores) or may_be_share(scores)
 
     def users(self, value: Value) -> list[Tensor]:
         """The tensors computed from a value by one operator."""
