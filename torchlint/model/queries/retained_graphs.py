@@ -20,6 +20,7 @@ from torchlint.model.events import (
 from torchlint.model.lineage import result_of_call
 from torchlint.model.module_values import modules_of
 from torchlint.model.program import Program, Trace
+from torchlint.model.queries import variables
 from torchlint.model.tracking import Tracking
 from torchlint.model.values import (
     Answer,
@@ -38,7 +39,7 @@ from torchlint.model.values import (
     resolved,
 )
 from torchlint.pytorch import losses, naming
-from torchlint.syntax.python_ast import Site, walk
+from torchlint.syntax.python_ast import Site, names_in, walk
 
 if TYPE_CHECKING:
     from torchlint.model.parts import Parts
@@ -101,8 +102,23 @@ class RetainedGraphs:
                     else:
                         needed.add(event.site.written)
             for event in unused:
-                if event.site.written not in needed:  # another pass of the same line needs its graph again
-                    yield from self._retention(event, event.loops[-1])
+                if event.site.written in needed or self._is_chosen_by_caller(event):
+                    continue  # another pass of the same line needs its graph again
+                yield from self._retention(event, event.loops[-1])
+
+    def _is_chosen_by_caller(self, backward: Backward) -> bool:
+        """Whether a function computes the loss under a test of its parameter: another caller may need the graph."""
+        node = self.program.tree.node(backward.site) if backward.calls else None
+        loss = node.func.value if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else None
+        file = self.program.definitions_of(node) if node is not None else None
+        around = file.function_around(node) if file is not None and node is not None else None
+        if not isinstance(loss, ast.Name) or file is None or around is None:
+            return False
+        for name in variables.bindings(loss.id, loss, file):
+            tests = (item.test for item in file.tree.ancestors(name) if isinstance(item, ast.If))
+            if any(not names_in(test).isdisjoint(around.parameters) for test in tests):
+                return True
+        return False
 
     def _retention(self, backward: Backward, loop: Loop) -> Iterator[UnusedRetention]:
         """The reason to retain the graph: a state of the loop, a state that a module stores, or None."""
