@@ -16,15 +16,12 @@ from torchlint.syntax.python_ast import Site, called_name, dotted, site_of
 if TYPE_CHECKING:
     from torchlint.index import FileIndex
 
-_OF_TENSORS = (
-    api.TENSOR_METHODS
-    | api.OF_NUMBERS_TOO
-    | frozenset(
-        "backward cpu cuda to numpy data detach requires_grad_ register_hook retain_grad float double half long int bool "
-        "type dim numel tolist element_size storage untyped_storage is_contiguous ndimension get_device new_zeros new_ones "
-        "new_tensor new_full share_memory_ pin_memory to_dense to_sparse is_floating_point stride data_ptr".split()
-    )
+_OTHER_METHODS = (
+    "backward cpu cuda to numpy data detach requires_grad_ register_hook retain_grad float double half long int bool "
+    "type dim numel tolist element_size storage is_contiguous ndimension get_device new_zeros new_ones new_tensor "
+    "new_full share_memory_ pin_memory to_dense to_sparse is_floating_point stride data_ptr"
 )
+_OF_TENSORS = api.TENSOR_METHODS | api.OF_NUMBERS_TOO | frozenset(_OTHER_METHODS.split())
 """Methods of tensors, apart from operators."""
 
 
