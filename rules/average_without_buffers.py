@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -14,6 +15,7 @@ from torchlint.syntax import python_ast
 if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
 
+_COMMENT = re.compile(rb"#[^\n]*")
 _BUFFERS = frozenset({"buffers", "named_buffers", "running_mean", "update_bn"})
 
 _EVALUATING = LazyPattern(r"(?i)^_?(eval|valid|test)")
@@ -99,7 +101,7 @@ class AverageWithoutBuffers(Rule):
         This file or an import names one. A file that trains no network itself gets its network from any other file.
         """
         named = (b"BatchNorm", b"resnet", b"efficientnet")
-        texts = (self.model.tree.source.code, *self.model.imported_texts)
+        texts = (_COMMENT.sub(b"", text) for text in (self.model.tree.source.code, *self.model.imported_texts))
         is_for_others = not FileIndex.of(self.model.tree).optimizes
         is_named_anywhere = is_for_others and self.model.mentions((b"BatchNorm",))
         return is_named_anywhere or any(word in text for text in texts for word in named)

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple, TypeGuard
 
-from torchlint import Category, Rule, edits
+from torchlint import Category, Confidence, Rule, edits
 from torchlint.index import FileIndex
 from torchlint.model.queries import autograd_functions, names
 from torchlint.syntax import python_ast
@@ -70,7 +70,8 @@ class BackwardArity(Rule):
 
     Reported only if both numbers are explicit, with no `*args` and no tuple built elsewhere.
 
-    This rule is a preview because its findings are often wrong or in dead code.
+    By default, torchlint reports only the last case. Wrong numbers of gradients need `--preview`, because they are
+    often in functions that are never differentiated.
 
     ## Why is this bad?
     The forward pass works, and the backward pass raises "returned an incorrect number of gradients". Inputs that are
@@ -122,7 +123,6 @@ class BackwardArity(Rule):
 
     code = "TL305"
     category = Category.CORRECTNESS
-    preview = True
     triggers = ((b"Function",), (b"backward",), (b"autograd",))
 
     def ask(self) -> Iterator[WrongGradients | WrongOutputs | OldStyle]:
@@ -137,7 +137,8 @@ class BackwardArity(Rule):
 
     def _wrong_gradients(self, function: AutogradFunction) -> Iterator[WrongGradients]:
         inputs = function.inputs
-        returns = [node for node in names.own_nodes(function.backward.node) if isinstance(node, ast.Return)]
+        nodes = names.own_nodes(function.backward.node)
+        returns = [node for node in nodes if isinstance(node, ast.Return) and not self._comes_after_raise(node)]
         values = [_elements(node.value, function) for node in returns]
         if inputs is None or any(value is None for value in values):
             return
@@ -157,6 +158,14 @@ class BackwardArity(Rule):
                 site, forward = python_ast.site_of(node), python_ast.site_of(function.forward.node)
                 count = required if len(given) < required else len(inputs)
                 yield WrongGradients(site, function.info.name, len(given), count, forward, may_pad)
+
+    def _comes_after_raise(self, node: ast.Return) -> bool:
+        """Whether a `return` never runs: the code above it raises, because nothing needs the gradients."""
+        around = self.model.tree.parent(node)
+        for block in (getattr(around, name, []) for name in ("body", "orelse", "finalbody")):
+            if isinstance(block, list) and node in block:
+                return any(isinstance(item, ast.Raise) for item in block[: block.index(node)])
+        return False
 
     def _most_given(self, name: str) -> int:
         """The largest number of inputs in any call in this file; each needs a gradient, even a default."""
@@ -200,6 +209,7 @@ class BackwardArity(Rule):
             related=[(wrong.forward, "the inputs are here")],
             help="return one gradient for each input, and None where no gradient is needed",
             fix=self._fix(wrong) if wrong.may_pad else None,
+            confidence=Confidence.LOW,
         )
 
     def report_WrongOutputs(self, wrong: WrongOutputs) -> None:
@@ -210,6 +220,7 @@ class BackwardArity(Rule):
             f"`backward` of `{wrong.function}` receives {taken}, but `forward` {outputs}: the backward pass raises",
             related=[(wrong.forward, "the outputs are returned here")],
             help="accept one gradient for each output",
+            confidence=Confidence.LOW,
         )
 
     def report_OldStyle(self, old: OldStyle) -> None:

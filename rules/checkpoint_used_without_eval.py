@@ -8,9 +8,15 @@ from typing import NamedTuple
 
 from torchlint import Category, Rule
 from torchlint.model import events, program, values
+from torchlint.model.queries import names, written
 from torchlint.model.relations import mode
 from torchlint.pytorch import api, naming
 from torchlint.syntax import python_ast
+
+_MOVES = frozenset({"to", "cuda", "cpu", "float", "half", "double", "unsqueeze", "type"})
+_SIZES = frozenset({"size", "shape", "dim", "ndim", "numel", "dtype", "device"})
+_TRIALS = frozenset({"torch.rand", "torch.randn", "torch.zeros", "torch.ones", "torch.empty"})
+"""Functions that create the inputs of a program that only tries a model."""
 
 
 class Predicted(NamedTuple):
@@ -70,7 +76,6 @@ class CheckpointUsedWithoutEval(Rule):
 
     code = "TL120"
     category = Category.CORRECTNESS
-    preview = True
     triggers = ((b"load_state_dict",),)
     calls = frozenset({"load_state_dict"})
 
@@ -96,7 +101,24 @@ class CheckpointUsedWithoutEval(Rule):
     def _predicts(self, forward: mode.Pass) -> bool:
         """Whether the code uses a pass's result without gradients or for a class, and no name suggests randomness."""
         node = self.model.tree.node(forward.site)
-        return not self.model.tree.stands_alone(node) and not self._is_drawn_again(node)
+        return not (self.model.tree.stands_alone(node) or self._is_measured(node) or self._is_drawn_again(node))
+
+    def _is_measured(self, node: ast.AST | None) -> bool:
+        """Whether code only reads the size of a pass's result, or passes random numbers to try the model."""
+        definitions, above = self.model.definitions, self.model.tree.parent(node) if node is not None else None
+        given = [written.value_of(item, definitions) for item in node.args] if isinstance(node, ast.Call) else []
+        inner = [python_ast.without_calls(item, _MOVES) for item in given]
+        if any(isinstance(item, ast.Call) and definitions.named(item.func) in _TRIALS for item in inner):
+            return True
+        if isinstance(above, ast.Attribute):
+            return above.attr in _SIZES
+        name = python_ast.dotted(above.targets[0]) if isinstance(above, ast.Assign) else ""
+        scope = self.model.tree.scope_around(node) if node is not None and name else None
+        reads = [
+            self.model.tree.parent(item) for item in (names.own_nodes(scope) if scope is not None else ())
+            if isinstance(item, ast.Name) and item.id == name and isinstance(item.ctx, ast.Load)
+        ]  # fmt: skip
+        return bool(reads) and all(isinstance(item, ast.Attribute) and item.attr in _SIZES for item in reads)
 
     def _is_drawn_again(self, node: ast.AST) -> bool:
         """Whether a pass runs many times for one input, or in a function whose name suggests randomness."""

@@ -72,7 +72,6 @@ class DivergenceScale(Rule):
 
     code = "TL560"
     category = Category.SUSPICIOUS
-    preview = True
     triggers = ((b"torch",), (b"exp(", b"exp_("), (b"pow", b"**", b"square", b"*"), (b"sum(", b"mean("))
 
     def ask(self) -> Iterator[OtherScale]:

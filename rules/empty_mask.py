@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from typing import NamedTuple
 
 from torchlint import Category, Rule
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import events, lineage, values
-from torchlint.model.queries import masks
+from torchlint.model.queries import masks, names
 from torchlint.pytorch import operators
+from torchlint.syntax import python_ast
 from torchlint.syntax.python_ast import Site
 
 _ASKED = LazyPattern(r"any|sum|numel|len|count|size|shape|num")
 _MOST = 64
+_NAN = frozenset({"isnan", "isfinite", "nan_to_num"})
+_NUMBERS = frozenset({"item", "detach", "data"})
 _PADDING = LazyPattern(r"(?i)mask|pad|valid|length|seq|visible|observed|present")
 """Names of masks that select at least one element of each row in most programs."""
 
@@ -79,9 +83,18 @@ class EmptyMask(Rule):
                 if self.model.tracking.tracked(event.value) is values.Answer.YES and not self._is_asked(event):
                     for value in (event.value, *lineage.computed_inside(event.value)):
                         is_mean = self._is_quotient(value) or self._is_mean(value, chosen)
-                        if is_mean and value.site is not None and value.site not in seen:
+                        if is_mean and value.site is not None and value.site not in seen and self._counts(value.site):
                             seen.add(value.site)
                             yield EmptyMean(value.site)
+
+    def _counts(self, site: Site) -> bool:
+        """Whether code uses a mean as more than a number to print, and does not ask whether it is NaN."""
+        node = self.model.tree.node(site)
+        above = self.model.tree.parent(node) if node is not None else None
+        if node is None or (isinstance(above, ast.Attribute) and above.attr in _NUMBERS):
+            return False
+        calls = (item for item in names.own_nodes(self.model.tree.scope_around(node)) if isinstance(item, ast.Call))
+        return not any(python_ast.called_name(item) in _NAN for item in calls)
 
     def _is_asked(self, event: events.Compute) -> bool:
         """Whether an enclosing or earlier condition checks a number of elements."""

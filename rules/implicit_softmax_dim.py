@@ -34,6 +34,8 @@ class ImplicitSoftmaxDim(Rule):
     Finds `F.softmax`, `F.log_softmax`, `F.softmin`, and `nn.Softmax` and similar modules, without `dim`. Modules in
     tests are not reported, because tests often create them only to find or replace them.
 
+    This rule is a preview because most inputs are matrices, for which PyTorch chooses the right dimension.
+
     ## Why is this bad?
     PyTorch then picks a dimension and warns. It picks dimension 0 for tensors with one or three dimensions, and
     dimension 1 for others. For sequences and attention, `(batch, length, classes)`, dimension 0 is the batch. The

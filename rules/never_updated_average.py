@@ -89,7 +89,6 @@ class NeverUpdatedAverage(Rule):
 
     code = "TL342"
     category = Category.CORRECTNESS
-    preview = True
     triggers = (
         triggers.STEP,
         triggers.BACKWARD,

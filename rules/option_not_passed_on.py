@@ -37,6 +37,8 @@ class OptionNotPassedOn(Rule):
     Not reported where the function overrides a method of an unknown class, has a decorator, or receives or passes
     `**options`.
 
+    This rule is a preview because a third of its findings are unimportant: parameters that no caller sets.
+
     ## Why is this bad?
     The option has no effect. Experiments with different dropout rates, loss weights or learning rates are the same
     experiment.

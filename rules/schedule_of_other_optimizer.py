@@ -61,7 +61,6 @@ class ScheduleOfOtherOptimizer(Rule):
 
     code = "TL158"
     category = Category.CORRECTNESS
-    preview = True
     triggers = (triggers.SCHEDULER,)
 
     def ask(self) -> Iterator[Repeated]:

@@ -6,15 +6,19 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from torchlint import Category, Rule
+from torchlint import Category, Confidence, Rule
 from torchlint.model import events
 from torchlint.model.queries import choices, names
+from torchlint.pytorch import naming
 from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
 
 _SOFTMAX = {f"{module}.{name}": 1 for module in ("torch", "torch.nn.functional") for name in ("softmax", "log_softmax")}
+
+_PICKING = frozenset({"argmax", "max"})
+_SQUEEZING = frozenset({"squeeze", "detach", "cpu", "float"})
 
 
 class OtherDimension(NamedTuple):
@@ -25,6 +29,8 @@ class OtherDimension(NamedTuple):
     name: str
     taken: int
     chosen: int
+    is_of_batch: bool
+    """Whether the softmax certainly normalizes a network's output over the batch, and the other call picks a class."""
 
 
 class SoftmaxArgmaxDim(Rule):
@@ -34,6 +40,10 @@ class SoftmaxArgmaxDim(Rule):
     Finds `argmax`, `max` and `topk` of a softmax result, applied directly or to a variable of the same function.
     Reported only if both dimensions are literal and torchlint knows that they differ. Dimensions 0 and 1 differ, but 0
     and -1 may be the same.
+
+    By default, torchlint reports only an `argmax` or `max` along dimension 1 of a softmax along dimension 0, where the
+    scores are the output of a network: `torch.softmax(model(x), dim=0).argmax(dim=1)`. The others need `--preview`,
+    because some methods use two dimensions on purpose, such as the best patch for each class.
 
     ## Why is this bad?
     Probabilities sum to one along the dimension of the softmax. Along a different dimension, the program compares
@@ -62,7 +72,6 @@ class SoftmaxArgmaxDim(Rule):
 
     code = "TL704"
     category = Category.CORRECTNESS
-    preview = True
     calls = frozenset({"softmax"})
     triggers = ((b"oftmax",), (b"torch",), (b"argmax", b"argmin", b"max", b"min", b"topk"))
 
@@ -79,7 +88,10 @@ class SoftmaxArgmaxDim(Rule):
             if softmax is None or taken is None or chosen is None or taken == chosen:
                 continue
             if (taken < 0) == (chosen < 0) or self._differ(softmax, taken, chosen):
-                yield OtherDimension(python_ast.site_of(call), python_ast.site_of(softmax), name, taken, chosen)
+                is_of_batch = name in _PICKING and (taken, chosen) == (0, 1) and self._is_of_network(softmax)
+                yield OtherDimension(
+                    python_ast.site_of(call), python_ast.site_of(softmax), name, taken, chosen, is_of_batch
+                )
 
     def _softmax(self, node: ast.expr) -> ast.Call | None:
         """The softmax behind an expression, directly or through a name that its function binds once."""
@@ -101,6 +113,21 @@ class SoftmaxArgmaxDim(Rule):
         is_known = owner is not None and bool(names.imported(owner, self.model.definitions))
         return choices.literal(call, 0) if is_method and not is_known else None
 
+    def _is_of_network(self, softmax: ast.Call) -> bool:
+        """Whether a softmax gets the output of a network as it is: `model(x)`, `model(x).squeeze()`."""
+        is_method = isinstance(softmax.func, ast.Attribute) and softmax.func.attr in ("softmax", "log_softmax")
+        is_function = names.imported(softmax.func, self.model.definitions) in _SOFTMAX
+        owner = (
+            softmax.func.value if is_method and not is_function and isinstance(softmax.func, ast.Attribute) else None
+        )
+        given = owner if owner is not None else next(iter(python_ast.arguments(softmax)), None)
+        for _ in range(2):
+            given = python_ast.without_calls(given, _SQUEEZING) if given is not None else None
+            if isinstance(given, ast.Name):
+                given = names.only_value(given, self.model.definitions)
+        called = python_ast.called_name(given) if isinstance(given, ast.Call) else ""
+        return naming.is_called_as_module(called)
+
     def _differ(self, softmax: ast.Call, first: int, second: int) -> bool:
         """Whether two dimensions surely differ. Counts negative dimensions from the end where the rank is known."""
         made = [
@@ -118,4 +145,5 @@ class SoftmaxArgmaxDim(Rule):
             f"`{answer.name}` picks along dimension {answer.chosen}, but the softmax is along {answer.taken}",
             related=[(answer.softmax, "the softmax is here")],
             help="use the same dimension for both",
+            confidence=Confidence.HIGH if answer.is_of_batch else Confidence.LOW,
         )

@@ -40,6 +40,9 @@ class SqueezedBatch(Rule):
     size 1: `self.pool(x).squeeze()` after `nn.AdaptiveAvgPool2d(1)`, or `self.head(x).squeeze()` after
     `nn.Linear(8, 1)`. Not reported if the function handles this case or reshapes the tensor.
 
+    This rule is a preview because batches with one sample are often impossible, and the loss of a discriminator then
+    also accepts a number.
+
     ## Why is this bad?
     The last batch of an epoch may have only one sample. `squeeze()` then removes dimension 0, too. The next layer or
     loss raises after hours of training, or treats features as samples.

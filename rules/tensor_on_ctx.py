@@ -36,6 +36,9 @@ class TensorOnCtx(Rule):
 
     Not reported: numbers, shapes and intermediate results.
 
+    This rule is a preview because the garbage collector frees the memory, and in-place changes are rare. Outputs that
+    `forward` returns only in part have no cycle.
+
     ## Why is this bad?
     Autograd does not check such tensors. If one changes in place before the backward pass, `backward` computes a
     wrong gradient, where a saved tensor would raise. A stored output references its own graph, and this cycle holds

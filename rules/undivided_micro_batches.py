@@ -35,6 +35,8 @@ class UndividedMicroBatches(Rule):
 
     Not reported where losses are sums, or where a library such as accelerate scales the loss.
 
+    This rule is a preview because some programs choose a learning rate for the sum.
+
     ## Why is this bad?
     With `n` micro-batches, the gradient is `n` times too large. With SGD, this acts like a learning rate that is `n`
     times larger. Clipping with a fixed bound shrinks nearly all gradients.

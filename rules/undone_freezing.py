@@ -70,7 +70,6 @@ class UndoneFreezing(Rule):
 
     code = "TL346"
     category = Category.CORRECTNESS
-    preview = True
     triggers = ((b"requires_grad",), (b"True",), (b"False",))
 
     def ask(self) -> Iterator[Undone]:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
 
 _TESTS = LazyPattern(r"(?i)test|eval")
+_LAST = LazyPattern(r"(?i)(?:^|[^a-z])last(?:[^a-z]|$)")
 _LOADING = LazyPattern(r"(?i)load|restore|best")
 
 
@@ -33,7 +34,7 @@ class UnusedBestWeights(Rule):
     Finds a loop that saves a network when its score beats the best one so far, and a test of the same network after
     the loop with no load in between.
 
-    This rule is a preview because common correct code looks the same, such as protocols that report the last weights.
+    Not reported if code after the loop loads weights, or speaks of the last weights: `print("last epoch", score)`.
 
     ## Why is this bad?
     The reported result comes from the weights of the last epoch, which is often overfitted, and not from the saved
@@ -73,7 +74,6 @@ class UnusedBestWeights(Rule):
 
     code = "TL326"
     category = Category.SUSPICIOUS
-    preview = True
     triggers = ((b"torch",), (b"save",), (b"state_dict",))
 
     def ask(self) -> Iterator[LastTested]:
@@ -107,12 +107,16 @@ class UnusedBestWeights(Rule):
         return loop if compared else None
 
     def _tested(self, loop: ast.stmt, network: ast.expr) -> ast.Call | None:
-        """The first test of a network after a loop, with no load of other weights before."""
-        for statement in self.model.tree.after(loop):
+        """The first test of a network after a loop, with no load of other weights before or after it."""
+        rest = list(self.model.tree.after(loop))
+        if any(_LAST.search(self.model.tree.code(item)) for item in rest):
+            return None
+        calls = [item for statement in rest for item in python_ast.walk(statement) if isinstance(item, ast.Call)]
+        if any(_LOADING.search(python_ast.called_name(item)) for item in calls):
+            return None
+        for statement in rest:
             for call in (item for item in python_ast.walk(statement) if isinstance(item, ast.Call)):
                 name = python_ast.called_name(call)
-                if _LOADING.search(name):
-                    return None
                 is_given = any(python_ast.written_alike(item, network) for item in python_ast.arguments(call))
                 is_called = python_ast.written_alike(call.func, network)
                 words = self.model.tree.code(statement)

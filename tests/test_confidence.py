@@ -94,3 +94,20 @@ def fit(model, x, y, data, optimizer, criterion):
     rules = registry.select(["unshuffled-training"], preview=True)
     found = [item for item in lint(SourceFile("a.py", code.encode()), rules) if item.name == "unshuffled-training"]
     assert [item.confidence is not Confidence.LOW for item in found] == [bool(expected)]
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("torch.softmax(model(x), dim=0).argmax(dim=1)", 1),
+        ("model(x).softmax(0).max(1)", 1),
+        ("nn.Softmax(dim=0)(model(x)).argmax(1)", 1),
+        ("torch.softmax(model(x), dim=1).max(dim=0)", 0),
+        ("torch.softmax(x, dim=0).argmax(dim=1)", 0),
+        ("torch.softmax(router(x), dim=0).topk(2, dim=1)", 0),
+    ],
+)
+def test_softmax_over_the_batch(code: str, expected: int) -> None:
+    source = SourceFile("a.py", f"import torch\nfrom torch import nn\n\ny = {code}\n".encode())
+    found = lint(source, registry.select(["softmax-argmax-dim"], preview=True))
+    assert [item.confidence is not Confidence.LOW for item in found] == [bool(expected)]
