@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Confidence, Rule, Severity, repairs
 from torchlint.model import events, program, values
-from torchlint.model.queries import saved_tensors
+from torchlint.model.queries import gradient_users, saved_tensors
 from torchlint.pytorch import triggers
 from torchlint.syntax import python_ast
 
@@ -113,7 +113,8 @@ class InplaceOnSavedTensor(Rule):
 
     def ask(self) -> Iterator[saved_tensors.SavedTensorChanged | ParametersChanged | OldNameRead]:
         for changed in saved_tensors.SavedTensors(self.model.program, self.model.tracking, self.model.torch).changed():
-            if not self._may_be_out_of_place(changed.mutate) and not self._is_drawn(changed.mutate):
+            mutate = changed.mutate
+            if not self._may_be_out_of_place(mutate) and not self._is_drawn(mutate) and self._may_train(mutate):
                 yield changed
         for crossed in self.model.parameter_updates.across_backward():
             is_dragged = crossed.backward.order < crossed.step.order
@@ -140,6 +141,12 @@ class InplaceOnSavedTensor(Rule):
         if mutate.result not in observations.in_place_modules and mutate.result not in observations.in_place_results:
             return False
         return any(True for _ in self.model.stores_of("inplace"))
+
+    def _may_train(self, mutate: events.Mutate) -> bool:
+        """Whether not all calls of the function, in other files, run with gradients off."""
+        around = self.model.definitions.function_around(self.model.tree.node(mutate.site))
+        is_own = around is not None and mutate.site.inner is None and not mutate.calls
+        return not is_own or around is None or not gradient_users.is_only_run_without_gradients(around.name, self.model)
 
     def _is_drawn(self, mutate: events.Mutate) -> bool:
         """Whether the call draws its module from a list, `self.layers[i](x)`: another one may receive the tensor."""

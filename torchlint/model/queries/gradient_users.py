@@ -22,6 +22,8 @@ _TAKING_GRADIENTS = frozenset({"grad", "backward", "enable_grad", "vjp", "jvp", 
 _FREEZING_ALL = frozenset({"freeze_params", "freeze_parameters", "freeze_model", "freeze_all", "freeze_weights"})
 """Options of classes of other packages that freeze a whole model: SpeechBrain's `Pretrained`."""
 _SAYING = _FREEZING_ALL | {"volatile"}
+_CALLED_UNSEEN = frozenset({"forward", "__call__", "__init__", "training_step"})
+"""Functions that other code calls without their name."""
 _FREEZES_ITSELF = LazyPattern(
     rb"\bself\s*\.\s*(?:requires_grad_\s*\(|parameters\(\s*\)\s*:\s*(?:#[^\n]*)?\s+\w+\s*\.\s*requires_grad\b)"
 )
@@ -53,6 +55,15 @@ def callers_of(name: str, file: definitions.Definitions) -> set[str]:
     calls = FileIndex.of(file.tree).calls_named(name)
     around = (file.method_around(call) for call in calls)
     return {function.name for function in around if function is not None}
+
+
+def is_only_run_without_gradients(name: str, model: Model) -> bool:
+    """Whether other files call a function of this file, and all of them with gradients off."""
+    if name in _CALLED_UNSEEN or any(True for _ in FileIndex.of(model.tree).calls_named(name)):
+        return False
+    others = [other.tree for other in model.importers(name, (name.encode(),))]
+    calls = [(call, tree) for tree in others for call in FileIndex.of(tree).calls_named(name)]
+    return bool(calls) and all(stands_without_gradients(call, tree) for call, tree in calls)
 
 
 def may_run_without_gradients(name: str, tree: python_tree.PythonTree) -> bool:
