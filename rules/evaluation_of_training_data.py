@@ -47,11 +47,19 @@ class WrongLoop(NamedTuple):
     bound: python_ast.Site
 
 
+class WrongIterator(NamedTuple):
+    """The iterator at `site` is named `name`, but draws from `loader`."""
+
+    site: python_ast.Site
+    name: str
+    loader: str
+
+
 class EvaluationOfTrainingData(Rule):
     """An evaluation runs on training data instead of validation or test data.
 
     ## What it does
-    Finds four kinds of evaluations, by the names of the loaders:
+    Finds five kinds of evaluations, by the names of the loaders:
 
     - Loops that train nothing and iterate over a training loader. The code divides their sum by the length of
       validation or test data: `correct / len(val_set)`.
@@ -59,7 +67,8 @@ class EvaluationOfTrainingData(Rule):
       reads the `test_loader` of the function, or the `self.test_loader` of the class.
     - `val_loss = loss_of(model, test_loader)`, where nothing reads the `val_loader`.
     - Functions such as `validate` with a loop over the training loader, where nothing reads the `val_loader` that the
-      function or the object has.
+      function or the object has. Its length and comparisons with None do not count as reads.
+    - `test_iterator = iter(train_loader)`.
 
     ## Why is this bad?
     Overfitting stays hidden. The score measures training data, on the wrong scale. Early stopping, the choice of
@@ -94,7 +103,8 @@ class EvaluationOfTrainingData(Rule):
     category = Category.CORRECTNESS
     triggers = ((b"tr",), (b"val", b"test", b"dev"), (b"len", b"load"), (b"torch",))
 
-    def ask(self) -> Iterator[WrongData | WrongArgument | WrongLoop]:
+    def ask(self) -> Iterator[WrongData | WrongArgument | WrongLoop | WrongIterator]:
+        yield from [] if self.model.is_test else self._wrong_iterators()
         yield from [] if self.model.is_test else self._wrong_arguments()
         yield from [] if self.model.is_test else self._wrong_loops()
         evaluated = {} if self.model.is_test else self._evaluated()
@@ -128,6 +138,18 @@ class EvaluationOfTrainingData(Rule):
                 sites = python_ast.site_of(loaders[0][0]), python_ast.site_of(unread)
                 yield WrongArgument(sites[0], loaders[0][1], score, _name(unread), sites[1])
 
+    def _wrong_iterators(self) -> Iterator[WrongIterator]:
+        """The iterators that are named after held-out data and draw training data."""
+        for statement in self.model.tree.of_type(ast.Assign):
+            name, value = python_ast.dotted(statement.targets[0]), statement.value
+            if not held_out.is_named_held_out(name) or not isinstance(value, ast.Call):
+                continue
+            around = self.model.definitions.function_around(statement)
+            loader = python_ast.dotted(_iterated(value))
+            is_training = _is_data(loader) and held_out.is_named_training(loader)
+            if is_training and not _TRAINS.search(around.name if around else ""):
+                yield WrongIterator(python_ast.site_of(value), name, loader)
+
     def _wrong_loops(self) -> Iterator[WrongLoop]:
         """The loops over training data in functions that evaluate, where nothing reads the held-out data."""
         for loop, loader in self._evaluated().items():
@@ -152,7 +174,8 @@ class EvaluationOfTrainingData(Rule):
         held = {item.id: item for item in bound if _is_held_out(item.id) and item.id != own}
         given = {item.arg: item for item in parameters if _is_held_out(item.arg) and item.arg != own}
         found: list[ast.Name | ast.arg] = [*held.values(), *given.values()]
-        read = {item.id for item in nodes if isinstance(item, ast.Name) and isinstance(item.ctx, ast.Load)}
+        names = (item for item in nodes if isinstance(item, ast.Name) and isinstance(item.ctx, ast.Load))
+        read = {item.id for item in names if not self._is_measured(item)}
         if (
             len(found) != 1
             or callees.reads_by_text(scope, self.model.definitions)
@@ -171,7 +194,20 @@ class EvaluationOfTrainingData(Rule):
         held = {item.attr: item for item in own if _is_held_out(item.attr) and item.attr != loader.attr}
         only = next(iter(held.values())) if len(held) == 1 else None
         found = uses.of_place(only, self.model) if only is not None else None
-        return only if found and not any(map(written.is_load, found)) else None
+        read = [item for item in found or () if written.is_load(item) and not self._is_measured(item)]
+        return only if found and not read else None
+
+    def _is_measured(self, loader: ast.Name | ast.Attribute) -> bool:
+        """Whether code asks only for the length of a loader, or whether there is one."""
+        node: ast.AST = loader
+        while isinstance(around := self.model.tree.parent(node), ast.Attribute) and around.attr == "dataset":
+            node = around
+        if isinstance(around, ast.Call):
+            return python_ast.dotted(around.func) == "len"
+        if isinstance(around, ast.Compare):
+            return any(python_ast.is_literal(item, None) for item in around.comparators)
+        is_test = isinstance(around, (ast.If, ast.IfExp)) and around.test is node
+        return is_test or (isinstance(around, ast.UnaryOp) and isinstance(around.op, ast.Not))
 
     def _evaluated(self) -> dict[ast.AST, str]:
         """The loops over training data that do not train, with the names of these data."""
@@ -198,6 +234,13 @@ class EvaluationOfTrainingData(Rule):
             f"the evaluation iterates over `{found.loader}` but divides by the length of `{found.counted}`",
             related=[(found.division, "the sum is divided here")],
             help=f"iterate over the data of `{found.counted}`",
+        )
+
+    def report_WrongIterator(self, found: WrongIterator) -> None:
+        self.report(
+            found.site,
+            f"`{found.name}` draws its batches from `{found.loader}`",
+            help="draw them from the validation or test loader",
         )
 
     def report_WrongLoop(self, found: WrongLoop) -> None:
@@ -231,6 +274,13 @@ def _score(statement: ast.Assign | ast.Expr, call: ast.Call) -> str:
 
 def _is_evaluation(function: str) -> bool:
     return bool(_EVALUATES.search(function)) and not _TRAINS.search(function)
+
+
+def _iterated(call: ast.Call) -> ast.expr | None:
+    """The loader of `iter(loader)` or `loader.__iter__()`."""
+    if isinstance(call.func, ast.Attribute) and call.func.attr == "__iter__":
+        return call.func.value
+    return call.args[0] if python_ast.dotted(call.func) == "iter" and len(call.args) == 1 else None
 
 
 def _name(bound: ast.Name | ast.Attribute | ast.arg) -> str:

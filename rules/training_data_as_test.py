@@ -167,12 +167,33 @@ class TrainingDataAsTest(Rule):
         if not _are_settings(call, first):
             return False
         if own is not None:
-            is_named = held_out.is_named_training(_place(own))
+            is_named = held_out.is_named_training(_place(own)) or self._is_training(own)
             return is_named and others is not None and ast.dump(own) == ast.dump(others)
         roots = [written.argument(item, 0, "root") for item in (call, first)]
         switches = [written.argument(item, 1, "train") for item in (call, first)]
         are_on = all(isinstance(item, ast.Constant) and item.value is True for item in switches)
         return are_on and len({ast.dump(item) for item in roots if item is not None}) == 1
+
+    def _is_training(self, dataset: ast.expr) -> bool:
+        """Whether a variable holds a dataset of the training split, or nothing reads the one of another split.
+
+        `dataset = Scenes(root, "train")`, or `dataset = Scenes(paths)` beside `val_dataset = Scenes(other_paths)`.
+        """
+        made = written.value_of(dataset, self.model.definitions) if isinstance(dataset, ast.Name) else None
+        if not isinstance(made, ast.Call):
+            return False
+        beside = (item for item in self.model.tree.block(made) if isinstance(item, ast.Assign))
+        others = [item.targets[0] for item in beside if _is_same_class(item.value, made)]
+        held = [item for item in others if isinstance(item, ast.Name) and held_out.is_named_held_out(item.id)]
+        found = [uses.of_place(item, self.model) for item in held]
+        unread = [item for item in found if item is not None and not any(map(self._is_read, item))]
+        return bool(unread) or (not held and _names_training(made))
+
+    def _is_read(self, use: ast.Name | ast.Attribute) -> bool:
+        """Whether code reads the data of a variable: more than its length or a method of its class."""
+        around = self.model.tree.parent(use)
+        is_measured = isinstance(around, ast.Call) and python_ast.dotted(around.func) in ("len", "print")
+        return written.is_load(use) and not is_measured and not isinstance(around, ast.Attribute)
 
     def _is_beside(self, call: ast.Call, first: ast.Call) -> bool:
         """Whether two calls are in one block, and nothing there takes a part of the data."""
@@ -185,7 +206,7 @@ class TrainingDataAsTest(Rule):
         nodes = [node for statement in block for node in python_ast.walk(statement)]
         if any(isinstance(node, ast.keyword) and node.arg in _SAMPLING for node in nodes):
             return False
-        words = {python_ast.dotted(item).rpartition(".")[2] for item in nodes}
+        words = {python_ast.dotted(item).rpartition(".")[2] for item in nodes if not _is_dataset(item)}
         return words.isdisjoint({"Subset", "random_split", "SubsetRandomSampler", "targets", "data", "indices"})
 
     def _has_unread(self, call: ast.Call, first: ast.Call) -> bool:
@@ -213,6 +234,23 @@ class TrainingDataAsTest(Rule):
             related=[(found.first, "the training data are here")],
             help="use the validation or test data",
         )
+
+
+def _is_dataset(node: ast.AST) -> bool:
+    """Whether `data` names a dataset or a module, not the contents of a dataset."""
+    return python_ast.dotted(node) in ("data", "torch.utils.data")
+
+
+def _names_training(call: ast.Call) -> bool:
+    """Whether a call names the training split: `Scenes(root, mode="train")`."""
+    given = {item.arg: item.value for item in call.keywords}
+    is_on = any(python_ast.is_literal(given[name], True) for name in ("train", "is_train") if name in given)
+    words = (item.value for item in python_ast.arguments(call) if isinstance(item, ast.Constant))
+    return is_on or any(item in ("train", "training") for item in words)
+
+
+def _is_same_class(value: ast.expr, made: ast.Call) -> bool:
+    return isinstance(value, ast.Call) and value is not made and ast.dump(value.func) == ast.dump(made.func)
 
 
 def _bound(model: Model) -> Iterator[tuple[str, ast.Call]]:
