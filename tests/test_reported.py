@@ -43,9 +43,9 @@ small program, with a corrected copy. The people who wrote these programs had no
 torchlint on them, it found 8 of the bugs with its default rules. We then used the bugs to improve the rules, so the
 second table below does not show how many bugs torchlint finds in other code.
 
-To estimate that, we test torchlint on new bugs before we use them to improve the rules. They are not among the {total}. A
-test uses up to 20 bugs about gradients, weights and modes, and up to 20 bugs about numbers, sizes and data. "Found" means
-with default rules.
+To estimate that, we test torchlint on new bugs before we use them to improve the rules. They are not among the
+{total}. A test uses up to 20 bugs about gradients, weights and modes, and up to 20 bugs about numbers, sizes and
+data. "Found" means with default rules.
 
 | Test on new bugs | Found | Gradients, weights, modes | Numbers, sizes, data | Note |
 | --- | ---: | ---: | ---: | --- |
@@ -57,8 +57,8 @@ with default rules.
 | 1 December 2026, second test | 13 of 40 | 9 of 20 | 4 of 20 | two at a different line; previews found three more |
 | 1 December 2026, third test | 7 of 24 | 4 of 9 | 3 of 15 | without 16 bugs that we had already used |
 
-The next table shows each of the {total} bugs. A cell lists the codes that a tool reports for the bug but not for the corrected copy. ruff and TorchFix ran with all
-their rules. ty ran without PyTorch installed.
+The next table shows each of the {total} bugs. A cell lists the codes that a tool reports for the bug but not for the
+corrected copy. ruff and TorchFix ran with all their rules. ty ran without PyTorch installed.
 """
 
 

@@ -249,5 +249,6 @@ def test_the_index_of_a_page_has_short_paths() -> None:
         Judged(finding_at(source, "missing-zero-grad", 1), source, confirmed("was seen", {})) for source in sources
     ]
     text = page.render(Verification((), tuple(judged), None, (), (), 1, title="torchlint watch"))
-    links = re.findall(r'<a href="#finding-\d+">[a-z-]+</a> <span class="dim">([^ ]+)</span>', text.replace("<wbr>", ""))
+    pattern = r'<a href="#finding-\d+">[a-z-]+</a> <span class="dim">([^ ]+)</span>'
+    links = re.findall(pattern, text.replace("<wbr>", ""))
     assert sorted(links) == ["a/train.py:1", "b/train.py:1", "model.py:1"]

@@ -34,7 +34,8 @@ def cache(ctx: click.Context) -> None:
 def clear(cache_dir: Path | None) -> None:
     """Delete the results of earlier runs.
 
-    By default, delete the results of all projects. If this project sets `cache-dir`, delete only the results in that folder.
+    By default, delete the results of all projects. If this project sets `cache-dir`, delete only the results in that
+    folder.
     """
     from torchlint.outputs import counted
     from torchlint.project.config import Configurations

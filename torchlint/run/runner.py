@@ -329,7 +329,8 @@ def _lint_alone(tasks: Sequence[_Task]) -> list[Done]:
         try:
             done += _lint_until_death(left)
         except NoProcesses as error:
-            problem = Unread(f"the process that linted this file died, and no other can start: {error}", is_of_machine=True)
+            reason = f"the process that linted this file died, and no other can start: {error}"
+            problem = Unread(reason, is_of_machine=True)
             done += [Done(_unread(job, problem)) for _, job in left]
     return done
 

@@ -24,7 +24,8 @@ _CONTEXT = 3
 
 _CSS = """
 pre mark { display: block; }
-nav li, h2, header, header code, p code { overflow-wrap: anywhere; } nav li { break-inside: avoid; margin-bottom: .3rem; }
+nav li, h2, header, header code, p code { overflow-wrap: anywhere; }
+nav li { break-inside: avoid; margin-bottom: .3rem; }
 nav ol { column-width: 26rem; column-gap: 3rem; padding-left: 1.4rem; }
 nav label { margin-right: 1rem; white-space: nowrap; }
 .verdict { color: var(--colour); font-weight: 700; }
