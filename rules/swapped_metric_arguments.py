@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchlint import Category, Rule
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model.queries import callees, metric_roles, names, written
-from torchlint.model.queries.metric_roles import Role
 from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
@@ -102,11 +101,11 @@ class SwappedMetricArguments(Rule):
             if package.startswith("sklearn.metrics") and (name in _OF_TARGET_FIRST or self._is_flat_matrix(call, name)):
                 second = "y_score" if name in ("roc_auc_score", "average_precision_score") else "y_pred"
                 given = written.argument(call, 0, "y_true"), written.argument(call, 1, second)
-                yield from self._swapped(call, name, given, Role.TARGET, "y_true")
+                yield from self._swapped(call, name, given, metric_roles.Role.TARGET, "y_true")
             elif package.startswith("torchmetrics.functional") and name in _OF_TARGET_SECOND:
                 given = written.argument(call, 0, "preds"), written.argument(call, 1, "target")
-                yield from self._swapped(call, name, given, Role.PREDICTION, "preds")
-            elif {metric_roles.of(item) for item in python_ast.arguments(call)} >= {*Role}:
+                yield from self._swapped(call, name, given, metric_roles.Role.PREDICTION, "preds")
+            elif {metric_roles.of(item) for item in python_ast.arguments(call)} >= {*metric_roles.Role}:
                 yield from self._crossed(call)
 
     def _is_flat_matrix(self, call: ast.Call, name: str) -> bool:
@@ -115,12 +114,17 @@ class SwappedMetricArguments(Rule):
         return isinstance(parent, ast.Attribute) and parent.attr in ("ravel", "flatten")
 
     def _swapped(
-        self, call: ast.Call, name: str, given: tuple[ast.expr | None, ast.expr | None], first: Role, parameter: str
+        self,
+        call: ast.Call,
+        name: str,
+        given: tuple[ast.expr | None, ast.expr | None],
+        first: metric_roles.Role,
+        parameter: str,
     ) -> Iterator[Swapped]:
         roles = [metric_roles.of(item) for item in given]
         if None in roles or roles[0] is roles[1] or roles[0] is first or self._is_undone(call):
             return
-        prediction = given[0] if roles[0] is Role.PREDICTION else given[1]
+        prediction = given[0] if roles[0] is metric_roles.Role.PREDICTION else given[1]
         assert prediction is not None
         yield Swapped(python_ast.site_of(call), name, self.model.tree.code(prediction), parameter)
 
@@ -146,7 +150,7 @@ class SwappedMetricArguments(Rule):
         same = [name for name, role in given.items() if role is not None and expected[name] is role]
         if len(wrong) != 2 or len(roles) != 2 or same or not _is_asymmetric(function, wrong):
             return
-        parameter = next(name for name in wrong if expected[name] is Role.TARGET)
+        parameter = next(name for name in wrong if expected[name] is metric_roles.Role.TARGET)
         prediction = callees.arguments(call, function)[parameter]
         yield Swapped(python_ast.site_of(call), function.name, self.model.tree.code(prediction), parameter)
 

@@ -13,10 +13,8 @@ _PREDICTED = frozenset("pred preds predict predicts predicted prediction predict
 _COMPUTED = frozenset("output outputs out outs logit logits prob probs probabilities score scores pr".split())
 _TRUE = frozenset("true truth trues gt gts actual actuals target targets tgt tgts ytrue ground real".split())
 _LABELS = frozenset("y label labels mask masks ys".split())
-_PLAIN = frozenset(
-    "all list lst test val valid validation dev eval train tr te epoch batch total np array arr cpu flat final step set"
-    " gold class classes b t s of i".split()
-)
+_PLAIN = frozenset("all list lst test val valid validation dev eval train tr te epoch batch total".split())
+_PLAIN |= frozenset("np array arr cpu flat final step set gold class classes b t s of i".split())
 """Words that leave labels what they are. Other labels may be those of another model."""
 _OTHER = frozenset("fake loss losses n num len size shape id ids name names idx index".split())
 
