@@ -19,11 +19,23 @@ _OFF = frozenset({"no_grad", "inference_mode", "eval"})
 
 
 class Origin(Enum):
-    """The origin of a number of the last batch: a sum that each batch sets to 0, or a score that it overwrites."""
+    """The origin of a number of the last batch: a sum that each batch sets to 0, or a score that it overwrites.
+
+    The code may also sum the score of each batch and use the score instead of the sum, or compute it after the loop.
+    """
 
     RESET = "each batch sets it to 0"
     EVALUATION = "each batch of the evaluation overwrites it"
     TRAINING = "each batch of the training overwrites it"
+    SUMMED = "the sum of all batches is in another variable"
+    LOOP = "it counts the predictions of the last iteration"
+
+
+_ADVICE = {
+    Origin.RESET: "set it to 0 before the loop",
+    Origin.SUMMED: "use the sum, divided by the number of batches",
+    Origin.LOOP: "count the right predictions of each batch inside the loop",
+}
 
 
 class LastScore(NamedTuple):
@@ -44,6 +56,8 @@ class LastBatchScore(Rule):
     - a loss or accuracy that each batch of an evaluation overwrites, and that the code returns or compares with a best
       score after the loop;
     - a sum that each batch sets to 0 and that is divided after the loop;
+    - a loss or accuracy that the evaluation adds to a sum, where the code uses the term instead of the sum;
+    - right predictions that the code counts after the loop, and divides by a size that is not that of the batch;
     - reported only with `--preview`: a training loss that each batch overwrites, and that the code returns or compares
       after the loop.
 
@@ -108,6 +122,48 @@ class LastBatchScore(Rule):
                 if use is not None and origin is not None:
                     yield LastScore(python_ast.site_of(statement), python_ast.site_of(use), name, origin)
 
+        yield from self._summed(loop, behind) if behind and self._evaluates(loop) else ()
+        yield from self._counted(loop, behind)
+
+    def _summed(self, loop: ast.For, behind: list[ast.AST]) -> Iterator[LastScore]:
+        """The terms of a sum over the batches that the code uses after the loop, like the sum."""
+        for statement in loop_results.each_iteration(loop.body):
+            if not isinstance(statement, ast.AugAssign) or not isinstance(statement.op, ast.Add):
+                continue
+            term = batch_sums.tensor_of(statement.value)
+            if not isinstance(term, ast.Name) or not naming.LOSS.search(term.id):
+                continue
+            bound = [item for item in python_ast.walk(loop) if batch_sums.bound_by(item) == term.id]
+            total = batch_sums.name_of(statement.target)
+            apart = [item for item in behind if total not in python_ast.names_read(item)]
+            use = next(loop_results.shown(apart, term.id), None)
+            if bound and use is not None and total != term.id:
+                yield LastScore(python_ast.site_of(bound[0]), python_ast.site_of(use), term.id, Origin.SUMMED)
+
+    def _counted(self, loop: ast.For, behind: list[ast.AST]) -> Iterator[LastScore]:
+        """The shares of right predictions after a loop that count only the loop's last batch."""
+        drawn = {item for item in python_ast.names_bound(loop.target) if "." not in item}
+        own = {batch_sums.bound_by(item) for item in python_ast.walk(loop)} | drawn
+        counts: dict[str, ast.expr] = {}
+        for statement in behind:
+            for node in python_ast.walk(statement):
+                if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Div):
+                    continue
+                left = batch_sums.tensor_of(node.left)
+                count = counts.get(left.id, left) if isinstance(left, ast.Name) else left
+                compared = _compared(count) if batch_sums.matches(count) is True else set()
+                whole = python_ast.names_read(node.right)
+                if compared & drawn and not whole & own and self._is_whole(node.right):
+                    name = self.model.tree.code(node)
+                    yield LastScore(python_ast.site_of(count), python_ast.site_of(node), name, Origin.LOOP)
+            if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
+                counts[statement.targets[0].id] = statement.value
+                drawn.discard(statement.targets[0].id)
+
+    def _is_whole(self, divisor: ast.expr) -> bool:
+        """Whether a divisor is the size of a dataset: `len(loader.dataset)`, `x.shape[0]`, `x.size(0)`."""
+        return batch_sums.is_batch_size(divisor) and not isinstance(divisor, (ast.Name, ast.Attribute))
+
     def _origin(self, name: str, value: ast.expr, loop: ast.For) -> Origin | None:
         """The origin of the value of a variable after a loop, if that is of its last batch only."""
         if loop_results.is_zero(value):
@@ -132,14 +188,24 @@ class LastBatchScore(Rule):
         return any(isinstance(node, (ast.Name, ast.Attribute)) and _last(node) in _OFF for node in calls)
 
     def report_LastScore(self, found: LastScore) -> None:
-        is_reset = found.origin is Origin.RESET
         self.report(
             found.use,
             f"`{found.name}` covers only the last batch, because {found.origin.value}",
             related=[(found.site, "here")],
-            help="set it to 0 before the loop" if is_reset else "sum it over the batches, and divide by their number",
+            help=_ADVICE.get(found.origin, "sum it over the batches, and divide by their number"),
             confidence=Confidence.LOW if found.origin is Origin.TRAINING else Confidence.MEDIUM,
         )
+
+
+def _compared(count: ast.expr) -> set[str]:
+    """The variables that a count of right predictions compares."""
+    found: list[ast.expr] = []
+    for node in python_ast.walk(count):
+        if isinstance(node, ast.Compare):
+            found += [node.left, *node.comparators]
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "eq":
+            found += [node.func.value, *node.args]
+    return {item.id for item in map(batch_sums.tensor_of, found) if isinstance(item, ast.Name)}
 
 
 def _trains(loop: ast.For) -> bool:

@@ -20,6 +20,9 @@ class ScheduleInWrongUnit(Rule):
     `len(dataset) * epochs`, fits none of them. In Lightning, torchlint
     compares the length with the `interval` that `configure_optimizers` returns, which is an epoch by default.
 
+    Also finds schedules that fall to 0, such as `get_linear_schedule_with_warmup`, whose length is the number of
+    batches of one epoch, although they step in several epochs.
+
     Not reported if torchlint does not know the unit of the length.
 
     Two kinds of findings need `--preview`:
@@ -85,6 +88,14 @@ class ScheduleInWrongUnit(Rule):
         call = self.model.tree.node(found.site)
         name = python_ast.dotted(call.func).rpartition(".")[0] if isinstance(call, ast.Call) else ""
         name = "the schedule" if found.is_configured or not name else f"`{name}`"
+        if found.is_of_one_epoch:
+            self.report(
+                found.site,
+                f"{name} steps in several epochs, but its length `{found.written}` is the number of batches of one",
+                related=[(found.made, "the schedule is created here")],
+                help="multiply its length by the number of epochs",
+            )
+            return
         counts = (
             f"its length `{found.written}` is in {found.unit.value}" if found.unit else "its optimizer steps less often"
         )

@@ -88,3 +88,15 @@ def uses(behind: list[ast.AST], name: str, is_reset: bool) -> Iterator[ast.AST]:
             elif isinstance(node, ast.Compare) and isinstance(node.ops[0], (ast.Lt, ast.Gt, ast.LtE, ast.GtE)):
                 if batch_sums.name_of(batch_sums.tensor_of(node.left)) == name:
                     yield node
+
+
+def shown(behind: list[ast.AST], name: str) -> Iterator[ast.AST]:
+    """The places that return a variable, compare it, or pass it to a function, before another statement binds it."""
+    for statement in behind:
+        for node in python_ast.walk(statement):
+            if isinstance(node, ast.Name) and node.id == name and not isinstance(node.ctx, ast.Load):
+                return
+            if isinstance(node, ast.Call):
+                given = [item for part in python_ast.arguments(node) for item in python_ast.walk(part)]
+                yield from (item for item in given if isinstance(item, ast.Name) and item.id == name)
+        yield from uses([statement], name, False)

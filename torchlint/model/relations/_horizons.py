@@ -63,6 +63,8 @@ class Horizon(NamedTuple):
     written: ast.expr
     numbers: tuple[int, ...]
     """The literal numbers of the length; empty if it consists of variables."""
+    is_of_one_epoch: bool = False
+    """Whether it is the number of batches of one epoch."""
 
 
 class Horizons:
@@ -83,8 +85,9 @@ class Horizons:
         if written is None:
             return None
         names = self._names(loops, every)
-        unit = Unit.BATCHES if argument == "steps_per_epoch" else _unit(self._power(written, names))
-        return Horizon(unit, argument, written, tuple(self.numbers(written)))
+        power = self._power(written, names) if argument != "steps_per_epoch" else None
+        unit = Unit.BATCHES if argument == "steps_per_epoch" else _unit(power)
+        return Horizon(unit, argument, written, tuple(self.numbers(written)), power == Counter(["batch"]))
 
     def unit(self, call: ast.Call) -> Unit | None:
         """The unit of a scheduler's length, by names alone."""

@@ -13,10 +13,12 @@ from torchlint.model.relations._horizons import EPOCHS, Horizon, Horizons, Unit
 from torchlint.model.relations._intervals import configured
 from torchlint.model.relations._paces import Cadence, Pace, Paces
 from torchlint.model.values import Container, Value, inputs_of, resolved
-from torchlint.syntax.python_ast import Site, names_bound, site_of, walk
+from torchlint.syntax.python_ast import Site, called_name, names_bound, site_of, walk
 
 _BY_NUMBERS = frozenset({"step_size", "milestones", "T_max"})
 """Lengths compared with the number of epochs if both are literals."""
+_FALLING = ("get_linear_schedule_with_warmup", "get_polynomial_decay", "get_cosine_schedule_with_w", "PolynomialLR")
+"""Schedules whose rate falls to 0 at their end."""
 _SHARE = 4
 """A length of at least this share of the epochs counts epochs."""
 
@@ -34,6 +36,8 @@ class Mismatch(NamedTuple):
     is_sure: bool = True
     is_configured: bool = False
     """Whether Lightning steps the schedule."""
+    is_of_one_epoch: bool = False
+    """Whether the length is that of one epoch, while the schedule steps in several."""
 
 
 class ScheduleUnits:
@@ -56,7 +60,10 @@ class ScheduleUnits:
             found = [self._paces.of(trace, step, optimizer) for step in steps]
             horizon = self.horizon(steps[0], found[0])
             is_sure = self._is_wrong(found[0], horizon) if horizon is not None else None
-            if horizon is not None and is_sure is not None and len({item.pace for item in found}) == 1:
+            if horizon is not None and is_sure is None and self._ends_early(scheduler, found[0], horizon):
+                written, made = ast.unparse(horizon.written), scheduler.site or steps[0].site
+                yield Mismatch(steps[0].site, made, found[0].pace, horizon.unit, written, is_of_one_epoch=True)
+            elif horizon is not None and is_sure is not None and len({item.pace for item in found}) == 1:
                 unit = horizon.unit or (Unit.EPOCHS if is_sure else None)
                 written, made = ast.unparse(horizon.written), scheduler.site or steps[0].site
                 yield Mismatch(steps[0].site, made, found[0].pace, unit, written, is_sure)
@@ -100,6 +107,23 @@ class ScheduleUnits:
         if pace is Pace.MICRO_BATCH and unit is not Unit.BATCHES:
             return unit is Unit.UPDATES
         return isinstance(found.every, ast.Constant) if pace is Pace.UPDATE and unit is Unit.BATCHES else None
+
+    def _ends_early(self, scheduler: Value, found: Cadence, horizon: Horizon) -> bool:
+        """Whether a schedule that falls to 0 has the length of one epoch, and steps with each batch of several."""
+        made = self._program.tree.node(scheduler.site)
+        name = called_name(made).rpartition(".")[2] if isinstance(made, ast.Call) else ""
+        if not horizon.is_of_one_epoch or found.pace not in (Pace.UPDATE, Pace.BATCH) or not name.startswith(_FALLING):
+            return False
+        tree = self._program.tree
+        outer = [(self._horizons.count(loop), tree.node(loop.site)) for loop in found.loops[:-1]]
+        return made is not None and any(
+            count is not None
+            and node is not None
+            and 1 not in self._horizons.numbers(count)
+            and tree.function_around(node) is tree.function_around(made)
+            and node not in tree.ancestors(made)
+            for count, node in outer
+        )
 
     def _fits_epochs(self, found: Cadence, horizon: Horizon) -> bool:
         """Whether a literal length is a good part of the literal number of epochs."""
