@@ -135,8 +135,7 @@ class LastBatchScore(Rule):
                 continue
             bound = [item for item in python_ast.walk(loop) if batch_sums.bound_by(item) == term.id]
             total = batch_sums.name_of(statement.target)
-            apart = [item for item in behind if total not in python_ast.names_read(item)]
-            use = next(loop_results.shown(apart, term.id), None)
+            use = next(loop_results.shown(behind, term.id, total), None)
             if bound and use is not None and total != term.id:
                 yield LastScore(python_ast.site_of(bound[0]), python_ast.site_of(use), term.id, Origin.SUMMED)
 

@@ -44,7 +44,7 @@ class Shuffled(NamedTuple):
 
 
 class OrderOfShuffledLoader(Rule):
-    """Predictions of a shuffled loader are paired with data in the order of the dataset.
+    """Predictions of a shuffled loader are paired with data in the dataset's order.
 
     ## What it does
     Finds lists that a loop over a loader with `shuffle=True` collects, in the same function or in one that it calls.

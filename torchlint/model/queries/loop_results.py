@@ -90,13 +90,18 @@ def uses(behind: list[ast.AST], name: str, is_reset: bool) -> Iterator[ast.AST]:
                     yield node
 
 
-def shown(behind: list[ast.AST], name: str) -> Iterator[ast.AST]:
-    """The places that return a variable, compare it, or pass it to a function, before another statement binds it."""
+def shown(behind: list[ast.AST], name: str, other: str) -> Iterator[ast.AST]:
+    """The places that return a variable, compare it, or pass it to a function, before another statement binds it.
+
+    Statements that read the variable `other`, too, do not count.
+    """
     for statement in behind:
-        for node in python_ast.walk(statement):
-            if isinstance(node, ast.Name) and node.id == name and not isinstance(node.ctx, ast.Load):
-                return
-            if isinstance(node, ast.Call):
-                given = [item for part in python_ast.arguments(node) for item in python_ast.walk(part)]
-                yield from (item for item in given if isinstance(item, ast.Name) and item.id == name)
+        nodes = list(python_ast.walk(statement))
+        if any(isinstance(node, ast.Name) and node.id == name and not isinstance(node.ctx, ast.Load) for node in nodes):
+            return
+        if other in python_ast.names_read(statement):
+            continue
+        for call in (node for node in nodes if isinstance(node, ast.Call)):
+            given = (item for part in python_ast.arguments(call) for item in python_ast.walk(part))
+            yield from (item for item in given if isinstance(item, ast.Name) and item.id == name)
         yield from uses([statement], name, False)
