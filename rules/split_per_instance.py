@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchlint import Category, Rule
 from torchlint.index import FileIndex
 from torchlint.lazy_pattern import LazyPattern
-from torchlint.model.queries import names
+from torchlint.model.queries import callees, held_out, names
 from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
@@ -32,12 +32,29 @@ class Reshuffled(NamedTuple):
     parameter: str
 
 
+class MixedOrders(NamedTuple):
+    """One part of `data` is cut from a random order at `shuffled`, the other part from the stored order at `site`."""
+
+    site: Site
+    shuffled: Site
+    data: str
+
+
+class Cut(NamedTuple):
+    """An expression that takes a part of `data`, cut from a random order if `is_shuffled`."""
+
+    node: ast.expr
+    data: str
+    is_shuffled: bool
+
+
 class SplitPerInstance(Rule):
     """Training and validation sets are cut from two different random orders.
 
     ## What it does
     Finds datasets whose `__init__` shuffles without a seed and then takes the part of the list that a parameter such as
-    `split` or `train` selects.
+    `split` or `train` selects. Also finds functions and classes that cut one part of a dataset from a random order,
+    `Subset(data, order[n:])`, and the other part from the stored order, `Subset(data, range(n))`.
 
     ## Why is this bad?
     The program creates the dataset twice, and each instance shuffles again. The validation part comes from a different
@@ -71,14 +88,81 @@ class SplitPerInstance(Rule):
 
     code = "TL628"
     category = Category.CORRECTNESS
-    triggers = ((b"shuffle", b"permutation", b"randperm"), (b"torch",), (b"__init__",))
+    triggers = ((b"shuffle", b"permutation", b"randperm"), (b"torch",), (b"__init__", b"Subset", b"val", b"test"))
 
-    def ask(self) -> Iterator[Reshuffled]:
+    def ask(self) -> Iterator[Reshuffled | MixedOrders]:
+        yield from [] if self.model.is_test else self._mixed()
         for info in [] if self.model.is_test else self.model.definitions.classes.values():
             init = info.methods.get("__init__")
             if init is not None and ("__getitem__" in info.methods or self._is_dataset(info.bases)):
                 if not self._is_seeded(info.name):
                     yield from self._reshuffled(init)
+
+    def _mixed(self) -> Iterator[MixedOrders]:
+        """The parts of one dataset that come from a random order and from the stored order."""
+        groups: dict[tuple[ast.AST, str], list[Cut]] = {}
+        for node in self.model.tree.of_type(ast.Call, ast.Subscript):
+            cut = self._cut(node)
+            if cut is not None:
+                method = self.model.definitions.method_around(node)
+                is_own = method is not None and method.owner is not None and cut.data.startswith("self.")
+                scope = method.owner.node if is_own and method is not None and method.owner is not None else (
+                    self.model.tree.scope_around(node))  # fmt: skip
+                groups.setdefault((scope, cut.data), []).append(cut)
+        for (_, data), cuts in groups.items():
+            shuffled = [item for item in cuts if item.is_shuffled]
+            plain = [item for item in cuts if not item.is_shuffled]
+            if len(shuffled) == len(plain) == 1:
+                yield MixedOrders(python_ast.site_of(plain[0].node), python_ast.site_of(shuffled[0].node), data)
+
+    def _cut(self, node: ast.expr) -> Cut | None:
+        """The part of a dataset that `Subset(data, order[n:])` takes, or `data[order[n:]]`, or a slice of the data."""
+        if isinstance(node, ast.Call):
+            is_subset = names.imported(node.func, self.model.definitions) == "torch.utils.data.Subset"
+            if not is_subset or len(node.args) != 2 or not python_ast.dotted(node.args[0]):
+                return None
+            data, indices = python_ast.dotted(node.args[0]), node.args[1]
+            is_stored = isinstance(indices, ast.Call) and python_ast.called_name(indices) == "range"
+            return Cut(node, data, False) if is_stored else self._cut_of_order(node, data, indices)
+        if not isinstance(node, ast.Subscript) or not isinstance(node.value, ast.Name):
+            return None
+        statement = self.model.tree.parent(node)
+        target = statement.targets[0] if isinstance(statement, ast.Assign) else None
+        name = python_ast.last_name(target) if target is not None else ""
+        if not held_out.is_named_held_out(name) and not held_out.is_named_training(name):
+            return None
+        if isinstance(node.slice, ast.Slice):
+            is_half = (node.slice.lower is None) != (node.slice.upper is None) and node.slice.step is None
+            is_order = self._is_order(node.value)
+            return Cut(node, node.value.id, False) if is_half and not is_order else None
+        return self._cut_of_order(node, node.value.id, node.slice)
+
+    def _cut_of_order(self, node: ast.expr, data: str, indices: ast.expr) -> Cut | None:
+        indices = names.only_value(indices, self.model.definitions) or indices if isinstance(indices, ast.Name) else (
+            indices)  # fmt: skip
+        is_slice = isinstance(indices, ast.Subscript) and isinstance(indices.slice, ast.Slice)
+        is_shuffled = is_slice and isinstance(indices, ast.Subscript) and self._is_order(indices.value)
+        return Cut(node, data, True) if is_shuffled else None
+
+    def _is_order(self, order: ast.expr) -> bool:
+        """Whether an expression is a random order of all samples, also through a method that returns one."""
+        for _ in range(4):
+            if isinstance(order, ast.Call) and python_ast.called_name(order) in ("tolist", "numpy"):
+                order = order.func.value if isinstance(order.func, ast.Attribute) else order
+            elif isinstance(order, ast.Call):
+                if names.imported(order.func, self.model.definitions) in _ORDERS:
+                    return True
+                function = callees.function(order.func, self.model.definitions)
+                returned = names.returned_value(function) if function is not None else None
+                if returned is None:
+                    return False
+                order = returned
+            elif isinstance(order, ast.Name):
+                value = names.only_value(order, self.model.definitions)
+                if value is None:
+                    return False
+                order = value
+        return False
 
     def _is_seeded(self, name: str) -> bool:
         """Whether code seeds before each call of a class."""
@@ -134,6 +218,14 @@ class SplitPerInstance(Rule):
         """Whether the same parameter decides whether the list is shuffled at all."""
         tests = [item.test for item in self.model.tree.ancestors(call) if isinstance(item, ast.If)]
         return any(parameter in _names_in(test) for test in tests)
+
+    def report_MixedOrders(self, found: MixedOrders) -> None:
+        self.report(
+            found.site,
+            f"this part of `{found.data}` has the stored order: it overlaps the other part, which is random",
+            related=[(found.shuffled, "the other part is taken here")],
+            help="take both parts from the same order",
+        )
 
     def report_Reshuffled(self, found: Reshuffled) -> None:
         self.report(
