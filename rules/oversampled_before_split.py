@@ -28,7 +28,7 @@ class Leaked(NamedTuple):
 
 
 class OversampledBeforeSplit(Rule):
-    """Oversampling comes before the split, so the test set has copies of training samples.
+    """Data are oversampled before the split: the test set has copies.
 
     ## What it does
     Finds results of `fit_resample` of imbalanced-learn's samplers, such as `SMOTE` and `RandomOverSampler`, that the
