@@ -73,7 +73,7 @@ _LINK = re.compile(r"\]\((?!https?://|#|mailto:)([^)\s]+)\)")
 _OUTSIDE = re.compile(r"\]\((\.\./[A-Z_]+\.md|template-plugin)\)")
 _SITE_LINK = re.compile(rf"\]\({re.escape(SITE)}/([^)]+)\)")
 _NAME = re.compile(r"(?<![\[`])`([a-z]+(?:-[a-z]+)+)`(?!\])")
-_OPTION = re.compile(r"<code>(--?[a-z][a-z-]{0,24})</code>")
+_OPTION = re.compile(r"<code>(--?[a-z][^<]{0,24})</code>")
 _SYMPTOM = re.compile(r"^## (.+)\n((?:(?!## ).*\n)*)", re.M)
 
 
