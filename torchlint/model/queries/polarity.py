@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 import ast
+from functools import cached_property
 from typing import NamedTuple
 
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model.program import Program
-from torchlint.model.queries import masks, numbers
-from torchlint.model.values import Attribute, Element, Parameter, Phi, Plain, Tensor, Value, resolved
+from torchlint.model.queries import masks, numbers, written
+from torchlint.model.values import (
+    Attribute,
+    Element,
+    Module,
+    ModuleOutput,
+    Parameter,
+    Phi,
+    Plain,
+    Tensor,
+    Value,
+    resolved,
+)
 from torchlint.pytorch import operators
 from torchlint.syntax import python_ast
 from torchlint.syntax.python_ast import Site
@@ -150,7 +162,8 @@ class Polarities:
             return Polarity(operator is ast.Lt, site, False, is_boolean=True)
         if operator in (ast.Gt, ast.LtE) and self._is_position(right) and not self._is_position(left):
             return Polarity(operator is ast.Gt, site, False, is_boolean=True)
-        if operator in (ast.Eq, ast.NotEq) and any(self._is_padding(item) for item in mask.parents):
+        is_embedded = number is not None and number == self._padding_of.get(resolved(mask.parents[0]))
+        if operator in (ast.Eq, ast.NotEq) and (is_embedded or any(map(self._is_padding, mask.parents))):
             return Polarity(operator is ast.NotEq, site, False, is_boolean=True)
         return None
 
@@ -168,6 +181,19 @@ class Polarities:
         code = self._program.tree.code(value.site) if value.site is not None else ""
         is_number = isinstance(value, (Plain, Attribute, Parameter, Element))
         return is_number and (bool(_PAD.search(value.label)) or bool(_PAD.search(code)))
+
+    @cached_property
+    def _padding_of(self) -> dict[Value, object]:
+        """The tokens that embeddings receive, each with the index of the embedding's padding."""
+        found = dict[Value, object]()
+        for value, _ in masks.computed(self._program):
+            module = resolved(value.parents[0]) if isinstance(value, ModuleOutput) and len(value.parents) > 1 else None
+            if isinstance(module, Module) and module.name == "torch.nn.Embedding" and module.site is not None:
+                call = self._program.tree.node(module.site)
+                index = written.argument(call, 2, "padding_idx") if isinstance(call, ast.Call) else None
+                if isinstance(index, ast.Constant):
+                    found[resolved(value.parents[1])] = index.value
+        return found
 
     def _of_difference(self, mask: Tensor, calls: masks.Calls, steps: int) -> Polarity | None:
         """`1 - mask`."""
