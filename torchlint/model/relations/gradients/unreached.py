@@ -41,18 +41,19 @@ def unreached_steps(gradients: Gradients, trace: Trace, optimizer: Value) -> Ite
         is_empty = all(item.backward is None and not item.is_unknown for item in there)
         if resolved(step.optimizer) is optimizer and not step.manual and there and is_empty:
             passes = [item for item in trace.backwards_of(step) if item.order < step.order and not apart(item, step)]
-            if passes and all(_is_clear(gradients, item, optimizer) for item in trace.of(Backward)):
+            names = {item.label for item in held}
+            if passes and all(_is_clear(gradients, item, optimizer, names) for item in trace.of(Backward)):
                 yield UnreachedStep(step, passes[-1])
 
 
-def _is_clear(gradients: Gradients, backward: Backward, optimizer: Value) -> bool:
-    """Whether all inputs of a loss are known: modules that the program creates before the optimizer.
+def _is_clear(gradients: Gradients, backward: Backward, optimizer: Value, names: set[str]) -> bool:
+    """Whether all inputs of a loss are known: modules that the program creates.
 
-    A module created later may have replaced the one in the optimizer: then that is the defect.
+    A module of the same name that is created after the optimizer replaces the one in it: then that is the defect.
     """
     modules, is_complete = gradients.ownership.modules_behind(backward)
-    is_older = all(item.order < optimizer.order for item in modules)
-    return is_complete and bool(modules) and is_older and _are_separate(modules, gradients)
+    is_other = all(item.order < optimizer.order or item.label not in {"", *names} for item in modules)
+    return is_complete and bool(modules) and is_other and _are_separate(modules, gradients)
 
 
 def _are_separate(values: set[Value], gradients: Gradients) -> bool:
