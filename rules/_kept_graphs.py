@@ -12,6 +12,7 @@ from torchlint.model.events import Backward, Call, Grad, Keep, Keeping, Loop, Ma
 from torchlint.model.lineage import contents, graph_inputs
 from torchlint.model.module_values import is_forward
 from torchlint.model.program import Trace
+from torchlint.model.queries import gradient_users
 from torchlint.model.values import (
     Answer,
     Attribute,
@@ -117,7 +118,7 @@ class KeptGraphs:
                 kept = self._kept(trace, event) if event.how is not Keeping.CLEAR and place not in reported else None
                 if kept is not None and kept.limit is not None and not kept.holds_activations:
                     continue
-                if kept is None or self._is_frozen(event):
+                if kept is None or self._is_frozen(event) or self._may_run_without_gradients(kept, trace):
                     continue
                 if not self._is_needed_elsewhere(trace, event):
                     reported.add(place)
@@ -180,6 +181,11 @@ class KeptGraphs:
             return False
         behind = list(self._modules_behind(keep))
         return bool(behind) and all(map(self.model.frozen.may_be, map(resolved, behind)))
+
+    def _may_run_without_gradients(self, kept: KeptGraph, trace: Trace) -> bool:
+        """Whether a caller that torchlint could not follow may switch gradients off around the whole function."""
+        is_evaluation = kept.backward is None and not kept.framework
+        return is_evaluation and gradient_users.has_callers_without_gradients(trace, self.model)
 
     @cached_property
     def _losses(self) -> set[Value]:

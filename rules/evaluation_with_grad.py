@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Confidence, Rule, edits
-from torchlint.model import definitions, events, lineage, module_values, program, values
+from torchlint.model import events, lineage, module_values, program, values
 from torchlint.model.queries import gradient_users, initial_weights
 from torchlint.model.relations import mode
 from torchlint.pytorch import api, naming, triggers
@@ -203,7 +203,9 @@ class EvaluationWithGrad(Rule):
             or self._escapes(trace, loop, inside)
         ):
             return False
-        return not (self._fails_with_gradients(loop, inside) or self._has_callers_without_gradients(trace))
+        return not (
+            self._fails_with_gradients(loop, inside) or gradient_users.has_callers_without_gradients(trace, self.model)
+        )
 
     def _differentiates(self, event: events.Event) -> bool:
         """Whether an unknown call computes gradients, by its name: `compute_grad_cam(model)`."""
@@ -244,39 +246,6 @@ class EvaluationWithGrad(Rule):
 
     def _is_tracked(self, value: values.Value) -> bool:
         return self.model.tracking.tracked(value) is values.Answer.YES
-
-    def _has_callers_without_gradients(self, trace: program.Trace) -> bool:
-        """Whether a call of this function name that torchlint could not follow runs with gradients off.
-
-        It may be here, in an importing file, or in a base class of the method's class.
-        """
-        if trace.root is None:
-            return False
-        name, own = trace.root.name, (self.model.tree,) if trace.called else ()
-        if self._may_be_called_without_gradients(name):
-            return True
-        bases = trace.root.owner.ancestors() if trace.root.owner is not None else ()
-        inherited = (item.definitions.tree for item in bases if isinstance(item, definitions.ClassInfo))
-        elsewhere = {tree for tree in inherited if tree is not self.model.tree}
-        calls = [call for tree in (*own, *elsewhere) for call in tree.of_type(ast.Call)]
-        return any(
-            gradient_users.stands_without_gradients(call, self.model.tree)
-            for call in calls
-            if python_ast.called_name(call) == name
-        )
-
-    def _may_be_called_without_gradients(self, name: str) -> bool:
-        """Whether an importing file may call a function of this name with gradients off.
-
-        Names also decide about the callers in such a file.
-        """
-        others = [other for other in self.model.importers(name, (name.encode(),)) if other.tree is not self.model.tree]
-        names = {name}.union(*(gradient_users.callers_of(name, other) for other in others)) - {
-            "__init__",
-            "forward",
-            "",
-        }
-        return any(gradient_users.may_run_without_gradients(called, other.tree) for other in others for called in names)
 
     def _measures(self, loop: events.Loop, forward: mode.Pass) -> bool:
         """Whether the code measures something, by a function's name or because each pass has the same input."""

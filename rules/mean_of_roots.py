@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Confidence, Rule
 from torchlint.lazy_pattern import LazyPattern
-from torchlint.model.queries import arithmetic, names, written
+from torchlint.model.queries import arithmetic, losses, names, written
 from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
@@ -98,8 +98,7 @@ class MeanOfRoots(Rule):
             difference = self._value(base)
             return isinstance(difference, ast.BinOp) and isinstance(difference.op, ast.Sub)
         is_loss = isinstance(node, ast.Call) and python_ast.called_name(node) == "mse_loss"
-        keywords = node.keywords if is_loss and isinstance(node, ast.Call) else []
-        return any(item.arg == "reduction" and _text(item.value) == "none" for item in keywords)
+        return is_loss and isinstance(node, ast.Call) and losses.stated_reduction(node) == "none"
 
     def _is_named(self, node: ast.expr) -> bool:
         """Whether the statement or the function around a mean is named after the root mean squared error."""
@@ -188,10 +187,6 @@ class MeanOfRoots(Rule):
             help="average the squared errors of all samples, and take the root at the end",
             confidence=Confidence.LOW,
         )
-
-
-def _text(node: ast.expr) -> object:
-    return node.value if isinstance(node, ast.Constant) else None
 
 
 def _added(node: ast.AST, name: str) -> ast.expr | None:

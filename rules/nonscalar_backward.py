@@ -11,6 +11,7 @@ from torchlint import Category, Rule, edits
 from torchlint.index import FileIndex
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import events, lineage, module_values, utilities, values
+from torchlint.model.queries import losses as stated_losses
 from torchlint.pytorch import losses, operators, triggers
 from torchlint.syntax.python_ast import Site, arguments, site_of
 
@@ -151,8 +152,7 @@ class NonscalarBackward(Rule):
 
     def _says_none(self, site: Site | None) -> bool:
         node = self.model.tree.node(site)
-        given = node.keywords if isinstance(node, ast.Call) else ()
-        return any(item.arg == "reduction" and _is(item.value, "none") for item in given)
+        return isinstance(node, ast.Call) and stated_losses.stated_reduction(node) == "none"
 
     def _is_of_batch(self, value: values.Value) -> bool:
         """Whether a value is computed from all samples of a batch with several samples."""

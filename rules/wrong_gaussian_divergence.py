@@ -299,10 +299,9 @@ def _enclosing(node: ast.expr, sign: int, model: Model) -> Iterator[_Part]:
                 others.append((around.left, 1))
         elif isinstance(around, ast.BinOp) and isinstance(around.op, (ast.Mult, ast.Div)):
             other = around.right if around.left is current else around.left
-            number = numbers.literal(other)
             if isinstance(around.op, ast.Div) and around.right is current:
                 return
-            if number is not None and number < 0:
+            if _is_negative(other, model):
                 sign, others = -sign, [(item, -its) for item, its in others]
         else:
             return
@@ -315,7 +314,7 @@ def _is_loss(node: ast.expr, model: Model) -> bool:
     """Whether an expression is a loss of PyTorch, perhaps in a variable or with a weight."""
     if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Mult, ast.Div)):
         sides = [node.left] if isinstance(node.op, ast.Div) else [node.left, node.right]
-        return any(_is_loss(side, model) for side in sides) and not any(map(_is_negative, sides))
+        return any(_is_loss(side, model) for side in sides) and not any(_is_negative(side, model) for side in sides)
     value = names.only_value(node, model.definitions) if isinstance(node, ast.Name) else node
     if isinstance(value, ast.BinOp) and value is not node:
         return _is_loss(value, model)
@@ -331,6 +330,15 @@ def _is_loss(node: ast.expr, model: Model) -> bool:
     return name.startswith("torch.nn.") and name.rpartition(".")[2] in losses.FUNCTIONS
 
 
-def _is_negative(node: ast.expr) -> bool:
-    number = numbers.literal(node)
-    return isinstance(node, ast.UnaryOp) or (number is not None and number < 0)
+def _is_negative(factor: ast.expr, model: Model) -> bool:
+    """Whether a factor is negative: its numbers are, and its variables without a visible number are weights."""
+    number = numbers.literal(factor)
+    if number is not None:
+        return number < 0
+    if isinstance(factor, ast.UnaryOp) and isinstance(factor.op, ast.USub):
+        return not _is_negative(factor.operand, model)
+    if isinstance(factor, ast.BinOp) and isinstance(factor.op, (ast.Mult, ast.Div)):
+        return _is_negative(factor.left, model) != _is_negative(factor.right, model)
+    value = names.only_value(factor, model.definitions) if isinstance(factor, ast.Name) else None
+    number = numbers.literal(value) if value is not None else None
+    return number is not None and number < 0

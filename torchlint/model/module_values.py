@@ -43,13 +43,41 @@ _CHANGING = (
 
 
 def is_module(value: Value) -> Answer:
-    """Whether a value is an `nn.Module`: by class, by its use as one, or by its origin."""
-    value = resolved(value)
+    """Whether a value is an `nn.Module`: by class, by its use as one, or by its origin.
+
+    A copy is what it copies. A list of networks may hold copies of its own elements, so the search marks its way.
+    """
+    waiting, seen = [resolved(value)], set[Value]()
+    answers = set[Answer]()
+    is_one = True
+    while waiting:
+        current = waiting.pop()
+        if current in seen:
+            continue
+        seen.add(current)
+        if isinstance(current, Phi):
+            is_one = False
+            waiting.extend(item for item in current.parents if not isinstance(item, Phi))
+        elif (copied := _copied(current)) is not None:
+            waiting.append(resolved(copied))
+        else:
+            answers.add(_is_module(current))
+    if answers == {Answer.YES}:
+        return Answer.YES
+    return answers.pop() if is_one and answers else Answer.UNKNOWN
+
+
+def _copied(value: Value) -> Value | None:
+    """The object that a call to `copy.deepcopy` copies."""
+    made_by = value.callee if isinstance(value, Unknown) else None
+    is_copy = isinstance(made_by, External) and made_by.name == "copy.deepcopy"
+    return value.parents[0] if is_copy and value.parents else None
+
+
+def _is_module(value: Value) -> Answer:
+    """Whether a value with one meaning, which is no copy, is an `nn.Module`."""
     if isinstance(value, Module):
         return Answer.YES
-    if isinstance(value, Phi):
-        answers = {is_module(item) for item in value.parents if item is not value and not isinstance(item, Phi)}
-        return Answer.YES if answers == {Answer.YES} else Answer.UNKNOWN
     if isinstance(value, Instance) and any(
         value.has_use(name) and value.info.method(name) is None for name in api.MODULE_EVIDENCE
     ):
@@ -60,8 +88,6 @@ def is_module(value: Value) -> Answer:
             return Answer.NO
         if isinstance(made_by, External) and api.lost_by_model(made_by.name) is not None:
             return Answer.YES  # `torchvision.models.resnet50()`
-        if isinstance(made_by, External) and made_by.name == "copy.deepcopy" and value.parents:
-            return is_module(value.parents[0])
         if value.has_use(BY_HAND):
             return Answer.UNKNOWN
         if value.has_use(*api.MODULE_EVIDENCE):

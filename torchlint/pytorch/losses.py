@@ -41,7 +41,9 @@ AVERAGED = frozenset(
     "huber_loss".split()
 )
 """Losses whose default is the mean over samples."""
-REDUCING = frozenset({"reduction", "size_average", "reduce"})
+OVERRIDING = ("size_average", "reduce")
+"""Deprecated parameters that override `reduction`, unless they are None."""
+REDUCING = frozenset({"reduction", *OVERRIDING})
 """The parameters that select another reduction."""
 POSITIONAL = {"cross_entropy": 1, "nll_loss": 1, "binary_cross_entropy": 1, "binary_cross_entropy_with_logits": 1}
 """The number of positional arguments of a module before one of those: its weights."""

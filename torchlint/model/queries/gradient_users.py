@@ -14,7 +14,7 @@ from torchlint.pytorch import api, naming, triggers
 from torchlint.syntax import python_ast, python_tree
 
 if TYPE_CHECKING:
-    from torchlint.model import Model
+    from torchlint.model import Model, program
 
 
 _CLEARING = frozenset(word.decode() for word in triggers.CLEAR)
@@ -64,6 +64,33 @@ def is_only_run_without_gradients(name: str, model: Model) -> bool:
     others = [other.tree for other in model.importers(name, (name.encode(),))]
     calls = [(call, tree) for tree in others for call in FileIndex.of(tree).calls_named(name)]
     return bool(calls) and all(stands_without_gradients(call, tree) for call, tree in calls)
+
+
+def has_callers_without_gradients(trace: program.Trace, model: Model) -> bool:
+    """Whether a call of a trace's function that torchlint could not follow, by its name, runs with gradients off.
+
+    It may be in the file, in an importing file, or in a base class of the method's class.
+    """
+    if trace.root is None:
+        return False
+    name, own = trace.root.name, (model.tree,) if trace.called else ()
+    if _may_be_called_without_gradients(name, model):
+        return True
+    bases = trace.root.owner.ancestors() if trace.root.owner is not None else ()
+    inherited = (item.definitions.tree for item in bases if isinstance(item, definitions.ClassInfo))
+    elsewhere = {tree for tree in inherited if tree is not model.tree}
+    calls = [call for tree in (*own, *elsewhere) for call in tree.of_type(ast.Call)]
+    return any(stands_without_gradients(call, model.tree) for call in calls if python_ast.called_name(call) == name)
+
+
+def _may_be_called_without_gradients(name: str, model: Model) -> bool:
+    """Whether an importing file may call a function of this name with gradients off.
+
+    Names also decide about the callers in such a file.
+    """
+    others = [other for other in model.importers(name, (name.encode(),)) if other.tree is not model.tree]
+    names = {name}.union(*(callers_of(name, other) for other in others)) - {"__init__", "forward", ""}
+    return any(may_run_without_gradients(called, other.tree) for other in others for called in names)
 
 
 def may_run_without_gradients(name: str, tree: python_tree.PythonTree) -> bool:

@@ -87,8 +87,20 @@ def _is_mean(node: ast.expr | None) -> bool:
 def is_sum(value: Value, tree: PythonTree) -> bool:
     """Whether a value is a loss summed over its input: `reduction="sum"`."""
     call = _call_of(value, tree)
-    given = [item.value for item in call.keywords if item.arg == "reduction"] if call is not None else []
-    return any(isinstance(item, ast.Constant) and item.value == "sum" for item in given)
+    return call is not None and stated_reduction(call) == "sum"
+
+
+def stated_reduction(call: ast.Call) -> str:
+    """The reduction that a call states as a text: "none", "sum" or "mean".
+
+    The old arguments `size_average` and `reduce` override it, so that a call with one of them states nothing.
+    """
+    given = {item.arg: item.value for item in call.keywords}
+    old = [given[name] for name in losses.OVERRIDING if name in given]
+    if None in given or not all(isinstance(item, ast.Constant) and item.value is None for item in old):
+        return ""
+    stated = given.get("reduction")
+    return stated.value if isinstance(stated, ast.Constant) and isinstance(stated.value, str) else ""
 
 
 def _call_of(value: Value, tree: PythonTree) -> ast.Call | None:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property
 from itertools import chain
 
-from torchlint.model.definitions import ClassInfo, Definitions, FunctionInfo, all_parameters
+from torchlint.model.definitions import ClassInfo, Definitions, FunctionInfo, all_parameters, defaults_of
 from torchlint.model.parameterless import is_parameterless
 from torchlint.model.queries import callees, names, variables
 from torchlint.model.queries.autograd_functions import returns_of
@@ -374,10 +374,18 @@ class Provenance:
         if isinstance(made, ast.Call):
             return made if self.has_weights(made) else None
         function = self.definitions.function_around(node)
-        is_parameter = isinstance(node, ast.Name) and function is not None and node.id in function.parameters
-        if not is_parameter or not isinstance(node, ast.Name):
+        if not isinstance(node, ast.Name) or function is None or node.id not in function.parameters:
             return None
-        return node if _names_layer(node.id.lower()) else None
+        if not _names_layer(node.id.lower()):
+            return None
+        given = [*given_for(function, node.id, self.definitions), defaults_of(function.node).get(node.id)]
+        known = [call for item in given if isinstance(item, ast.expr) for call in [self._made(item)]]
+        return node if all(call is None or self.has_weights(call) for call in known) else None
+
+    def _made(self, argument: ast.expr) -> ast.Call | None:
+        """The call that creates an argument, if it is visible."""
+        made = argument if isinstance(argument, ast.Call) else self.created(argument)
+        return made if isinstance(made, ast.Call) else None
 
     def is_optimizer(self, node: ast.expr, depth: int = 3) -> bool:
         """Whether a name is a PyTorch optimizer: by its creation, its annotation, or the arguments of all calls."""
