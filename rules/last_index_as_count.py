@@ -15,11 +15,12 @@ if TYPE_CHECKING:
 
 
 class LastIndex(NamedTuple):
-    """The divisor at `division` is the last index of the loop at `loop`."""
+    """The divisor at `division`, and later at `others`, is the last index of the loop at `loop`."""
 
     division: Site
     loop: Site
     name: str
+    others: tuple[Site, ...]
 
 
 class OneMore(NamedTuple):
@@ -72,6 +73,7 @@ class LastIndexAsCount(Rule):
     triggers = ((b"+=",), (b"/",), (b"enumerate", b"len"), (b"torch",))
 
     def ask(self) -> Iterator[LastIndex | OneMore]:
+        indices: dict[Site, list[ast.Name]] = {}
         for division in [] if self.model.is_test else self.model.tree.of_type(ast.BinOp, ast.AugAssign):
             divisor = division.right if isinstance(division, ast.BinOp) else division.value
             if isinstance(division.op, ast.Div) and isinstance(divisor, ast.BinOp):
@@ -80,7 +82,15 @@ class LastIndexAsCount(Rule):
                 continue
             loop = self._loop(divisor)
             if loop is not None and self._is_added(batch_sums.dividend(division), loop):
-                yield LastIndex(python_ast.site_of(division), python_ast.site_of(loop), divisor.id)
+                indices.setdefault(python_ast.site_of(loop), []).append(divisor)
+        for loop_site, divisors in indices.items():
+            first, *others = (python_ast.site_of(self._division(item)) for item in divisors)
+            yield LastIndex(first, loop_site, divisors[0].id, tuple(others))
+
+    def _division(self, divisor: ast.Name) -> ast.AST:
+        division = self.model.tree.parent(divisor)
+        assert division is not None
+        return division
 
     def _one_more(self, division: ast.BinOp | ast.AugAssign, divisor: ast.BinOp) -> Iterator[OneMore]:
         """A division by `len(loader) + 1` of a total to which only a loop over the loader adds."""
@@ -160,7 +170,10 @@ class LastIndexAsCount(Rule):
         self.report(
             found.division,
             f"`{found.name}` is the last index, which is the number of batches minus one",
-            related=[(found.loop, "it counts from 0 here")],
+            related=[
+                (found.loop, "it counts from 0 here"),
+                *((site, "it divides another sum here") for site in found.others),
+            ],
             help=f"divide by `{found.name} + 1`, or by the length of the loader",
         )
 
