@@ -209,8 +209,8 @@ class DropoutIgnoresMode(Rule):
         owner, last = method.owner, {name.rpartition(".")[2] for name in names}
         if owner is not None and {"train", "eval", *last} & owner.methods.keys():
             return True
-        default = given.default_of(rate, self.model) if isinstance(rate, ast.Attribute) else None
-        if isinstance(default, ast.Constant) and not default.value:
+        known = given.values_of(rate, self.model) if isinstance(rate, ast.Attribute) else []
+        if known and not any(isinstance(item, ast.Constant) and item.value for item in known):
             return True
         if isinstance(rate, ast.Attribute) and self._is_set_by_others(rate.attr):
             return True

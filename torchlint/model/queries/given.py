@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from torchlint.index import FileIndex
-from torchlint.model.definitions import FunctionInfo, defaults_of
+from torchlint.model.definitions import Definitions, FunctionInfo, defaults_of
 from torchlint.model.program import Program
 from torchlint.model.queries import written
 from torchlint.syntax.python_ast import FUNCTIONS, called_name, last_name
@@ -54,6 +54,31 @@ def default_of(node: ast.expr, model: Model, *, is_called: bool = False) -> ast.
     if (is_called and not calls) or any(may_give(call, name.id, place, called) for call in calls):
         return None
     return defaults_of(function.node).get(name.id)
+
+
+def values_of(node: ast.expr, model: Model, file: Definitions | None = None, steps: int = 3) -> list[ast.expr]:
+    """The constants that a parameter may have: its default, and what all calls give; empty if one is unknown.
+
+    The parameter that a name reads, or that a method stores in the attribute. A caller may hand its own parameter on.
+    """
+    definitions = model.definitions if file is None else file
+    name = written.attribute_value(node, definitions) if isinstance(node, ast.Attribute) else node
+    function = definitions.function_around(name) if isinstance(name, ast.Name) else None
+    if function is None or not isinstance(name, ast.Name) or name.id not in function.parameters or not steps:
+        return [node] if isinstance(node, ast.Constant) else []
+    called = function.owner.name if function.name == "__init__" and function.owner is not None else function.name
+    files = [definitions, *(model.importers(called, (called.encode(),)) if file is None else ())]
+    place = function.parameters.index(name.id) - int(function.is_method)
+    default, found = defaults_of(function.node).get(name.id), list[ast.expr]()
+    calls = [(call, each) for each in files for call in FileIndex.of(each.tree).calls_named(called)]
+    for call, caller in calls:
+        is_given = may_give(call, name.id, place, called)
+        value = written.argument(call, place, name.id) if is_given else default
+        inner = values_of(value, model, caller, steps - 1) if value is not None else []
+        if not inner:
+            return []
+        found += inner
+    return found if calls else [default] if isinstance(default, ast.Constant) else []
 
 
 def stored_for(node: ast.expr, program: Program) -> ast.expr | None:
