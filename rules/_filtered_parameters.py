@@ -102,7 +102,9 @@ class FilteredParameters:
         statement = self.tree.parent(call)
         name = python_ast.dotted(statement.targets[0]) if isinstance(statement, ast.Assign) else ""
         function = self.model.definitions.function_around(switch)
+        making = set(self.tree.ancestors(call))  # an iteration of these loops makes the optimizer anew
         loops = [item for item in self.tree.ancestors(switch) if isinstance(item, python_ast.LOOPS)]
+        loops = [item for item in loops if item not in making]
         again = [node for loop in loops for node in python_ast.walk(loop)]
         after = names.own_nodes(function.node if function is not None else self.tree.module)
         end = getattr(switch, "end_lineno", 0)

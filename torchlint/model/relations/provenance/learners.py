@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 
 from torchlint.lazy_pattern import LazyPattern
-from torchlint.model import lineage, module_values, values
+from torchlint.model import events, lineage, module_values, values
 from torchlint.model.definitions import ClassInfo
 from torchlint.model.frozen import Frozen
+from torchlint.model.observations import Placed
 from torchlint.model.program import Program
 from torchlint.pytorch import stateful_modules
 from torchlint.syntax.python_ast import dotted, walk
@@ -36,6 +37,14 @@ class Learners:
     def __init__(self, program: Program, frozen: Frozen) -> None:
         self.program = program
         self.frozen = frozen
+
+    def may_be_updated_by_hand(self, placed: Placed, step: events.Step) -> bool:
+        """Whether a new parameter is computed with gradients, or in each iteration by an unknown function."""
+        made_of = lineage.ancestry([placed.value])
+        if any(isinstance(item, values.Gradient) or getattr(item, "op", "") == "grad" for item in made_of):
+            return True
+        is_repeated = not set(placed.loops).isdisjoint(step.loops)
+        return is_repeated and any(isinstance(item, values.CallResult) for item in made_of)
 
     def losses_in(self, whole: values.Value) -> list[values.Value]:
         """The losses with parameters that a module is made with, and that its `forward` uses."""

@@ -154,6 +154,8 @@ class Replacements:
                 continue
             if not self._happens_before(placed, trace, optimizer) or not self._is_kept(trace, placed):
                 continue
+            if self.learners.may_be_updated_by_hand(placed, step):
+                continue
             whole = next((item for item in called if self.parts.is_part(owner, item, derived=True)), None)
             if whole is None and any(module in self._perhaps_called(each) for each in before(trace, step)):
                 whole = owner
