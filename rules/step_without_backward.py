@@ -145,7 +145,7 @@ class StepWithoutBackward(Rule):
                 if self._forward_before(step, passes, optimizer) is not None:
                     yield EmptyStep(step, None, _backward_of_others(trace, step, arrivals))
             elif isinstance(late, events.Backward) and late.path == step.path and late.loops[-1] is around:
-                yield EmptyStep(step, late)
+                yield EmptyStep(step, late if self.model.gradients.may_use_some(trace, step) else None)
 
     def _is_cut_before(self, trace: program.Trace, step: events.Step) -> bool:
         """Whether a backward of the iteration has a loss without a graph, which is then the actual bug."""

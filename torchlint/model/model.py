@@ -215,7 +215,7 @@ class Model:
     @cached_property
     def parameter_updates(self) -> ParameterUpdates:
         """Steps between a forward pass and its backward."""
-        return ParameterUpdates(self.program, self.tracking)
+        return ParameterUpdates(self.program, self.tracking, self.gradients)
 
     @cached_property
     def cadence(self) -> relations.cadence.Cadences:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from torchlint.model.events import Backward, Compute, Step, apart
 from torchlint.model.held_parameters import parameters_of
 from torchlint.model.program import Program, Trace
 from torchlint.model.tracking import Tracking
 from torchlint.model.values import Answer, Module, ModuleOutput, Value, resolved
+
+if TYPE_CHECKING:
+    from torchlint.model.relations.gradients import Gradients
 
 
 @dataclass(frozen=True)
@@ -24,9 +28,10 @@ class ParametersChanged:
 class ParameterUpdates:
     """Answers about steps between a forward pass and its backward."""
 
-    def __init__(self, program: Program, tracking: Tracking) -> None:
+    def __init__(self, program: Program, tracking: Tracking, gradients: Gradients) -> None:
         self.program = program
         self.tracking = tracking
+        self.gradients = gradients
 
     def across_backward(self) -> Iterator[ParametersChanged]:
         """Steps between a forward pass and the backward of its loss, of parameters that both use."""
@@ -35,7 +40,7 @@ class ParameterUpdates:
                 if isinstance(step, Step) and not step.manual:
                     modules, known = parameters_of(resolved(step.optimizer))
                     found = self._forward_across(step, modules, trace) if known else None
-                    if found is not None:
+                    if found is not None and self.gradients.may_use_some(trace, step):
                         yield found
 
     def step_across(self, backward: Backward) -> Step | None:

@@ -125,6 +125,11 @@ class Gradients:
         """The gradients at a step."""
         return self.arrivals(trace, resolved(step.optimizer)).get(step, frozenset())
 
+    def may_use_some(self, trace: Trace, step: Step) -> bool:
+        """Whether a step may have gradients: without any, it changes no parameter."""
+        there = self.at(trace, step)
+        return not there or not all(item.is_nothing for item in there)
+
     def uses(self, trace: Trace, step: Step, backward: Backward) -> Answer:
         """Whether a step uses the gradients of a backward pass."""
         there = self.at(trace, step)
