@@ -194,6 +194,24 @@ class Conditions(Part):
             return self._certain_attribute(self.names.lookup(node.value.id), node)
         if isinstance(node, ast.Name):
             return self._certain_name(node.id)
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and isinstance(node.func.value, ast.Name)
+        ):
+            return self._certain_answer(self.names.lookup(node.func.value.id), node.func.attr)
+        return None
+
+    def _certain_answer(self, owner: Value, method: str) -> Value | None:
+        """The constant that a method of an object created here always returns: `model.name()`."""
+        info = owner.info if isinstance(owner, (Instance, Module)) else None
+        function = info.method(method) if info is not None else None
+        if function is None or isinstance(function.node, ast.Lambda) or function.node.decorator_list:
+            return None
+        last = function.node.body[-1]
+        is_alone = len(function.node.body) == 1 + (ast.get_docstring(function.node) is not None)
+        if is_alone and isinstance(last, ast.Return) and isinstance(last.value, ast.Constant):
+            return self.machine.value(last.value)
         return None
 
     def _certain_attribute(self, owner: Value, node: ast.Attribute) -> Value | None:

@@ -127,12 +127,14 @@ class GraphEnds:
         ends: list[End] = []
         may_have: list[Place] = []
         stack, seen = [place.opened() for place in places], set[Place]()
+        asked = {place.value for place in stack}
         while stack:
             place = stack.pop()
             if place in seen:
                 continue
             seen.add(place)
-            parts = self._parts(place) if len(seen) <= _MOST else None
+            is_unknown = len(seen) > _MOST or place.value in self._made_to_learn - asked
+            parts = None if is_unknown else self._parts(place)
             if parts is None:
                 may_have.append(place)
                 continue
@@ -142,6 +144,22 @@ class GraphEnds:
         before = frozenset(place.value for place in seen)
         may_have += (place for place in seen if not before.issuperset(self._results_of_changes.get(place.value, ())))
         return Ends(tuple(ends), before, tuple(may_have))
+
+    @cached_property
+    def _made_to_learn(self) -> set[Value]:
+        """The tensors that become leaves, perhaps by another name: `for t in [a, b]: t.requires_grad = True`."""
+        made: set[Value] = set()
+        stack = [item for leaf in self._observations.unfrozen for item in leaf.parents]
+        while stack:
+            value = resolved(stack.pop())
+            if value in made:
+                continue
+            made.add(value)
+            if isinstance(value, Container):
+                stack.extend(value.elements())
+            elif isinstance(value, (Phi, Unknown)):
+                stack.extend(value.parents)
+        return made
 
     @cached_property
     def _results_of_changes(self) -> dict[Value, set[Value]]:
