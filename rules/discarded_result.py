@@ -52,7 +52,9 @@ _OF_TORCH = frozenset(
 )
 _ELEMENTWISE = frozenset({"abs", "sqrt", "exp", "log"})
 """Functions of NumPy that write into their second argument."""
-_COPYING = _OF_NUMPY | _OF_OPENCV | _OF_TORCHVISION | _OF_TORCH
+_WRAPPERS = frozenset({"torch.compile", "torch.nn.DataParallel", "torch.nn.parallel.DataParallel"})
+"""Functions that return a wrapper, and leave the module or function as it is."""
+_COPYING = _OF_NUMPY | _OF_OPENCV | _OF_TORCHVISION | _OF_TORCH | {"compile", "DataParallel"}
 _WRITING = frozenset({"out", "dst", "inplace", None})
 
 
@@ -80,7 +82,8 @@ class DiscardedResult(Rule):
     knows that `x` is a tensor. It knows that for results of tensor arithmetic, of PyTorch functions and of PyTorch
     layers. For `x.detach()`, it is enough that `x` is the result of arithmetic or of a network.
 
-    Also finds functions of NumPy, OpenCV and torchvision that return a changed copy: `np.fliplr(image)`.
+    Also finds functions of NumPy, OpenCV and torchvision that return a changed copy, as `np.fliplr(image)` does, and
+    wrappers: `torch.compile(model)` and `nn.DataParallel(model)`.
 
     Not reported: modules, which `to` and `cuda` do change, and objects of unknown classes.
 
@@ -128,7 +131,7 @@ class DiscardedResult(Rule):
         (b"torch",),
         (
             *(f".{name}(".encode() for name in sorted(api.OUT_OF_PLACE | api.MOVING)),
-            *(b"np.", b"numpy", b"cv2.", b"functional"),
+            *(b"np.", b"numpy", b"cv2.", b"functional", b"compile(", b"DataParallel("),
         ),
     )
 
@@ -169,6 +172,7 @@ class DiscardedResult(Rule):
             is_copy = (
                 (package == "numpy" and name in _OF_NUMPY and len(call.args) < _places_before_out(name))
                 or (package == "torch" and name in _OF_TORCH)
+                or f"{package}.{name}" in _WRAPPERS
                 or (package == "cv2" and name in _OF_OPENCV and len(call.args) == 2)
                 or (
                     (package.startswith("torchvision.transforms.") and package.endswith("functional"))
@@ -341,6 +345,13 @@ class DiscardedResult(Rule):
         )
 
     def report_DiscardedCopy(self, found: DiscardedCopy) -> None:
+        if found.function.rpartition(".")[2] in ("compile", "DataParallel"):
+            self.report(
+                found.site,
+                f"`{found.function}` returns a wrapper, which is discarded: `{found.argument}` runs as before",
+                help=f"assign the result: `{found.argument} = {found.function}(...)`",
+            )
+            return
         self.report(
             found.site,
             f"`{found.function}` returns a changed copy, which is discarded: `{found.argument}` does not change",
