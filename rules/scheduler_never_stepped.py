@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Confidence, Rule
 from torchlint.model import definitions, events
-from torchlint.model.queries import callees, uses
+from torchlint.model.queries import callees, options, uses
 from torchlint.pytorch import api, triggers
 from torchlint.syntax import commented_code
 from torchlint.syntax.python_ast import (
@@ -59,7 +60,8 @@ class SchedulerNeverStepped(Rule):
     ## What it does
     Finds schedulers of `torch.optim.lr_scheduler` or `transformers` that no code steps. The code only prints, saves or
     loads the scheduler, or passes it to `accelerator.prepare` or to a function that never uses it. Also finds a
-    function that returns a new scheduler together with an optimizer, if only the optimizer is stepped.
+    function that returns a new scheduler together with an optimizer, if only the optimizer is stepped. If an option
+    chooses the scheduler, as in `if args.decay == "cosine":`, a step under another value of the option does not count.
 
     Also finds the schedulers of a Lightning module with manual optimization that steps no scheduler. Lightning does not
     step them either.
@@ -276,7 +278,12 @@ class SchedulerNeverStepped(Rule):
         scope = next((item for item in tree.ancestors(variable) if isinstance(item, SCOPES)), None)
         if found is None or isinstance(scope, ast.ClassDef):
             return False
-        return all(self._leaves_alone(item) for item in found if item is not variable)
+        others = (item for item in found if item is not variable)
+        return all(self._leaves_alone(item) or self._options.apart(variable, item) for item in others)
+
+    @cached_property
+    def _options(self) -> options.Options:
+        return options.Options(self.model.program)
 
     def _leaves_alone(self, name: ast.Name | ast.Attribute) -> bool:
         """Whether a use of a variable neither steps its object, nor passes it on, nor reassigns it."""

@@ -10,7 +10,7 @@ from functools import cached_property
 from torchlint.index import FileIndex
 from torchlint.model.cases import OTHER, Case, Question, bare_names, leaves, option_of, question_of
 from torchlint.model.program import Program
-from torchlint.syntax.python_ast import FUNCTIONS, LOOPS, Site, walk
+from torchlint.syntax.python_ast import FUNCTIONS, LOOPS, Site, site_of, walk
 from torchlint.syntax.python_tree import PythonTree
 
 _OF_TENSORS = frozenset("data device dtype grad grad_fn is_cuda is_leaf ndim requires_grad shape training".split())
@@ -40,6 +40,25 @@ class Options:
         literals = [item for question in questions for item in question.literals or ()]
         others = [True, False] if any(question.literals is None for question in questions) else [OTHER]
         return [Case(option, value) for value in dict.fromkeys((*literals, *others))]
+
+    def apart(self, first: ast.AST, second: ast.AST) -> bool:
+        """Whether no value of an option leads to both of two places of the file."""
+        both = set(self.around(site_of(first))) & set(self.around(site_of(second)))
+        return any(
+            not any(self._leads_to(first, case) and self._leads_to(second, case) for case in self.cases(option))
+            for option in both
+        )
+
+    def _leads_to(self, place: ast.AST, case: Case) -> bool:
+        """Whether a value of an option may lead to a place, as far as the conditions around it show."""
+        tree, inner = self._program.tree, place
+        for item in tree.ancestors(place):
+            if isinstance(item, ast.If) and inner is not item.test:
+                holds = _holds(item.test, case, tree)
+                if holds is not None and holds is not (inner in item.body):
+                    return False
+            inner = item
+        return True
 
     @cached_property
     def _places(self) -> dict[str, list[list[Question]]]:
@@ -104,6 +123,18 @@ class Options:
         is_parameter = any(isinstance(item, ast.arg) and item.arg == name.id for item in parameters)
         binding = own or (() if is_parameter else stores)
         return len(binding) + is_parameter > 1 or any(_is_in_loop(item, tree) for item in binding)
+
+
+def _holds(test: ast.expr, case: Case, tree: PythonTree) -> bool | None:
+    """The result of a test in a case; None if the case does not decide it."""
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        inner = _holds(test.operand, case, tree)
+        return None if inner is None else not inner
+    if isinstance(test, ast.BoolOp):
+        decisive = isinstance(test.op, ast.Or)
+        parts = {_holds(part, case, tree) for part in test.values}
+        return decisive if decisive in parts else None if None in parts else not decisive
+    return case.answer(test, tree)
 
 
 def _is_in_loop(node: ast.AST, tree: PythonTree) -> bool:
