@@ -199,11 +199,18 @@ class Conditions(Part):
             and isinstance(node.func, ast.Attribute)
             and isinstance(node.func.value, ast.Name)
         ):
-            return self._certain_answer(self.names.lookup(node.func.value.id), node.func.attr)
+            return self._certain_answer(node.func.value.id, node.func.attr)
         return None
 
-    def _certain_answer(self, owner: Value, method: str) -> Value | None:
-        """The constant that a method of an object created here always returns: `model.name()`."""
+    def _certain_answer(self, name: str, method: str) -> Value | None:
+        """The constant that a method of an object created here always returns: `model.name()`.
+
+        A derived class may override the method for `self`.
+        """
+        around = self.state.frame.info
+        if around is not None and around.is_method and name in around.parameters[:1]:
+            return None
+        owner = self.names.lookup(name)
         info = owner.info if isinstance(owner, (Instance, Module)) else None
         function = info.method(method) if info is not None else None
         if function is None or isinstance(function.node, ast.Lambda) or function.node.decorator_list:
