@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule, repairs
-from torchlint.model import events, program, values
+from torchlint.model import events, held_parameters, program, values
 from torchlint.model.relations import mode
 from torchlint.pytorch import api, triggers
 from torchlint.syntax import python_ast
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _UNSEEN = "its training behavior"
 """The effect of `train()` on a module of unknown class."""
+_CALLS = (values.CallResult, values.UnknownObject)
 
 
 class TrainedInEvaluation(NamedTuple):
@@ -173,11 +174,21 @@ class TrainingInEvalMode(Rule):
             return True
         loop = next(reversed(events.repeating(forward.loops)), None)
         near = {values.resolved(item.optimizer) for item in trace.of(events.Step) if loop in item.loops}
-        holds = {item: self.model.ownership.holds(item, module) for item in self.model.ownership.optimizers(trace)}
+        holds = {item: self._holds(item, module) for item in self.model.ownership.optimizers(trace)}
         answers = [answer for item, answer in holds.items() if item in near or not near]
         if not answers or values.Answer.YES in answers:
             return False
         return values.Answer.UNKNOWN not in answers or values.Answer.YES in holds.values()
+
+    def _holds(self, optimizer: values.Value, module: values.Value) -> values.Answer:
+        """Whether an optimizer holds a module; one of an unknown class holds the parameters that it receives."""
+        answer = self.model.ownership.holds(optimizer, module)
+        if answer is not values.Answer.UNKNOWN or not isinstance(optimizer, _CALLS):
+            return answer
+        given = [item for item in map(values.resolved, optimizer.parents) if isinstance(item, values.Parameters)]
+        held, is_known = held_parameters.sources_of(given)
+        is_another = bool(given) and is_known and not self.model.ownership.overlap(held, {module})
+        return values.Answer.NO if is_another else answer
 
     def _hands_switches_on(self) -> bool:
         """Whether other code may switch the mode.
