@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 _UNSEEN = "its training behavior"
 """The effect of `train()` on a module of unknown class."""
-_CALLS = (values.CallResult, values.UnknownObject)
 
 
 class TrainedInEvaluation(NamedTuple):
@@ -183,7 +182,7 @@ class TrainingInEvalMode(Rule):
     def _holds(self, optimizer: values.Value, module: values.Value) -> values.Answer:
         """Whether an optimizer holds a module; one of an unknown class holds the parameters that it receives."""
         answer = self.model.ownership.holds(optimizer, module)
-        if answer is not values.Answer.UNKNOWN or not isinstance(optimizer, _CALLS):
+        if answer is not values.Answer.UNKNOWN or not isinstance(optimizer, (values.CallResult, values.UnknownObject)):
             return answer
         given = [item for item in map(values.resolved, optimizer.parents) if isinstance(item, values.Parameters)]
         held, is_known = held_parameters.sources_of(given)
