@@ -326,7 +326,7 @@ def _loop_of(forward: mode.Pass) -> events.Loop | None:
 def _undone_by_callee(setting: mode.Setting, forward: mode.Pass) -> events.ModeSwitch | None:
     """The `eval()` in the function of a pass that a callee undoes before the pass."""
     is_here = setting.outer is not None and setting.outer.calls == forward.calls and bool(forward.calls)
-    return setting.outer if is_here else None
+    return setting.outer if is_here and not setting.is_evaluating else None
 
 
 def _names_of_data(loop: ast.AST) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import re
 from collections.abc import Iterator
 from functools import cached_property
@@ -121,8 +122,9 @@ class MissingSetEpoch(Rule):
             sampler = next((item for item in self._samplers(loader) if self._shuffles(item)), None)
             epochs = [
                 loop
-                for around in observed.passes.get(loader, [])
-                for loop in around
+                for iterated, passes in observed.passes.items()
+                if loader in values.inputs_of(iterated)
+                for loop in itertools.chain.from_iterable(passes)
                 if loop not in loader.loops and not loop.implicit
             ]
             if sampler is None or sampler.site is None or not epochs or self._evaluates(loader, sampler):

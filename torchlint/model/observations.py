@@ -57,7 +57,7 @@ class Observations:
     loaders: list[DataLoader] = field(default_factory=list)
     """Data loaders; the arguments of each are its parts, by parameter."""
     passes: dict[Value, list[tuple[Loop, ...]]] = field(default_factory=dict)
-    """The loops around each pass over a loader, without the pass itself."""
+    """The loops around each pass over a loader, or over one of several loaders (a Phi), without the pass itself."""
     data: dict[Value, str] = field(default_factory=dict)
     """Splits and subsets of datasets, and endless iterators over loaders: the function, by the result of the call."""
     draws: dict[Value, list[tuple[Loop, ...]]] = field(default_factory=dict)

@@ -56,7 +56,7 @@ class Setting(NamedTuple):
     is_used: bool = False
     """Whether the module has run since the switch to evaluation."""
     outer: ModeSwitch | None = None
-    """The call of `eval()` that a callee of its function undid by `train()`."""
+    """The call of `eval()` in a function whose callee has switched the mode since."""
 
     @property
     def is_evaluating(self) -> bool:
@@ -249,10 +249,13 @@ def module_of(event: Pass) -> Value | None:
 
 def _switched(setting: Setting, switch: ModeSwitch) -> Setting:
     """The mode after a switch. An `eval()` undone by `train()` is remembered until the next `eval()`."""
+    around = (setting.outer, setting.switch) if setting.is_evaluating else ()
+    outer = next((item for item in around if item is not None and _is_in_callee(switch, item)), None)
+    if switch.training is False:
+        return Setting(switch, outer=outer)
     if switch.training is not True or setting.switch is None:
         return Setting(switch)
     is_undone = setting.is_evaluating and not setting.is_used and setting.since is None
-    outer = setting.switch if setting.is_evaluating and _is_in_callee(switch, setting.switch) else None
     return Setting(switch, setting.switch if is_undone else setting.undone, outer=outer)
 
 

@@ -203,7 +203,8 @@ class Elements(Part):
             return Plain(node)
         if isinstance(owner, Unknown) and (self._is_output(owner) or self._is_input(owner)):
             return self.state.part_of(owner, "[]", Element, node)
-        if is_kind(owner, Kind.LOADER) and not (isinstance(node, ast.Call) and called_name(node) == "next"):
+        is_loader = any(is_kind(item, Kind.LOADER) for item in inputs_of(owner))
+        if is_loader and not (isinstance(node, ast.Call) and called_name(node) == "next"):
             around = self.state.position.loops
             is_own = isinstance(node, ast.comprehension) or (bool(around) and around[-1].site == site_of(node))
             self.observations.passes.setdefault(owner, []).append(around[:-1] if is_own else around)

@@ -1,0 +1,11 @@
+import torch
+from model import Transformer
+
+def plain_names(state):
+    return {k[len("module."):] if k.startswith("module.") else k: v for k, v in state.items()}
+
+def load(path="ckpt.pt"):
+    model = Transformer()
+    state = torch.load(path, map_location="cpu")["model_state_dict"]
+    model.load_state_dict(plain_names(state), strict=False)
+    return model
