@@ -47,9 +47,7 @@ _OF_TORCHVISION = frozenset(
     "hflip vflip rotate crop center_crop resized_crop resize pad affine perspective adjust_brightness adjust_contrast "
     "adjust_saturation adjust_hue adjust_gamma to_tensor to_grayscale rgb_to_grayscale gaussian_blur".split()
 )
-_OF_TORCH = frozenset(
-    "compile clamp clip squeeze unsqueeze transpose permute reshape flatten flip roll nan_to_num".split()
-)
+_OF_TORCH = frozenset("clamp clip squeeze unsqueeze transpose permute reshape flatten flip roll nan_to_num".split())
 _ELEMENTWISE = frozenset({"abs", "sqrt", "exp", "log"})
 """Functions of NumPy that write into their second argument."""
 _WRAPPERS = frozenset({"torch.compile", "torch.nn.DataParallel", "torch.nn.parallel.DataParallel"})
@@ -356,7 +354,7 @@ class DiscardedResult(Rule):
             found.site,
             f"`{found.function}` returns a changed copy, which is discarded: `{found.argument}` does not change",
             help="assign the result, or change a parameter in place under `torch.no_grad()`"
-            if found.function.startswith("torch.") and not found.function.endswith(".compile")
+            if found.function.startswith("torch.")
             else f"assign the result: `{found.argument} = {found.function}(...)`",
         )
 
