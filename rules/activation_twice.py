@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from torchlint import Category, Rule
-from torchlint.model import events, values
-
-if TYPE_CHECKING:
-    from torchlint.syntax.python_ast import Site
+from torchlint.model import values
+from torchlint.model.queries import masks
+from torchlint.syntax.python_ast import Site
 
 _ACTIVATIONS = {"Sigmoid": "sigmoid", "Softmax": "softmax", "LogSoftmax": "log_softmax", "Tanh": "tanh"}
 _TWICE = {
-    "sigmoid": {"sigmoid"},
+    "sigmoid": {"sigmoid", "softmax"},
     "softmax": {"softmax"},
     "log_softmax": {"softmax", "log_softmax"},
     "tanh": {"tanh"},
@@ -22,11 +21,12 @@ _TWICE = {
 
 
 class Twice(NamedTuple):
-    """The activation `name` at `site` receives the result of the activation at `first`."""
+    """The activation `name` at `site` receives the result of `before`, at `first`."""
 
     site: Site
     first: Site
     name: str
+    before: str
 
 
 class ActivationTwice(Rule):
@@ -74,13 +74,15 @@ class ActivationTwice(Rule):
     calls = frozenset({"sigmoid", "softmax", "log_softmax", "Sigmoid", "Softmax", "tanh", "Tanh"})
 
     def ask(self) -> Iterator[Twice]:
-        for trace in [] if self.model.is_test else self.model.program.traces:
-            for event in trace.of(events.Compute):
-                name, operand = self._activation(event.value)
-                if operand is not None and name in _TWICE:
-                    first = self.model.endings.of(operand, _TWICE[name])
-                    if first is not None and first != event.site:
-                        yield Twice(event.site, first, name)
+        seen = set[Site]()
+        for value, calls in [] if self.model.is_test else self.model.computed:
+            name, operand = self._activation(value)
+            if operand is not None and name in _TWICE and value.site is not None and value.site not in seen:
+                for before in sorted(_TWICE[name]):
+                    first = self.model.endings.of(masks.argument(operand, calls), {before})
+                    if first is not None and first != value.site:
+                        seen.add(value.site)
+                        yield Twice(value.site, first, name, before)
 
     def _activation(self, value: values.Tensor) -> tuple[str, values.Value | None]:
         """The activation that produced a value, and its input."""
@@ -95,7 +97,7 @@ class ActivationTwice(Rule):
         if found.name == "tanh":
             holds = "a tanh, which is between -1 and 1 already"
         else:
-            first = "a softmax" if found.name != "sigmoid" else "a sigmoid"
+            first = "a sigmoid" if found.before == "sigmoid" else "a softmax"
             holds = f"{first}, which already holds probabilities"
         self.report(
             found.site,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from torchlint import Category, Rule
-from torchlint.model import values
+from torchlint.model import events, values
 from torchlint.model.queries import numbers
 from torchlint.model.relations import domain
 from torchlint.pytorch import operators
@@ -31,9 +31,9 @@ class FillAfterSoftmax(Rule):
     """A mask writes a large negative number into the result of a softmax.
 
     ## What it does
-    Finds `masked_fill` with `-inf`, `-1e9` or another large negative number on the probabilities of a softmax, where
-    the code then multiplies something by these probabilities, as with attention weights. Not reported if the code only
-    ranks the probabilities, with `topk` or `argmax`.
+    Finds `masked_fill`, or `weights[mask] = ...`, with `-inf`, `-1e9` or another large negative number on the
+    probabilities of a softmax, where the code then multiplies something by these probabilities, as with attention
+    weights. Not reported if the code only ranks the probabilities, with `topk` or `argmax`.
 
     ## Why is this bad?
     The fill belongs before the softmax, where it gives padding a weight of 0. After the softmax, the fill value becomes
@@ -71,23 +71,34 @@ class FillAfterSoftmax(Rule):
 
     code = "TL546"
     category = Category.CORRECTNESS
-    triggers = ((b"oftmax",), (b"masked_fill",))
-    calls = frozenset({"masked_fill", "masked_fill_"})
+    triggers = ((b"oftmax",), (b"masked_fill", b"inf", b"Inf", b"-1e", b"finfo"))
+    calls = frozenset({"masked_fill", "masked_fill_", "softmax", "Softmax"})
 
     def ask(self) -> Iterator[LateFill]:
         seen = set[Site]()
-        for value, _ in self.model.computed if not self.model.is_test else ():
-            if value.op in _FILLS and value.site is not None and value.site not in seen:
+        for value in self._fills() if not self.model.is_test else ():
+            if value.site is not None and value.site not in seen:
                 if self._is_late(value) and self._is_factor(value):
                     seen.add(value.site)
-                    yield LateFill(value.site, values.resolved(value.parents[0]).site)
+                    made = self.model.endings.of(value.parents[0], {"softmax"})
+                    yield LateFill(value.site, made or values.resolved(value.parents[0]).site)
+
+    def _fills(self) -> Iterator[values.Tensor]:
+        """The results of fills, and of assignments to some elements: `weights[mask] = value`."""
+        yield from (value for value, _ in self.model.computed if value.op in _FILLS)
+        for mutation in (event for trace in self.model.program.traces for event in trace.of(events.Mutate)):
+            if mutation.how == operators.SETITEM and isinstance(mutation.result, values.Tensor):
+                yield mutation.result
 
     def _is_late(self, fill: values.Tensor) -> bool:
         """Whether the filled values are probabilities, and the number is not one that a probability can be."""
-        known = self.model.domain.of(fill.parents[0]) if len(fill.parents) == 3 else None
-        if known is None or known.kind is not domain.Kind.PROBABILITIES:
+        if len(fill.parents) != (2 if fill.op == operators.SETITEM else 3):
             return False
-        number = fill.parents[2]
+        known = self.model.domain.of(fill.parents[0])
+        if known is None or known.kind is not domain.Kind.PROBABILITIES:
+            if self.model.endings.of(fill.parents[0], {"softmax"}) is None:
+                return False
+        number = fill.parents[-1]
         return self.model.domain.is_minus_infinity(number) or numbers.is_far(number, self.model.program)
 
     def _is_factor(self, value: values.Tensor) -> bool:

@@ -34,13 +34,14 @@ class UnnormalizedSmoothing(Rule):
     """Smoothed labels do not sum to 1: the share of the other classes is wrong.
 
     ## What it does
-    Finds two formulas of label smoothing:
+    Finds three formulas of label smoothing:
 
     - `(1 - smoothing) * labels + 1 / n`, which adds 1 instead of `smoothing` in total
+    - `labels * (1 - part) + part` with `part = smoothing / n`, which keeps too much for the class of the label
     - `labels.fill_(smoothing / (n - 2))` followed by `labels.scatter_(1, y, 1 - smoothing)`, if no code sets one of the
       `n` columns to 0
 
-    The first needs `--preview` if the file does not create one-hot labels: multi-label targets need not sum to 1.
+    The first two need `--preview` if the file does not create one-hot labels: multi-label targets need not sum to 1.
 
     ## Why is this bad?
     The targets are not a distribution. The prediction with the smallest loss differs from the smoothed labels, and an
@@ -79,9 +80,43 @@ class UnnormalizedSmoothing(Rule):
                 if isinstance(node.op, ast.Add) and _SMOOTHING.search(name) and _is_inverse(share):
                     is_sure = bool(_ONE_HOT.search(self.model.tree.source.text))
                     yield Unnormalized(python_ast.site_of(share), name, f"{name} / n", is_sure)
+                smoothing = self._kept_too_much(product, share) if isinstance(node.op, ast.Add) else ""
+                if smoothing:
+                    is_sure = bool(_ONE_HOT.search(self.model.tree.source.text))
+                    yield Unnormalized(python_ast.site_of(product), smoothing, f"1 - {smoothing}", is_sure)
         for call in [] if self.model.is_test else self.model.tree.of_type(ast.Call):
             if python_ast.called_name(call) == "scatter_" and len(call.args) == 3:
                 yield from self._filled(call)
+
+    def _kept_too_much(self, product: ast.expr, share: ast.expr) -> str:
+        """The smoothing of `labels * (1 - part) + part`, where `part` is the smoothing by the number of classes."""
+        for factor, _ in arithmetic.factors(product):
+            part = arithmetic.complement(factor)
+            quotient = written.value_of(part, self.model.definitions) if isinstance(part, ast.Name) else part
+            if not isinstance(quotient, ast.BinOp) or not isinstance(quotient.op, ast.Div) or part is None:
+                continue
+            smoothing = python_ast.dotted(quotient.left)
+            if _SMOOTHING.search(smoothing) and self._is_made_of(share, part):
+                return smoothing
+        return ""
+
+    def _is_made_of(self, share: ast.expr, part: ast.expr) -> bool:
+        """Whether a share is a number, or a tensor that contains it: `torch.full_like(labels, part)`."""
+        if python_ast.written_alike(share, part):
+            return True
+        function = self.model.tree.function_around(share)
+        if not isinstance(share, ast.Name) or not isinstance(part, ast.Name) or function is None:
+            return False
+        made = [
+            item.value for item in names.own_nodes(function)
+            if isinstance(item, ast.Assign) and any(python_ast.dotted(target) == share.id for target in item.targets)
+        ]  # fmt: skip
+        scaling = (ast.Div, ast.Mult)
+        is_divided = any(
+            isinstance(item, ast.BinOp) and isinstance(item.op, scaling)
+            for value in made for item in python_ast.walk(value)
+        )  # fmt: skip
+        return not is_divided and any(part.id in python_ast.names_in(value) for value in made)
 
     def _filled(self, scatter: ast.Call) -> Iterator[Unnormalized]:
         """The filling with too large a share before `labels.scatter_(1, y, 1 - smoothing)`."""
@@ -109,9 +144,12 @@ class UnnormalizedSmoothing(Rule):
         return is_created or python_ast.dotted(owner) == labels
 
     def report_Unnormalized(self, found: Unnormalized) -> None:
+        wrong = f"the other classes need a total of `{found.name}`"
+        if found.instead.startswith("1 - "):
+            wrong = f"the labels keep `1 - {found.name} / n` instead of `{found.instead}`"
         self.report(
             found.site,
-            f"the smoothed labels do not sum to 1: the other classes need a total of `{found.name}`",
+            f"the smoothed labels do not sum to 1: {wrong}",
             help=f"use `{found.instead}`",
             confidence=Confidence.HIGH if found.is_sure else Confidence.LOW,
         )

@@ -89,7 +89,7 @@ class ViewSwapsDimensions(Rule):
             return True
         sizes = {item.id for argument in node.args for item in python_ast.walk(argument) if isinstance(item, ast.Name)}
         if any(numbers.literal(item) == -1 for item in node.args[1:]):
-            sizes |= _unpacked(function)
+            sizes |= _unpacked(function, node)
             if any(item.startswith("_") for item in sizes):
                 return True
         return bool(_SHIFT.search(function.name)) or any(
@@ -138,17 +138,22 @@ class ViewSwapsDimensions(Rule):
         return f"dimension `{self.model.tree.code(sizes[index])}`" if index < len(sizes) else "a dimension"
 
 
-def _unpacked(function: ast.AST) -> set[str]:
-    """The variables of the unpacked shapes in a function: `b, c, h, w = x.shape`."""
+def _unpacked(function: ast.AST, view: ast.Call) -> set[str]:
+    """The variables of the unpacked shapes in a function: `b, c, h, w = x.shape`; only of the viewed tensor, if any."""
     shapes = [
-        item.targets[0] for item in names.own_nodes(function)
-        if isinstance(item, ast.Assign) and python_ast.last_name(_called(item.value)) in ("shape", "size")
+        (item.targets[0], python_ast.dotted(owner)) for item in names.own_nodes(function)
+        if isinstance(item, ast.Assign) and (owner := _measured(item.value)) is not None
     ]  # fmt: skip
-    return {name for item in shapes if isinstance(item, (ast.Tuple, ast.List)) for name in python_ast.names_in(item)}
+    viewed = python_ast.dotted(view.func.value) if isinstance(view.func, ast.Attribute) else ""
+    same = [(target, of) for target, of in shapes if of and of == viewed]
+    unpacked = [target for target, _ in same or shapes if isinstance(target, (ast.Tuple, ast.List))]
+    return {name for target in unpacked for name in python_ast.names_in(target)}
 
 
-def _called(value: ast.expr) -> ast.expr:
-    return value.func if isinstance(value, ast.Call) else value
+def _measured(value: ast.expr) -> ast.expr | None:
+    """The tensor whose shape an expression is: `x.shape`, `x.size()`."""
+    value = value.func if isinstance(value, ast.Call) else value
+    return value.value if isinstance(value, ast.Attribute) and value.attr in ("shape", "size") else None
 
 
 def _compares_with_one(node: ast.AST, names: set[str]) -> bool:

@@ -14,6 +14,7 @@ from torchlint.model.values import (
     FILLED,
     Component,
     Container,
+    Dict,
     Module,
     ModuleOutput,
     Phi,
@@ -261,5 +262,8 @@ def _only(sites: list[Site | None]) -> Site | None:
 
 
 def _element_of(value: Value, key: object) -> Value | None:
-    """The element of a tuple or list without named entries; None if not known."""
+    """The element of a tuple or list without named entries, or that of a dictionary; None if not known."""
+    if isinstance(value, Dict):
+        is_known = not (value.parents or value.is_open or value.unsure or value.has_use(FILLED))
+        return value.entries.get(key) if is_known and isinstance(key, str) else None
     return value.element_at(key) if isinstance(value, Container) and not value.entries else None

@@ -16,6 +16,7 @@ RECURRENT = frozenset({"LSTM", "GRU", "RNN"})
 ENCODERS = frozenset({"TransformerEncoder", "TransformerEncoderLayer"})
 _POOLING = frozenset({operators.MEAN, operators.SUM, "max", "amax"})
 _PASSING = frozenset({"dropout", "relu", "contiguous", "tanh"})
+_KEEPING = frozenset({"Dropout", "ReLU", "LayerNorm"})
 _REPEATING = frozenset({"expand", "repeat", "to", "long"})
 _MOVING = frozenset("permute transpose movedim swapaxes swapdims size flip roll cat stack narrow mean sum".split())
 """Functions whose numbers are dimensions or counts, not sizes."""
@@ -49,12 +50,19 @@ class Sequences:
         flag = resolved(flag)
         return flag.constant if isinstance(flag, Plain) and isinstance(flag.constant, bool) else None
 
+    def is_bidirectional(self, layer: ModuleOutput) -> bool:
+        """Whether a recurrent layer certainly runs in both directions."""
+        made = self._program.observations.calls.get(resolved(layer.parents[0]))
+        flag = made[1].keywords.get("bidirectional") if made is not None and not made[1].starred else None
+        flag = resolved(flag) if flag is not None else None
+        return isinstance(flag, Plain) and flag.constant is True
+
     def steps_of(self, value: Tensor) -> tuple[Site, int] | None:
         """The dimension that an operation treats as steps: it takes the last step, or averages over all."""
         if value.site is None or not value.parents:
             return None
         node = self._program.tree.node(value.site)
-        if value.op == operators.GETITEM and isinstance(node, ast.Subscript):
+        if (value.op == operators.GETITEM or self._is_row(value)) and isinstance(node, ast.Subscript):
             index = _index_of_last(node)
             if index is None and ast.unparse(node.slice) in _FIRST_STEP:
                 is_encoder = isinstance(resolved(value.parents[0]), ModuleOutput)
@@ -62,6 +70,11 @@ class Sequences:
             return (value.site, index) if index is not None else None
         taken = numbers.dimension(value, self._program) if value.op in _POOLING else None
         return (value.site, taken) if taken in (0, 1) else None
+
+    def _is_row(self, value: Value) -> bool:
+        """Whether a value is an element of the result of a layer that returns one tensor: `dropout(out)[-1]`."""
+        whole = resolved(value.parents[0]) if isinstance(value, Component) else None
+        return isinstance(whole, ModuleOutput) and self._is_of(whole, _KEEPING)
 
     def layer(self, value: Value) -> ModuleOutput | None:
         """The sequence layer whose output, for all steps, a value is."""
@@ -75,7 +88,7 @@ class Sequences:
             if isinstance(value, ModuleOutput):
                 if self._is_of(value, ENCODERS):
                     return value
-                if not self._is_of(value, frozenset({"Dropout", "ReLU", "LayerNorm"})) or len(value.parents) < 2:
+                if not self._is_of(value, _KEEPING) or len(value.parents) < 2:
                     return None
                 value = value.parents[1]
             elif isinstance(value, Tensor) and value.op in _PASSING:

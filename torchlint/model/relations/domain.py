@@ -52,11 +52,11 @@ _ANSWERED = frozenset({"log", "kl_div", "cross_entropy", "nll_loss"})
 """Operators, besides roots, for whose operand the relation gives an answer."""
 _EPSILON = LazyPattern(r"(?i)(?:^|[._])eps(?:ilon)?$|tiny\b")
 _MINUS_INFINITY = LazyPattern(
-    r"""^\(?(?:-\s*(?:float\(\s*["']\+?inf(?:inity)?["']\s*\)|(?:torch\.|math\.|np\.|numpy\.)?inf)"""
+    r"""(?i)^\(?(?:-\s*(?:float\(\s*["']\+?inf(?:inity)?["']\s*\)|(?:torch\.|math\.|np\.|numpy\.)?inf)"""
     r"""|float\(\s*["']-inf(?:inity)?["']\s*\))\)?$"""
 )
 _PLUS_INFINITY = LazyPattern(
-    r"""^\(?(?:float\(\s*["']\+?inf(?:inity)?["']\s*\)|(?:torch\.|math\.|np\.|numpy\.)inf"""
+    r"""(?i)^\(?(?:float\(\s*["']\+?inf(?:inity)?["']\s*\)|(?:torch\.|math\.|np\.|numpy\.)inf"""
     r"""|-\s*float\(\s*["']-inf(?:inity)?["']\s*\))\)?$"""
 )
 _SMALL = 1e-3

@@ -134,6 +134,13 @@ class Layout:
                     seen.add((value, event.value if calls else None))
                     yield event, value, calls
 
+    def results(self) -> Iterator[Tensor]:
+        """The tensors that the program computes, also those that its functions only return."""
+        yield from (value for _, value, _ in self.computed())
+        for value in (resolved(value) for trace in self._program.traces for value in trace.frame.returns):
+            parts = value.parents if isinstance(value, Container) else (value,)
+            yield from (part for part in map(resolved, parts) if isinstance(part, Tensor))
+
     def last_steps(self) -> Iterator[tuple[Tensor, Padding]]:
         """The places that take the last step of each sequence, `x[:, -1]`, of a batch with padding at its end."""
         seen = set[Value]()
