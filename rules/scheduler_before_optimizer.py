@@ -144,7 +144,9 @@ class SchedulerBeforeOptimizer(Rule):
     def _is_stored_later(self, attribute: ast.Attribute) -> bool:
         """Whether code outside `__init__` sets an attribute of this name."""
         for store in self.model.stores_of(attribute.attr):
-            method = self.model.program.definitions_of(store).function_around(store)
+            elsewhere = python_ast.elsewhere_of(store)
+            tree = elsewhere.tree if elsewhere is not None else self.model.tree
+            method = tree.function_around(store)
             if method is None or method.name != "__init__":
                 return True
         return False

@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from tests.thinning import thinned
 from torchlint import Finding, SourceFile, testing
+from torchlint.cli import cli
 from torchlint.engine import examination, registry
 from torchlint.engine.registry import Selection
 
@@ -75,3 +77,12 @@ def {function}(model, batches):
     rules = tuple(rule for rule in registry.rules() if rule.rule_name() == "empty-cache-in-loop")
     findings = examination.lint(SourceFile(path, text.encode()), Selection(rules, frozenset(), {}))
     assert bool(findings) is found
+
+
+@pytest.mark.slow
+def test_no_rule_crashes_on_all_fixtures_as_one_repository() -> None:
+    """Rules ask about other files, such as those that set an attribute of the same name."""
+    options = ("--isolated", "--no-cache", "--preview", "--output-format", "concise")
+    output = CliRunner().invoke(cli, ["check", *options, str(FIXTURES)]).stdout
+    assert "TL101" in output
+    assert [line for line in output.splitlines() if "TL003" in line] == []
