@@ -151,10 +151,13 @@ class ForgottenRecords:
 if TYPE_CHECKING:
     from torchlint import Model
     from torchlint.syntax.python_ast import Site
+    from torchlint.syntax.python_tree import PythonTree
 
 _COUNTERS = LazyPattern(r"(?i)epoch|step|iter")
 _EPOCH = LazyPattern(r"(?i)(cur_|start_)?epochs?")
 _SHOWING = LazyPattern(r"(?i)^(print|format|info|debug|warning|log|write|set_description|print_log|logging|str)$")
+_TUNING = LazyPattern(r"(?i)tun(e|ing)|pre_?train|transfer|init")
+"""Words of conditions under which only the weights of a checkpoint matter."""
 _CHECKPOINT = LazyPattern(r"(?i)ch?e?c?kpt|checkpoint|state|resume|saved|snapshot")
 
 
@@ -173,6 +176,72 @@ class Unread(NamedTuple):
     key: str
     load: Site
     saved: Site
+
+
+class Overwritten(NamedTuple):
+    """`name` received an entry of the checkpoint at `read`, but the statement at `site` starts it over in any case."""
+
+    site: Site
+    name: str
+    read: Site
+
+
+class OverwrittenEntries:
+    """Finds entries of a checkpoint that a later statement overwrites before any code uses them."""
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self.tree = model.tree
+
+    def all(self) -> Iterator[Overwritten]:
+        for statement in self.tree.of_type(ast.Assign):
+            target = statement.targets[0]
+            if len(statement.targets) == 1 and isinstance(target, ast.Name) and self._is_restored(statement):
+                start = self._start(statement, target.id)
+                if start is not None:
+                    sites = python_ast.site_of(start), python_ast.site_of(statement.value)
+                    yield Overwritten(sites[0], target.id, sites[1])
+
+    def _is_restored(self, statement: ast.Assign) -> bool:
+        """Whether a statement reads the score or the epoch of a checkpoint, in a function that loads a state."""
+        name = python_ast.dotted(statement.targets[0])
+        if not _reads_entry(statement.value) or not (_BEST.search(name) or _COUNTERS.search(name)):
+            return False
+        around = self.model.definitions.function_around(statement)
+        loads = self.model.provenance.states.loads
+        return any(self.model.definitions.function_around(call) is around for call, _ in loads)
+
+    def _start(self, restored: ast.Assign, name: str) -> ast.Assign | None:
+        """The statement behind the condition around a restored entry that sets its variable to a number."""
+        block: ast.AST = restored
+        for item in self.tree.ancestors(restored):
+            if isinstance(item, ast.If):
+                block = item
+            elif not isinstance(item, (ast.Try, ast.With)):
+                break
+        if not isinstance(block, ast.If) or _TUNING.search(self.tree.code(block.test)):
+            return None
+        scope = self.tree.scope_around(restored)
+        last = restored.end_lineno or 0
+        uses = [item for item in python_ast.walk(scope) if isinstance(item, ast.Name) and item.id == name]
+        later = sorted((item for item in uses if item.lineno > last), key=lambda item: (item.lineno, item.col_offset))
+        for use in later:
+            if isinstance(use.ctx, ast.Load):
+                if not is_shown(use, self.tree):
+                    return None
+            else:
+                found = self.tree.statement(use)
+                is_number = isinstance(found, ast.Assign) and isinstance(found.value, (ast.Constant, ast.UnaryOp))
+                if any(self._is_read_again(item) for item in later if item is not use):
+                    return None  # only the second checkpoint continues a training
+                is_behind = use.lineno > (block.end_lineno or 0) and self.tree.parent(found) is self.tree.parent(block)
+                return found if is_number and is_behind and isinstance(found, ast.Assign) else None
+        return None
+
+    def _is_read_again(self, use: ast.Name) -> bool:
+        """Whether a use is a target that receives an entry of a checkpoint."""
+        statement = self.tree.statement(use)
+        return isinstance(statement, ast.Assign) and use in statement.targets and bool(_reads_entry(statement.value))
 
 
 class RestartedCounts:
@@ -259,25 +328,30 @@ class RestartedCounts:
             if target.id in python_ast.names_in(loop.target):
                 uses = [item for item in uses if item.lineno < loop.lineno]
         read = [item for item in uses if isinstance(getattr(item, "ctx", None), ast.Load)]
-        return all(map(self._is_shown, read))
+        return all(is_shown(item, self.tree) for item in read)
 
-    def _is_shown(self, node: ast.expr) -> bool:
-        for item in self.tree.ancestors(node):
-            if isinstance(item, ast.Call):
-                return bool(_SHOWING.search(python_ast.called_name(item)))
-            if isinstance(item, (ast.stmt, ast.Compare)):
-                return False
-        return False
+
+def is_shown(node: ast.expr, tree: PythonTree) -> bool:
+    """Whether code only prints or logs an expression."""
+    for item in tree.ancestors(node):
+        if isinstance(item, ast.Call):
+            return bool(_SHOWING.search(python_ast.called_name(item)))
+        if isinstance(item, (ast.stmt, ast.Compare)):
+            return False
+    return False
 
 
 def _reads_counter(value: ast.expr) -> bool:
     """`checkpoint["epoch"]`, perhaps plus one."""
+    return bool(_COUNTERS.search(_reads_entry(value)))
+
+
+def _reads_entry(value: ast.expr) -> str:
+    """The key of `checkpoint["epoch"]`, perhaps plus one."""
     node = value.left if isinstance(value, ast.BinOp) and isinstance(value.right, ast.Constant) else value
-    key = node.slice if isinstance(node, ast.Subscript) else None
-    is_key = isinstance(key, ast.Constant) and isinstance(key.value, str) and _COUNTERS.search(key.value)
-    return (
-        bool(is_key) and isinstance(node, ast.Subscript) and bool(_CHECKPOINT.search(python_ast.last_name(node.value)))
-    )
+    if not isinstance(node, ast.Subscript) or not _CHECKPOINT.search(python_ast.last_name(node.value)):
+        return ""
+    return node.slice.value if isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str) else ""
 
 
 def _counts(loop: ast.For) -> bool:

@@ -8,12 +8,22 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule
 from torchlint.model.queries import batch_sums, loop_results, names, written
+from torchlint.model.relations import gradients
 from torchlint.pytorch import naming
 from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
     from torchlint import Model
     from torchlint.syntax.python_ast import Site
+
+
+class EachBatch(NamedTuple):
+    """`total` starts over in each iteration, at `site`, but is divided at `division` by `window`, an interval."""
+
+    site: Site
+    division: Site
+    total: str
+    window: str
 
 
 class FromOne(NamedTuple):
@@ -49,7 +59,8 @@ class AverageOfOtherWindow(Rule):
 
     ## What it does
     Finds losses that a training loop sums, divides by a literal number and resets to 0 every `N` iterations, where the
-    literal is not `N`. Also finds losses that the code sums over the batches of one epoch and divides by the number of
+    literal is not `N`. Also finds losses that the code divides by `N` every `N` iterations, but resets to 0 in each
+    iteration. Also finds losses that the code sums over the batches of one epoch and divides by the number of
     epochs, and sums that are divided by a count that starts at 1.
 
     ## Why is this bad?
@@ -100,7 +111,7 @@ class AverageOfOtherWindow(Rule):
         (b"torch", b"backward"),
     )
 
-    def ask(self) -> Iterator[OtherWindow | OverEpochs | FromOne]:
+    def ask(self) -> Iterator[OtherWindow | OverEpochs | FromOne | EachBatch]:
         tree = self.model.tree
         if not self.model.is_test:
             yield from _counts_from_one(self.model)
@@ -109,6 +120,7 @@ class AverageOfOtherWindow(Rule):
             return
         for loop in tree.of_type(ast.For):
             yield from self._over_epochs(loop)
+            yield from self._each_batch(loop)
         for branch in tree.of_type(ast.If):
             loop, window = tree.parent(branch), _window(branch.test)
             if window is None or not isinstance(loop, ast.For):
@@ -143,6 +155,33 @@ class AverageOfOtherWindow(Rule):
                 total = batch_sums.dividend(division) if isinstance(division.op, ast.Div) else ""
                 if total in resets and python_ast.dotted(divisor) == count and _sums_losses(total, statement):
                     yield OverEpochs(python_ast.site_of(division), python_ast.site_of(epochs), total, count)
+
+    def _each_batch(self, loop: ast.For) -> Iterator[EachBatch]:
+        """The sums of one batch only, because each iteration resets them, that are divided by an interval."""
+        statements = list(loop_results.each_iteration(loop.body))
+        resets = {
+            name: item for item in statements for name, value in loop_results.bound(item) if loop_results.is_zero(value)
+        }
+        for branch in (item for item in statements if resets and isinstance(item, ast.If)):
+            rest = gradients.windows.remainder(branch.test) or _end_of_window(branch.test)
+            if rest is None or (not python_ast.dotted(rest.right) and _window(branch.test) in (None, 1)):
+                continue
+            for division in (item for statement in branch.body for item in python_ast.walk(statement)):
+                if not isinstance(division, ast.BinOp) or not isinstance(division.op, ast.Div):
+                    continue
+                total = batch_sums.name_of(batch_sums.tensor_of(division.left))
+                is_same = ast.dump(division.right) == ast.dump(rest.right)
+                if is_same and total in resets and _sums_losses(total, loop):
+                    sites = python_ast.site_of(resets[total]), python_ast.site_of(division)
+                    yield EachBatch(*sites, total, self.model.tree.code(rest.right))
+
+    def report_EachBatch(self, found: EachBatch) -> None:
+        self.report(
+            found.site,
+            f"`{found.total}` starts over after each batch, but is divided by `{found.window}`, as if it had so many",
+            related=[(found.division, "it is divided here")],
+            help="reset it where it is divided, below the condition",
+        )
 
     def report_OverEpochs(self, found: OverEpochs) -> None:
         self.report(
@@ -186,6 +225,12 @@ def _window(test: ast.expr) -> int | None:
     if rest is test or not isinstance(rest, ast.BinOp) or not isinstance(rest.op, ast.Mod):
         return None
     return rest.right.value if isinstance(rest.right, ast.Constant) and type(rest.right.value) is int else None
+
+
+def _end_of_window(test: ast.expr) -> ast.BinOp | None:
+    """`i % k` of `i % k == k - 1`, or of `i % 100 == 99`."""
+    left = test.left if isinstance(test, ast.Compare) and gradients.windows.window_end(test) is not None else None
+    return left if isinstance(left, ast.BinOp) else None
 
 
 def _is_averaged(total: str, window: int, branch: ast.If) -> bool:

@@ -16,7 +16,7 @@ from torchlint.syntax import python_ast
 if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
 
-    from ._forgotten_entries import Forgotten, ForgottenRecord, Restarted, Unread
+    from ._forgotten_entries import Forgotten, ForgottenRecord, Overwritten, Restarted, Unread
 
 _KINDS = {"scheduler": LazyPattern(r"(?i)sched|(^|_)lr_"), "scaler": LazyPattern(r"(?i)scaler")}
 """Names of objects with a state that belong to an optimizer."""
@@ -53,7 +53,8 @@ class IncompleteResume(Rule):
     the saved epoch, or where the code only prints it.
 
     Also finds files that save the best score and continue at the checkpoint's epoch, where nothing reads the saved
-    score. The first score after the resume then counts as the best, and its weights replace the best ones.
+    score. The first score after the resume then counts as the best, and its weights replace the best ones. The same
+    where a statement behind the resume sets the restored score or epoch back to a number before any code uses it.
 
     Not reported if `last_epoch` is set, if the keys of the loaded states are computed, or if `torch.load` refuses the
     checkpoint (see `unloadable-checkpoint`).
@@ -93,15 +94,16 @@ class IncompleteResume(Rule):
     category = Category.SUSPICIOUS
     triggers = ((b"load_state_dict",), (b"state_dict",))
 
-    def ask(self) -> Iterator[LeftOut | Forgotten | ForgottenRecord | Restarted | Unread]:
+    def ask(self) -> Iterator[LeftOut | Forgotten | ForgottenRecord | Overwritten | Restarted | Unread]:
         if self.model.is_test or refused_checkpoints.RefusedCheckpoints(self.model).has_only_refused():
             return
-        from ._forgotten_entries import ForgottenOptimizers, ForgottenRecords, RestartedCounts
+        from ._forgotten_entries import ForgottenOptimizers, ForgottenRecords, OverwrittenEntries, RestartedCounts
 
         yield from RestartedCounts(self.model).all()
         yield from RestartedCounts(self.model).unread()
         yield from ForgottenOptimizers(self.model).all()
         yield from ForgottenRecords(self.model).all()
+        yield from OverwrittenEntries(self.model).all()
         loads, saved = self.model.provenance.states.loads, self.model.provenance.states.saved
         is_written_out = all(isinstance(owner, (ast.Name, ast.Attribute)) for _, owner in loads)
         restored = [call for call, owner in loads if naming.looks_like_optimizer(python_ast.last_name(owner))]
@@ -214,6 +216,14 @@ class IncompleteResume(Rule):
             f"the resumed training starts over here: nothing reads the entry {found.key!r} of the checkpoint",
             related=[(found.load, "the optimizer is restored here"), (found.saved, "the epoch is saved here")],
             help="start the loop behind the saved epoch",
+        )
+
+    def report_Overwritten(self, found: Overwritten) -> None:
+        self.report(
+            found.site,
+            f"this overwrites `{found.name}`, which the resume has restored: it starts over in any case",
+            related=[(found.read, "the entry of the checkpoint is read here")],
+            help="set it before the resume",
         )
 
     def report_Forgotten(self, found: Forgotten) -> None:

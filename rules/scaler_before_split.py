@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule
-from torchlint.model.queries import fitted_scalers, held_out, names
+from torchlint.model.queries import fitted_scalers, held_out, names, written
 from torchlint.syntax import python_ast
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class ScalerBeforeSplit(Rule):
     function splits into training and test data afterwards, with `train_test_split` or by slices. The scaler is from
     scikit-learn, or of a class whose `fit` keeps a mean, deviation, minimum or maximum of the data. Also finds data
     that the code normalizes by hand with their own mean, deviation, minimum or maximum, `x = x - x.mean(0)`, and splits
-    afterwards.
+    afterwards. A split is also code that takes one part by a flag: `begin, end = {"train": ..., "test": ...}[flag]`.
 
     ## Why is this bad?
     The mean and deviation contain the test data, so information leaks into training. For time series, the scale tells
@@ -113,9 +113,48 @@ class ScalerBeforeSplit(Rule):
             if isinstance(node, ast.Call) and python_ast.called_name(node) == "train_test_split":
                 if any(isinstance(item, ast.Name) and item.id == name for item in node.args):
                     return node
-            elif _is_end_of(node, name) or (isinstance(node, ast.IfExp) and _are_halves(node.body, node.orelse, name)):
+            elif (
+                _is_end_of(node, name)
+                or self._is_chosen_part(node, name)
+                or (isinstance(node, ast.IfExp) and _are_halves(node.body, node.orelse, name))
+                or (isinstance(node, ast.If) and _are_arms(node, name))
+            ):
                 return node
         return None
+
+    def _is_chosen_part(self, node: ast.AST, name: str) -> bool:
+        """Whether an assignment takes the part of a variable that a flag names: training, validation or test data."""
+        part = _part(node.value, name) if isinstance(node, ast.Assign) else None
+        if not isinstance(node, ast.Assign) or part is None:
+            return False
+        bounds = {item.id for item in python_ast.walk(part) if isinstance(item, ast.Name)}
+        scope = self.model.tree.scope_around(node)
+        for other in names.own_nodes(scope):
+            if isinstance(other, ast.Assign) and bounds & set(python_ast.names_in(other.targets[0])):
+                if isinstance(other.value, ast.Subscript) and _has_roles(self._keys(other.value.value)):
+                    return True
+        return _has_roles(self._flags(node, name))
+
+    def _keys(self, table: ast.expr) -> list[str]:
+        """The words under which a dictionary keeps its values."""
+        known = written.value_of(table, self.model.definitions)
+        keys = known.keys if isinstance(known, ast.Dict) else []
+        return [key.value for key in keys if isinstance(key, ast.Constant) and isinstance(key.value, str)]
+
+    def _flags(self, node: ast.Assign, name: str) -> list[str]:
+        """The words of the conditions under which a function takes its parts of a variable, if they differ."""
+        scope = self.model.tree.scope_around(node)
+        arms = [
+            (item, part)
+            for item in names.own_nodes(scope)
+            if isinstance(item, ast.If)
+            for part in (_part(inner.value, name) for inner in item.body if isinstance(inner, ast.Assign))
+            if part is not None
+        ]
+        if not any(node in arm.body for arm, _ in arms) or all(part.lower is None for _, part in arms):
+            return []
+        words = (word for arm, _ in arms for word in python_ast.walk(arm.test))
+        return [word.value for word in words if isinstance(word, ast.Constant) and isinstance(word.value, str)]
 
     def report_Leaked(self, found: Leaked) -> None:
         self.report(
@@ -138,6 +177,31 @@ def _is_normalized(value: ast.expr, name: str) -> bool:
         and fitted_scalers.is_over_samples(item)
         for item in python_ast.walk(value)
     )
+
+
+def _part(value: ast.expr, name: str) -> ast.Slice | None:
+    """The slice of `values[a:b]`, also as a tensor: `torch.tensor(values[a:b])`."""
+    if isinstance(value, ast.Call) and python_ast.called_name(value) in _TENSORS and value.args:
+        value = value.args[0]
+    value = python_ast.without_calls(value, _KEEPING)
+    if not isinstance(value, ast.Subscript) or python_ast.dotted(value.value) != name:
+        return None
+    cut = value.slice.elts[0] if isinstance(value.slice, ast.Tuple) and value.slice.elts else value.slice
+    return cut if isinstance(cut, ast.Slice) and (cut.lower is not None or cut.upper is not None) else None
+
+
+def _are_arms(branch: ast.If, name: str) -> bool:
+    """Whether the two arms of an `if` take the beginning and the end of a variable."""
+    first, second = (
+        [item.value for item in arm if isinstance(item, ast.Assign) and _part(item.value, name) is not None]
+        for arm in (branch.body, branch.orelse)
+    )
+    return len(first) == len(second) == 1 and _are_halves(first[0], second[0], name)
+
+
+def _has_roles(words: list[str]) -> bool:
+    """Whether words name both training data and held-out data."""
+    return any(map(held_out.is_named_training, words)) and any(map(held_out.is_named_held_out, words))
 
 
 def _are_halves(first: ast.expr, second: ast.expr, name: str) -> bool:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from torchlint import Category, Confidence, Rule
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model import events, program
+from torchlint.model.queries import written
 from torchlint.model.relations import gradients
 from torchlint.pytorch import triggers
 from torchlint.syntax import python_ast
@@ -99,22 +100,36 @@ class UndividedMicroBatches(Rule):
         if step.manual or any(item.is_unknown for item in arrivals):
             return None
         for backward in self.model.gradients.pending(arrivals):
-            is_of_each = backward.loops == step.loops and all(branch is not window for branch, _ in backward.path)
+            is_of_each = backward.loops == step.loops and all(
+                branch is not window for branch, _ in (*backward.path, *backward.passed)
+            )
             if is_of_each and bool(backward.loops):
                 return Undivided(backward, step, self.model.tree.code(number))
         return None
 
     def _window(self, step: events.Step) -> tuple[ast.expr | None, object]:
-        """The number of micro-batches that a condition around a step counts, and the branch."""
-        for branch, _ in step.path:
+        """The number of micro-batches that a condition around or before a step counts, and the branch."""
+        for arm in (*step.path, *step.passed):
+            branch, _ = arm
             node = self.model.tree.own_node(branch.site) if isinstance(branch, events.Branch) else None
             if not isinstance(node, ast.If):
                 continue
-            rest = _remainder(node.test)
-            number = rest.right if rest is not None else _counted(node)
+            is_around = arm in step.path
+            rest = self._remainder(node.test) if is_around else self._skipped(node.test)
+            number = rest.right if rest is not None else _counted(node) if is_around else None
             if number is not None:
                 return number, branch
         return None, None
+
+    def _remainder(self, test: ast.expr) -> ast.BinOp | None:
+        """`(i + 1) % k` of a condition, or of the variable with it, that is true at the end of each window."""
+        return _remainder(written.value_of(test, self.model.definitions))
+
+    def _skipped(self, test: ast.expr) -> ast.BinOp | None:
+        """`(i + 1) % k` of a condition that leaves before the end of each window: `if not is_last: continue`."""
+        if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+            return self._remainder(test.operand)
+        return gradients.windows.inverted(written.value_of(test, self.model.definitions))
 
     def _is_divisor(self, number: ast.expr) -> bool:
         """Whether the program divides something by a number, or multiplies by a value of its name."""

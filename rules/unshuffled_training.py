@@ -15,8 +15,10 @@ from torchlint.syntax import python_ast
 if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
 
-_ORDERED = LazyPattern(r"(?i)seq|series|window|time|stream|iter|text|corpus|token|video|shard|pack|graph|full|sort")
-"""Names of data whose order may matter, or that come in one batch."""
+_ORDERED = LazyPattern(r"(?i)seq|series|window|time|stream|iter|text|corpus|token|video|shard|pack|graph|sort")
+"""Names of data whose order may matter."""
+_FULL = LazyPattern(r"(?i)full")
+"""Names of loaders and datasets that give all samples in one batch; the whole of a split may have such a name."""
 
 
 class SameBatches(NamedTuple):
@@ -92,10 +94,13 @@ class UnshuffledTraining(Rule):
         observed = self.model.program.observations
         for loader in [] if self.model.is_test else observed.loaders:
             name = loader.label
-            dataset, names = loader.part("dataset"), list(self._names(loader))
+            dataset, own = loader.part("dataset"), list(self._own_names(loader))
+            names = [*own, *self._names(loader)]
             if loader.site is None or not any(map(held_out.is_named_training, names)):
                 continue
             if any(_ORDERED.search(item) or held_out.is_named_held_out(item) for item in names):
+                continue
+            if any(map(_FULL.search, own)):
                 continue
             if self.model.datasets.shuffles(loader) is values.Answer.NO and not self._is_whole(loader):
                 order = self.model.datasets.is_indexed(dataset) if dataset is not None else values.Answer.UNKNOWN
@@ -104,13 +109,19 @@ class UnshuffledTraining(Rule):
                     is_sure = order is values.Answer.YES and loader.part("shuffle") is None and self._trains(loader)
                     yield SameBatches(loader.site, epochs.site, name, self._swapped(loader), is_sure)
 
-    def _names(self, loader: utilities.DataLoader) -> Iterator[str]:
-        """The names of a loader and its dataset, and those of the whole, its class and its data."""
+    def _own_names(self, loader: utilities.DataLoader) -> Iterator[str]:
+        """The names of a loader and of the dataset that it gets."""
         yield loader.label
         dataset = loader.part("dataset")
+        if dataset is not None:
+            yield values.resolved(dataset).label
         call = self.model.tree.node(loader.site) if loader.site is not None else None
         given = [item.value for item in call.keywords if item.arg == "dataset"] if isinstance(call, ast.Call) else []
         yield from map(python_ast.dotted, [*given, *call.args[:1]] if isinstance(call, ast.Call) else ())
+
+    def _names(self, loader: utilities.DataLoader) -> Iterator[str]:
+        """The names of a loader's dataset and of the whole behind it, with their classes and data."""
+        dataset = loader.part("dataset")
         for item in [values.resolved(dataset), self.model.datasets.whole(dataset)] if dataset is not None else ():
             yield item.label
             if isinstance(item, values.Instance):

@@ -80,7 +80,10 @@ def _is_scaler(node: ast.expr, definitions: Definitions) -> bool:
     kind = names.imported(made.func, definitions)
     if kind.startswith("sklearn.preprocessing.") and kind.endswith("Scaler"):
         return True
-    info = definitions.defined(python_ast.dotted(made.func))
+    name, others = python_ast.dotted(made.func), definitions.others
+    info = definitions.defined(name)
+    if info is None and others is not None:
+        info = others.anywhere(definitions.named(made.func), definitions)
     fit = info.method(_FIT) if isinstance(info, ClassInfo) else None
     return fit is not None and len(fit.parameters) > 1 and _keeps_statistics(fit)
 
