@@ -40,8 +40,8 @@ class AsyncCopyToCpu(Rule):
 
     ## What it does
     Finds `tensor.to("cpu", non_blocking=True)`, if the same function then prints the result, computes with it or
-    converts it to numbers. Not reported if the function first calls `synchronize`, `wait`, `item()` or copies something
-    else to the CPU.
+    converts it to numbers. Not reported if the function first calls `synchronize`, `wait` or `item()`, or copies
+    something else to the CPU.
 
     Also not reported:
 

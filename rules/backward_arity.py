@@ -82,30 +82,32 @@ class BackwardArity(Rule):
     ```python
     from torch.autograd import Function
 
-    class Scale(Function):
-        @staticmethod
-        def forward(ctx, x, factor):
-            ctx.factor = factor
-            return x * factor
+    class Double(Function):
+        def forward(self, x):
+            return 2 * x
 
-        @staticmethod
-        def backward(ctx, grad):
-            return grad * ctx.factor
+        def backward(self, grad):
+            return 2 * grad
+
+    def double(x):
+        return Double()(x)
     ```
 
     Use instead:
     ```python
     from torch.autograd import Function
 
-    class Scale(Function):
+    class Double(Function):
         @staticmethod
-        def forward(ctx, x, factor):
-            ctx.factor = factor
-            return x * factor
+        def forward(ctx, x):
+            return 2 * x
 
         @staticmethod
         def backward(ctx, grad):
-            return grad * ctx.factor, None
+            return 2 * grad
+
+    def double(x):
+        return Double.apply(x)
     ```
 
     ## Fix safety
@@ -226,7 +228,7 @@ class BackwardArity(Rule):
     def report_OldStyle(self, old: OldStyle) -> None:
         self.report(
             old.site,
-            f"`{old.method}` of `{old.function}` is not static: PyTorch no longer calls instances of such functions",
+            f"`{old.function}.{old.method}` is not a static method: PyTorch raises when the code calls an instance",
             related=[(old.made, "an instance is created here")],
             help=f"make `forward` and `backward` static, and call `{old.function}.apply`",
         )

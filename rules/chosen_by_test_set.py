@@ -40,8 +40,8 @@ class ChosenByTestSet(Rule):
     have validation data. If there are no validation data, the finding needs `--preview`.
 
     ## Why is this bad?
-    The best of many epochs on the test set is better than the model on new data. The reported score contains this
-    choice, so results look better than they are, most of all for small test sets and noisy training.
+    The best test score of many epochs is higher than the score that the model reaches on new data. So results look
+    better than they are, most of all for small test sets and noisy training.
 
     ## Example
     ```python

@@ -55,9 +55,9 @@ class CollectiveOnOneRank(Rule):
 
     ## What it does
     Finds collective calls of `torch.distributed`, and checkpoints of DeepSpeed engines, under a condition on the rank
-    such as `if rank == 0:`, or after `if rank != 0: return`. The call may be in a function in the same file. These
-    findings need `--preview`, because the other processes may make the call elsewhere. Not reported if another branch
-    makes the same call, or if the call gets a group.
+    such as `if rank == 0:`, or after `if rank != 0: return`. The call may be in a function in the same file. Not
+    reported if another branch makes the same call, or if the call passes `group=`. All findings of this paragraph need
+    `--preview`, because the other processes may make the call elsewhere.
 
     Also finds `trainer.save_checkpoint` of Lightning under `if trainer.is_global_zero:`, and
     `accelerator.wait_for_everyone` and `gather` of Accelerate under `if accelerator.is_main_process:`.
@@ -71,22 +71,19 @@ class CollectiveOnOneRank(Rule):
 
     ## Example
     ```python
-    import torch.distributed as dist
+    import lightning as L
 
-    def report(loss):
-        if dist.get_rank() == 0:
-            dist.all_reduce(loss)
-            print(loss)
+    def save(trainer: L.Trainer, path):
+        if trainer.is_global_zero:
+            trainer.save_checkpoint(path)
     ```
 
     Use instead:
     ```python
-    import torch.distributed as dist
+    import lightning as L
 
-    def report(loss):
-        dist.all_reduce(loss)
-        if dist.get_rank() == 0:
-            print(loss)
+    def save(trainer: L.Trainer, path):
+        trainer.save_checkpoint(path)
     ```
 
     ## What verify shows

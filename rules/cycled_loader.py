@@ -15,8 +15,8 @@ class CycledLoader(Rule):
 
     ## What it does
     Finds `itertools.cycle` of a shuffling loader, where training draws from it without end. Reported only with
-    `--preview`: a loader that may not shuffle, a variable that is a loader only by its name, and a loop that ends when
-    another loader has no more batches.
+    `--preview`: a loader that may not shuffle, a variable that torchlint takes for a loader only because of its name,
+    and a loop that ends when another loader has no more batches.
 
     ## Why is this bad?
     `cycle` iterates over the loader once and stores each batch. From the second epoch on, it repeats the stored

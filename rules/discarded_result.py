@@ -337,7 +337,7 @@ class DiscardedResult(Rule):
         self.report(
             discarded.site,
             f"`{discarded.method}` returns a new tensor, which is discarded: "
-            f"{f'`{receiver}`' if receiver else 'the tensor'} does not change",
+            f"{f'`{receiver}`' if receiver else 'the old tensor'} does not change",
             help=f"assign the result: `{receiver or 'x'} = {receiver or 'x'}.{discarded.method}(...)`",
             fix=self._fix(discarded),
         )

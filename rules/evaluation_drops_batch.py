@@ -50,18 +50,20 @@ class EvaluationDropsBatch(Rule):
     ```python
     from torch.utils.data import DataLoader
 
-    def loader(test_set):
-        test_loader = DataLoader(test_set, batch_size=64, drop_last=True)
-        return test_loader
+    def make_loader(dataset, flag):
+        if flag == "test":
+            drop_last = True
+        else:
+            drop_last = False
+        return DataLoader(dataset, batch_size=64, drop_last=drop_last)
     ```
 
     Use instead:
     ```python
     from torch.utils.data import DataLoader
 
-    def loader(test_set):
-        test_loader = DataLoader(test_set, batch_size=64)
-        return test_loader
+    def make_loader(dataset):
+        return DataLoader(dataset, batch_size=64)
     ```
 
     ## References

@@ -32,8 +32,8 @@ class FrozenPartInTrainingMode(Rule):
     Not reported if the class overrides `train`, if its `forward` calls `eval()`, or if nothing in the part depends on
     the mode.
 
-    If a frozen part has batch normalization and nothing puts it into evaluation mode, the finding has low confidence:
-    some training techniques adapt the statistics of frozen layers.
+    If a frozen part has batch normalization and nothing puts it into evaluation mode, the finding has low confidence,
+    because some programs update the running statistics of frozen layers on purpose.
 
     ## Why is this bad?
     `train()` also changes frozen parts. The batch normalization of a frozen backbone uses batch statistics again, and

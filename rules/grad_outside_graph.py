@@ -208,7 +208,7 @@ class GradOutsideGraph(Rule):
         )
         self.report(
             cut.grad.site,
-            f"the outputs are computed without the graph of {self._name(cut.value)}: this `autograd.grad` raises",
+            f"{self._name(cut.value)} was not in the graph when the outputs were computed: this `autograd.grad` raises",
             related=[(site, text) for site, text in places if site is not None],
             help="call `requires_grad_()` before the forward pass, and do not detach its input",
         )

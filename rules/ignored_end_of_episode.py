@@ -144,7 +144,7 @@ class IgnoredEndOfEpisode(Rule):
     def report_IgnoredEnd(self, found: IgnoredEnd) -> None:
         self.report(
             found.site,
-            f"this target adds the next value even at the end of an episode, because nothing reads `{found.done}`",
+            f"this target adds the next state's value even at the end of an episode: nothing reads `{found.done}`",
             related=[(found.bound, "the end of the episode is here")],
             help=f"multiply the value by `1 - {found.done}`",
         )

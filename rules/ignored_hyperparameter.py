@@ -42,8 +42,8 @@ class IgnoredHyperparameter(Rule):
     although they create an optimizer. The optimizer gets a number in its place.
 
     ## Why is this bad?
-    The value that the caller passes has no effect. A search over learning rates compares equal runs, and reported
-    settings are not those of the run.
+    The value that the caller passes has no effect. In a search over learning rates, all runs use the same rate,
+    and the logged settings are not those that the runs used.
 
     ## Example
     ```python

@@ -32,8 +32,8 @@ class InnerStepWithoutGraph(Rule):
     update records no graph, for one of two reasons:
 
     - The call has `create_graph=True`, but each update goes through `.data` or runs under `no_grad`.
-    - The method `load_state_dict` puts the new weights into a copy that no optimizer holds, and the copy computes the
-      loss.
+    - The code loads the new weights with `load_state_dict` into a copy that no optimizer holds, and computes the loss
+      with this copy.
 
     ## Why is this bad?
     The outer loss does not depend on the inner step. `.data`, `no_grad` and `load_state_dict` copy values only. The

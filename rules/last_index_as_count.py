@@ -169,7 +169,7 @@ class LastIndexAsCount(Rule):
     def report_LastIndex(self, found: LastIndex) -> None:
         self.report(
             found.division,
-            f"`{found.name}` is the last index, which is the number of batches minus one",
+            f"this divides by the last index `{found.name}`, which is one less than the number of batches",
             related=[
                 (found.loop, "it counts from 0 here"),
                 *((site, "it divides another sum here") for site in found.others),

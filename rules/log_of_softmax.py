@@ -89,18 +89,26 @@ class LogOfSoftmax(Rule):
     import torch
     import torch.nn.functional as F
 
-    def loss(model, x, labels):
-        probabilities = F.softmax(model(x), dim=1)
-        return -torch.log(probabilities.gather(1, labels)).mean()
+    def train(model, optimizer, loader):
+        for x, labels in loader:
+            probabilities = F.softmax(model(x), dim=1)
+            loss = -torch.log(probabilities.gather(1, labels)).mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
     ```
 
     Use instead:
     ```python
     import torch.nn.functional as F
 
-    def loss(model, x, labels):
-        logarithms = F.log_softmax(model(x), dim=1)
-        return -logarithms.gather(1, labels).mean()
+    def train(model, optimizer, loader):
+        for x, labels in loader:
+            logarithms = F.log_softmax(model(x), dim=1)
+            loss = -logarithms.gather(1, labels).mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
     ```
 
     ## Fix safety

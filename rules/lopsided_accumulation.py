@@ -47,26 +47,33 @@ class LopsidedAccumulation(Rule):
     ```python
     import torch
 
-    def train(model, loader, criterion, k):
+    def train(model, loader, criterion, k, epochs):
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        for i, (x, y) in enumerate(loader):
-            (criterion(model(x), y) / k).backward()
-            if i % k == 0:
-                optimizer.step()
-                optimizer.zero_grad()
+        count = 0
+        for epoch in range(epochs):
+            optimizer.zero_grad()
+            for x, y in loader:
+                (criterion(model(x), y) / k).backward()
+                count += 1
+                if count % k == 0:
+                    optimizer.step()
+                    optimizer.zero_grad()
     ```
 
     Use instead:
     ```python
     import torch
 
-    def train(model, loader, criterion, k):
+    def train(model, loader, criterion, k, epochs):
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        for i, (x, y) in enumerate(loader):
-            (criterion(model(x), y) / k).backward()
-            if (i + 1) % k == 0:
-                optimizer.step()
-                optimizer.zero_grad()
+        count = 0
+        for epoch in range(epochs):
+            for x, y in loader:
+                (criterion(model(x), y) / k).backward()
+                count += 1
+                if count % k == 0:
+                    optimizer.step()
+                    optimizer.zero_grad()
     ```
 
     ## Fix safety

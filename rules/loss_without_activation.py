@@ -30,7 +30,7 @@ class WrongInput(NamedTuple):
 
 
 class LossWithoutActivation(Rule):
-    """A loss that expects probabilities or their logarithms gets raw scores.
+    """A loss for probabilities or their logarithms gets an input of another kind.
 
     ## What it does
     Finds calls to `F.nll_loss` and `nn.NLLLoss` whose input comes from a softmax, a sigmoid, a linear layer or a
@@ -38,7 +38,8 @@ class LossWithoutActivation(Rule):
     `nn.BCELoss` whose input comes from such a layer. That softmax, sigmoid or layer may be in the same function, or in
     every `return` of a module's `forward` in the same file.
 
-    Reported only with `--preview`: all forms except those of `ctc_loss`, and a softmax as input of `nll_loss`.
+    By default, torchlint reports all forms of `ctc_loss`, and a softmax as input of `nll_loss`. All other forms need
+    `--preview`.
 
     ## Why is this bad?
     `nll_loss` and `ctc_loss` expect log-probabilities, and return their negative. For any other input, the result is
@@ -56,7 +57,7 @@ class LossWithoutActivation(Rule):
             self.head = nn.Linear(8, 3)
 
         def forward(self, x):
-            return self.head(x)
+            return F.softmax(self.head(x), dim=1)
 
     def loss(net: Net, x, y):
         return F.nll_loss(net(x), y)
@@ -73,10 +74,10 @@ class LossWithoutActivation(Rule):
             self.head = nn.Linear(8, 3)
 
         def forward(self, x):
-            return self.head(x)
+            return F.log_softmax(self.head(x), dim=1)
 
     def loss(net: Net, x, y):
-        return F.cross_entropy(net(x), y)
+        return F.nll_loss(net(x), y)
     ```
 
     ## What verify shows

@@ -45,10 +45,10 @@ class MaskBeforeSoftmax(Rule):
     """A score that is multiplied by 0 before a softmax still gets weight.
 
     ## What it does
-    Finds `softmax(scores * mask)` where the mask holds 0 and 1. The mask comes from a comparison of positions with
-    lengths, or of elements with a number (`!=`). Reported only with `--preview`: masks from other comparisons. Also
-    finds `scores.masked_fill(mask, 1e-9)` and fills with other numbers near 0. Not reported if the code applies the
-    mask again to the weights.
+    Finds `softmax(scores * mask)` where the mask holds 0 and 1. By default, torchlint reports masks that compare
+    elements with a number, such as `tokens != 0`. Masks from other comparisons need `--preview`. Also finds
+    `scores.masked_fill(mask, 1e-9)` and fills with other numbers near 0. Not reported if the code applies the mask
+    again to the weights.
 
     ## Why is this bad?
     The softmax computes `exp(0)`, which is 1, for each position that the mask sets to 0. Padding gets weight, often
@@ -59,8 +59,8 @@ class MaskBeforeSoftmax(Rule):
     ```python
     import torch
 
-    def pool(scores, values, lengths, longest):
-        mask = torch.arange(longest)[None] < lengths[:, None]
+    def pool(scores, values, tokens):
+        mask = tokens != 0
         weights = torch.softmax(scores * mask, dim=1)
         return (weights @ values).sum()
     ```
@@ -69,8 +69,8 @@ class MaskBeforeSoftmax(Rule):
     ```python
     import torch
 
-    def pool(scores, values, lengths, longest):
-        mask = torch.arange(longest)[None] < lengths[:, None]
+    def pool(scores, values, tokens):
+        mask = tokens != 0
         weights = torch.softmax(scores.masked_fill(~mask, float("-inf")), dim=1)
         return (weights @ values).sum()
     ```

@@ -79,8 +79,10 @@ class MeanScaleMismatch(Rule):
     ## Example
     ```python
     import torch.nn.functional as F
+    from torch.utils.data import DataLoader
 
-    def evaluate(model, loader):
+    def evaluate(model, dataset):
+        loader = DataLoader(dataset, batch_size=64)
         total = 0.0
         for x, y in loader:
             total += F.cross_entropy(model(x), y).item()
@@ -90,8 +92,10 @@ class MeanScaleMismatch(Rule):
     Use instead:
     ```python
     import torch.nn.functional as F
+    from torch.utils.data import DataLoader
 
-    def evaluate(model, loader):
+    def evaluate(model, dataset):
+        loader = DataLoader(dataset, batch_size=64)
         total = 0.0
         for x, y in loader:
             total += F.cross_entropy(model(x), y).item()

@@ -60,11 +60,11 @@ class MisusedCollective(Rule):
     ## What it does
     Finds results of `all_reduce`, `reduce`, `broadcast` and `all_gather` of `torch.distributed` that the code assigns
     or computes with. Also finds lists for `all_gather` that hold one tensor several times, such as
-    `[torch.zeros(n)] * world_size`. Also finds statements that call a function of the program and discard its result,
-    where the function reduces a copy of its argument and returns the copy.
+    `[torch.zeros(n)] * world_size`. Also finds calls whose result the code discards, such as a statement
+    `reduce_mean(loss)`, if this function of the program returns a reduced copy of its argument.
 
-    Also finds features that a loss takes only from `all_gather`: the code replaces its own features by the gathered
-    list, `x = torch.cat(parts)`, and does not put its own `x` into the list.
+    Also finds features that reach a loss only through `all_gather`, which passes no gradient. The code replaces its
+    features with the gathered ones, `x = torch.cat(parts)`, and no line such as `parts[rank] = x` keeps its own.
 
     ## Why is this bad?
     These calls write into their tensor arguments and return None. A list that repeats one tensor has one buffer for the

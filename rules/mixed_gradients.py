@@ -27,30 +27,32 @@ class MixedGradients(Rule):
     ```python
     import torch
 
-    def train(actor, critic, loader):
-        actor_opt, critic_opt = torch.optim.Adam(actor.parameters()), torch.optim.Adam(critic.parameters())
-        for obs, action, target in loader:
-            critic_opt.zero_grad()
-            torch.nn.functional.mse_loss(critic(obs, action), target).backward()
-            actor_opt.zero_grad()
-            (-critic(obs, actor(obs)).mean()).backward()
-            critic_opt.step()
-            actor_opt.step()
+    def train(G, D, loader):
+        g_opt = torch.optim.Adam(G.parameters())
+        d_opt = torch.optim.Adam(D.parameters())
+        for real, noise in loader:
+            g_opt.zero_grad()
+            (-D(G(noise)).mean()).backward()
+            g_opt.step()
+            (D(G(noise).detach()).mean() - D(real).mean()).backward()
+            d_opt.step()
+            d_opt.zero_grad()
     ```
 
     Use instead:
     ```python
     import torch
 
-    def train(actor, critic, loader):
-        actor_opt, critic_opt = torch.optim.Adam(actor.parameters()), torch.optim.Adam(critic.parameters())
-        for obs, action, target in loader:
-            critic_opt.zero_grad()
-            torch.nn.functional.mse_loss(critic(obs, action), target).backward()
-            critic_opt.step()
-            actor_opt.zero_grad()
-            (-critic(obs, actor(obs)).mean()).backward()
-            actor_opt.step()
+    def train(G, D, loader):
+        g_opt = torch.optim.Adam(G.parameters())
+        d_opt = torch.optim.Adam(D.parameters())
+        for real, noise in loader:
+            g_opt.zero_grad()
+            (-D(G(noise)).mean()).backward()
+            g_opt.step()
+            d_opt.zero_grad()
+            (D(G(noise).detach()).mean() - D(real).mean()).backward()
+            d_opt.step()
     ```
 
     ## References

@@ -30,9 +30,9 @@ class OptionNotPassedOn(Rule):
     """A function receives an option, and calls another function without it.
 
     ## What it does
-    Finds a parameter that a function never reads, although the function calls something that has an option of the same
-    name and leaves this option out. The call creates a PyTorch optimizer with `lr` or `weight_decay`, or goes to a
-    function, method or class of the file in which the option has a default.
+    Finds a parameter that a function never reads, although the function makes a call that has an option of the same
+    name and leaves this option out. The call creates a PyTorch optimizer with `lr` or `weight_decay`. Or it calls a
+    function, method or class of the same file whose parameter of that name has a default.
 
     Not reported where the function overrides a method of an unknown class, has a decorator, or receives or passes
     `**options`.

@@ -49,12 +49,12 @@ class OrderOfShuffledLoader(Rule):
     ## What it does
     Finds lists that a loop over a loader with `shuffle=True` collects, in the same function or in one that it calls.
     The code passes such a list to a function together with `dataset.targets`, or with the arrays of the dataset, or
-    it takes the same item of the list and of the dataset.
+    it reads both at the same index, such as `predictions[i]` and `dataset[i]`.
 
     ## Why is this bad?
     The loader gives the samples in a random order. Each prediction is compared with the label of another sample, so
-    accuracies are those of guessing. In a file of results, each prediction has a wrong name. There is no error, because
-    both lists have the same length.
+    accuracies are those of guessing. In a file of results, each prediction stands beside the name of another sample.
+    There is no error, because both lists have the same length.
 
     ## Example
     ```python

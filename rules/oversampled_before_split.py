@@ -28,7 +28,7 @@ class Leaked(NamedTuple):
 
 
 class OversampledBeforeSplit(Rule):
-    """Data are oversampled before the split: the test set has copies.
+    """Oversampling before the split puts copies of training samples into the test set.
 
     ## What it does
     Finds results of `fit_resample` of imbalanced-learn's samplers, such as `SMOTE` and `RandomOverSampler`, that the

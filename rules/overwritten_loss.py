@@ -40,9 +40,9 @@ class OverwrittenLoss(Rule):
     """A loss is overwritten by another one before anything uses it.
 
     ## What it does
-    Finds a loss that a variable holds, and that the next assignment to the variable replaces unread. The variable then
-    goes backward. Also finds a loop that computes a loss for each of its elements and stores it in one variable, where
-    only the last loss goes backward, after the loop.
+    Finds a variable that gets a loss, and then another value before anything reads the loss. The code then calls
+    `backward` on the variable. Also finds a loop that overwrites the variable in each iteration, so that `backward`
+    after the loop uses only the last loss.
 
     ## Why is this bad?
     Nothing learns from the first loss: the program trains as if the line were not there. Usually a sum was meant:

@@ -38,10 +38,10 @@ class PaddingInLoss(Rule):
     """Padding counts in the loss like any other class.
 
     ## What it does
-    Finds `cross_entropy` without an `ignore_index` for targets that come from `pad_sequence`, or that the code
-    multiplies by an `attention_mask`, which gives padding class 0. Also finds `labels` that
-    are a copy of the `input_ids` of a tokenizer with `padding`. This rule is a preview because some programs learn to
-    predict padding on purpose.
+    Finds `cross_entropy` without an `ignore_index` for targets that come from `pad_sequence`, or for targets
+    multiplied by an `attention_mask`, so that padding gets the label 0. Also finds `labels` that are a copy of the
+    `input_ids` of a tokenizer with `padding`. This rule is a preview because some programs learn to predict padding on
+    purpose.
 
     ## Why is this bad?
     `cross_entropy` and the models of Hugging Face Transformers ignore only labels of -100. In a batch with one long

@@ -70,18 +70,38 @@ class ReentrantCheckpoint(Rule):
 
     ## Example
     ```python
+    import torch
+    from torch import nn
     from torch.utils.checkpoint import checkpoint
 
-    def forward(block, x):
-        return checkpoint(block, x)
+    class Net(nn.Module):
+        def __init__(self, backbone):
+            super().__init__()
+            self.backbone = backbone
+            self.head = nn.Linear(8, 2)
+
+        def forward(self, x):
+            with torch.no_grad():
+                x = self.backbone(x)
+            return checkpoint(self.head, x, use_reentrant=True)
     ```
 
     Use instead:
     ```python
+    import torch
+    from torch import nn
     from torch.utils.checkpoint import checkpoint
 
-    def forward(block, x):
-        return checkpoint(block, x, use_reentrant=False)
+    class Net(nn.Module):
+        def __init__(self, backbone):
+            super().__init__()
+            self.backbone = backbone
+            self.head = nn.Linear(8, 2)
+
+        def forward(self, x):
+            with torch.no_grad():
+                x = self.backbone(x)
+            return checkpoint(self.head, x, use_reentrant=False)
     ```
 
     ## Fix safety

@@ -41,13 +41,14 @@ class RootOfZero(Rule):
     ## What it does
     Finds square roots in the graph of a loss whose operand may be 0:
 
-    - The operand is a sum of squares, an absolute value or a variance, and the code adds a small number to the root or
-      clamps the root.
+    - The operand is a sum of squares, an absolute value or a variance, and the code protects the root instead of the
+      operand: `sqrt(x) + eps`, or a clamp of the root.
     - The operand holds the distances between all rows of one tensor, so its diagonal is 0.
     - The operand is the output of a ReLU, which is 0 for negative inputs.
     - The operand is `1 - cosine ** 2`, where the cosine is a product of normalized vectors.
     - Reported only with `--preview`: a hinge that subtracts the root of a sum of squares from a margin,
-      `relu(margin - distance)`, and all forms in a loss whose inputs may have no gradient.
+      `relu(margin - distance)`, and roots in the `forward` of a loss if torchlint cannot tell whether its inputs
+      require gradients.
 
     ## Why is this bad?
     The gradient of `sqrt` at 0 is infinite, and the gradient of its operand is 0. Their product is NaN. A single zero

@@ -45,7 +45,7 @@ class SecondBackward(Rule):
     `backward` in a loop on a loss that was computed before the loop. Not reported if the first `backward` has
     `retain_graph=True`.
 
-    Reported if one of these is true. Otherwise the module may be frozen, and then there is no error.
+    Reported only if one of these is true. If neither is, the module may be frozen, and then PyTorch raises no error.
 
     - An optimizer in the file holds the parameters of the module.
     - An iteration calls `backward` twice on the same loss and ends with a step.

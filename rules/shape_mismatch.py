@@ -29,8 +29,7 @@ class ShapeMismatch(Rule):
     - operands that cannot be broadcast
     - dimensions that do not exist
 
-    This rule is a preview because most of its findings are in code that never runs. Arrays of NumPy that are changed
-    by a mask were once taken for numbers.
+    This rule is a preview because most of its findings are in code that never runs.
 
     ## Why is this bad?
     The line raises as soon as it runs. In a rarely used branch, or after hours of loading data, this wastes a long run.

@@ -91,13 +91,12 @@ class SkippedParameterGroups(Rule):
 
     def report_OneGroup(self, found: OneGroup) -> None:
         if found.is_behind:
-            what, advice = "only the last parameter group changes", "indent the line: it belongs in the loop"
+            message = f"this line is after the loop, so it sets `{found.target}` only for the last parameter group"
+            advice = "indent the line: it belongs in the loop"
         else:
-            what, advice = (
-                "each iteration changes the same parameter group",
-                "use the variable of the loop as the index",
-            )
-        self.report(found.site, f"`{found.target}`: {what}", related=[(found.loop, "the loop")], help=advice)
+            message = f"each iteration sets the same `{found.target}`, so other parameter groups do not change"
+            advice = "use the variable of the loop as the index"
+        self.report(found.site, message, related=[(found.loop, "the loop")], help=advice)
 
 
 def _target(statement: ast.stmt) -> ast.expr | None:

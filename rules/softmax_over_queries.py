@@ -145,12 +145,11 @@ class SoftmaxOverQueries(Rule):
                 )
 
     def report_OtherDimension(self, found: OtherDimension) -> None:
-        names = {-1: "the last one", -2: "the second-to-last one"}
         is_matrix = found.summed == (-1 if found.is_first else -2)
         self.report(
             found.softmax,
-            f"the softmax is along dimension {found.dimension}, but the weights are summed along "
-            + names.get(found.summed, f"dimension {found.summed}"),
+            f"the softmax is along dimension {found.dimension}, "
+            f"but the weights are summed along dimension {found.summed}",
             related=[(found.product, "the weighted sum is here")],
             help="transpose the weights, or use `dim=-2`"
             if is_matrix and not found.is_first

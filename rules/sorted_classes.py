@@ -30,7 +30,7 @@ class Sorted(NamedTuple):
 
 
 class SortedClasses(Rule):
-    """Training or validation takes the images of a folder class by class.
+    """The images of a folder are used in the order of their classes.
 
     ## What it does
     Finds uses of torchvision's `ImageFolder` or `DatasetFolder` that keep its order, in which all images of a class

@@ -46,9 +46,9 @@ class SwappedMetricArguments(Rule):
 
     - metrics of scikit-learn that are not symmetric, such as `precision_score`, `classification_report` and
       `r2_score`, and `confusion_matrix(...).ravel()`;
-    - functional metrics of torchmetrics, which get the prediction first;
-    - functions of the program whose parameters are named like a prediction and a target, if their name says that they
-      are not symmetric, or if they take the `argmax` or `sigmoid` of one parameter.
+    - functional metrics of torchmetrics, which expect the prediction first (scikit-learn expects the target first);
+    - your own functions with parameters such as `pred` and `target`, if the order matters: their name contains a
+      metric such as `recall`, or their code treats only one parameter as scores, as in `pred.argmax()`.
 
     ## Why is this bad?
     Precision and recall change places, and averages weight the classes by how often they are predicted. R² divides by

@@ -88,21 +88,31 @@ class TargetShapeBroadcast(Rule):
     ## Example
     ```python
     import torch
-    import torch.nn.functional as F
+    from torch.utils.data import DataLoader, TensorDataset
 
-    def loss(x, y):
-        prediction = torch.nn.Linear(3, 1)(x)
-        return F.mse_loss(prediction, y.view(-1))
+    def train():
+        model = torch.nn.Linear(3, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        dataset = TensorDataset(torch.randn(100, 3), torch.randn(100))
+        for x, y in DataLoader(dataset, batch_size=10):
+            optimizer.zero_grad()
+            torch.nn.functional.mse_loss(model(x), y).backward()
+            optimizer.step()
     ```
 
     Use instead:
     ```python
     import torch
-    import torch.nn.functional as F
+    from torch.utils.data import DataLoader, TensorDataset
 
-    def loss(x, y):
-        prediction = torch.nn.Linear(3, 1)(x)
-        return F.mse_loss(prediction, y.view(-1, 1))
+    def train():
+        model = torch.nn.Linear(3, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        dataset = TensorDataset(torch.randn(100, 3), torch.randn(100))
+        for x, y in DataLoader(dataset, batch_size=10):
+            optimizer.zero_grad()
+            torch.nn.functional.mse_loss(model(x), y.view(-1, 1)).backward()
+            optimizer.step()
     ```
 
     ## What verify shows

@@ -28,8 +28,8 @@ class UncheckedPartialLoad(Rule):
     """`load_state_dict(strict=False)` may load nothing, and no code checks the result.
 
     ## What it does
-    Finds calls to `load_state_dict` with `strict=False` whose result the code ignores, in functions that do not select
-    keys.
+    Finds calls to `load_state_dict` with `strict=False` whose result the code ignores. Not reported in functions
+    that load a part on purpose: they filter or delete keys of the state dict, or mention words such as `backbone`.
 
     This rule is a preview because common correct code looks the same, such as loads where only a few keys are missing
     on purpose.
@@ -56,8 +56,8 @@ class UncheckedPartialLoad(Rule):
     ```
 
     ## What verify shows
-    `torchlint verify` confirms the finding if the load set no entry. It refutes the finding if it set all entries of
-    the module.
+    `torchlint verify` confirms the finding if the call loaded no entry into the module. It refutes the finding if the
+    call loaded all entries of the module.
     """
 
     code = "TL325"

@@ -30,9 +30,9 @@ class VarianceAsDeviation(Rule):
     """Noise is multiplied by the variance instead of the standard deviation.
 
     ## What it does
-    Finds `mean + noise * log_var.exp()` in a file whose Kullback-Leibler divergence
-    `1 + log_var - mean.pow(2) - log_var.exp()`, or a root `sqrt(log_var.exp())`, treats the same variable as the
-    logarithm of the variance.
+    Finds `mean + noise * log_var.exp()` if another line of the file shows that `log_var` is the logarithm of the
+    variance. Such a line is a Kullback-Leibler divergence, `1 + log_var - mean.pow(2) - log_var.exp()`, or a root,
+    `sqrt(log_var.exp())`.
 
     ## Why is this bad?
     `exp(log_var)` is the variance, and the standard deviation is `exp(0.5 * log_var)`. The samples come from one

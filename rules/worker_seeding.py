@@ -89,12 +89,13 @@ class WorkerSeeding(Rule):
     affected.
 
     ## Fix safety
-    The fix seeds from `torch.initial_seed()`. It is unsafe because it changes the random numbers.
+    For a `worker_init_fn` with a repeated seed, the fix seeds from `torch.initial_seed()`. It is unsafe because it
+    changes the random numbers. The other forms have no fix.
 
     ## What verify shows
     `torchlint verify` compares the batches of the loader's workers, and the states of the generators from which they
-    draw. Confirmed if all workers return the same batches or draw the same numbers, at the loader of the finding or at
-    the only loader. Nothing refutes it.
+    draw. It looks at the loader of the finding, or at the only loader of the program. It confirms the finding if all
+    workers return the same batches or draw the same numbers. It never refutes the finding.
 
     ## References
     - [Randomness in multi-process data loading](https://docs.pytorch.org/docs/stable/notes/randomness.html#dataloader)

@@ -200,7 +200,9 @@ def test_fix_writes_what_is_safe_and_reports_the_rest(folder: Path) -> None:
     result = torchlint("--fix", "--output-format", "concise", ".")
     assert (folder / "bad.py").read_text() == "new()\nno()\n"
     assert result.stdout == "bad.py:2:1: FIX001 renames: `no`\n"
-    assert result.stderr == "Fixed 1 finding in 1 file: 1 renames.\n"
+    assert result.stderr == (
+        "Fixed 1 finding in 1 file: 1 renames.\n1 finding has an unsafe fix, which --unsafe-fixes applies.\n"
+    )
     assert result.exit_code == 1
 
 
@@ -213,7 +215,9 @@ def test_unsafe_fixes_leave_nothing(folder: Path) -> None:
 
 def test_show_fixes_lists_what_was_fixed_in_each_file(folder: Path) -> None:
     result = torchlint("--show-fixes", ".")
-    assert result.stderr == "Fixed 1 finding in 1 file: 1 renames.\n  bad.py: 1 renames\n"
+    assert result.stderr.startswith(
+        "Fixed 1 finding in 1 file: 1 renames.\n  bad.py: 1 renames\n1 finding has an unsafe fix"
+    )
 
 
 def test_fix_only_lists_nothing(folder: Path) -> None:

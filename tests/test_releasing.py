@@ -31,10 +31,11 @@ $ torchlint .
 ```
 """
 BEFORE = f"""\
-torchlint is not released yet. Install it from a clone:
+torchlint is not released yet. With Git and Python 3.10 to 3.13, install it from a clone into a virtual environment:
 
 ```console
 $ git clone {addresses.REPOSITORY}
+$ python3 -m venv .venv && . .venv/bin/activate
 $ pip install ./torchlint
 $ torchlint PATH/TO/YOUR/CODE
 ```
@@ -45,8 +46,8 @@ UNRELEASED = f"""\
 > the examples as follows:
 >
 > - Instead of `pip install torchlint`, write `pip install git+{addresses.REPOSITORY}`.
-> - Instead of `pip install "torchlint[verify]"`, write
->   `pip install "torchlint[verify] @ git+{addresses.REPOSITORY}"`.
+> - Instead of `pip install "torchlint[EXTRA]"`, write
+>   `pip install "torchlint[EXTRA] @ git+{addresses.REPOSITORY}"`.
 > - Instead of a tag such as `v0.2.0`, write a commit or `main`.
 <!-- /unreleased -->
 
@@ -60,7 +61,8 @@ def switched(page: str, is_released: bool) -> str:
     if is_released or INSTALL.search(page) or not RELEASE.search(page):
         return page
     title, paragraphs = page.split("\n\n", 1)
-    return f"{title}\n\n{UNRELEASED}{paragraphs}"
+    extra = re.search(r"torchlint\[(\w+)\]", paragraphs)
+    return f"{title}\n\n{UNRELEASED.replace('EXTRA', extra[1] if extra else 'verify')}{paragraphs}"
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())

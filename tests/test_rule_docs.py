@@ -10,7 +10,9 @@ import pytest
 from torchlint import Category, Rule, Severity, testing
 from torchlint.engine import registry
 from torchlint.engine.documentation import TOPICS, markdown, topic
+from torchlint.engine.examination import lint
 from torchlint.engine.rule_table import builtin_rules
+from torchlint.files.source import SourceFile
 from torchlint.finding import Meta
 from torchlint.verify.verdict import VERIFIABLE
 
@@ -122,3 +124,12 @@ def test_known_limits_are_documented() -> None:
     pinned = {name for _, name in testing.known_limits(FIXTURES)}
     documented = {rule.rule_name() for rule in RULES if "## Known limits" in rule.meta().documentation}
     assert pinned == documented
+
+
+@each_rule
+def test_the_example_of_a_default_rule_is_reported_by_default(rule: type[Rule]) -> None:
+    if rule.preview or not rule.category.on_by_default:
+        return
+    (example,) = re.findall(r"^## Example\n```python\n(.*?)^```$", rule.meta().documentation, re.M | re.S)
+    found = lint(SourceFile("example.py", example.encode()), registry.select())
+    assert rule.code in {finding.code for finding in found}

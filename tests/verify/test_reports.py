@@ -112,7 +112,7 @@ def test_text_names_place_verdict_and_reason() -> None:
     text = render("text", verification(), False)
     assert "confirmed     dir/tr\u00e4in <x>.py:2:1: TL101 missing-zero-grad" in text
     assert "(first at step 2)" in text
-    assert text.endswith("30 steps in 3.2 s on cpu; the program: exit code 0.\n")
+    assert text.endswith("30 steps in 3.2 s on cpu; the program ended with exit code 0.\n")
     assert "\x1b[" not in text
     assert "\x1b[" in render("text", verification(), True)
 
@@ -150,7 +150,7 @@ def test_only_processes_that_trained_are_counted() -> None:
 
 def test_a_run_that_was_stopped_has_no_exit_code() -> None:
     stopped = dataclasses.replace(verification(), ended=Ended(0, 3.25, stopped="40 steps"))
-    assert render("text", stopped, False).endswith("the program: stopped after 40 steps.\n")
+    assert render("text", stopped, False).endswith("the program was stopped after 40 steps.\n")
     assert json.loads(render("json", stopped, False))["program"]["exit_code"] is None
 
 

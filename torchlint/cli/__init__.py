@@ -44,6 +44,8 @@ class _CheckByDefault(click.Group):
     def _check_path(self, word: str = "") -> None:
         """Refuse a word that is no path but resembles a command."""
         is_word = word[:1].isalpha() and word.replace("-", "").isalpha()
+        if word == "fix" and not os.path.lexists(word):
+            raise click.UsageError("there is neither a command nor a path `fix`; did you mean `torchlint --fix`?")
         if is_word and not os.path.lexists(word) and (meant := hint(word, self.commands, 0.7)):
             raise click.UsageError(f"there is neither a command nor a path `{word}`{meant}")
 

@@ -149,7 +149,7 @@ class _Options:
 
 
 VARIABLES = """\b
-Environment variables, which options override:
+Environment variables (options override them):
   TORCHLINT_SELECT, _IGNORE, _EXTEND_SELECT, _FIXABLE, _UNFIXABLE, _EXCLUDE,
   _PER_FILE_IGNORES, _PREVIEW, _CONFIG, _ISOLATED, _BASELINE, _OUTPUT_FORMAT,
   _OUTPUT_FILE, _COLOR, _JOBS, _EXECUTOR, _NO_CACHE, _CACHE_DIR
@@ -199,7 +199,10 @@ _FORMATS = "\b\nOutput formats:\n" + "".join(f"  {name:<12}{meaning}\n" for name
 )
 @click.option("--fix", is_flag=True, help="Apply the safe fixes, then list the findings that remain.")
 @click.option(
-    "--unsafe-fixes", is_flag=True, help="Also apply unsafe fixes. They may change results, which is often the point."
+    "--unsafe-fixes",
+    is_flag=True,
+    help="With --fix, --fix-only, --show-fixes or --diff: also apply unsafe fixes. They may change the results of "
+    "training, as most corrections of bugs do.",
 )
 @click.option("--fix-only", is_flag=True, help="Like --fix, but list no findings.")
 @click.option("--show-fixes", is_flag=True, help="Like --fix, and also list the fixed findings of each file.")
@@ -216,7 +219,7 @@ def check(ctx: click.Context, /, paths: tuple[Path, ...], **values: Any) -> None
     For an old code base, use one of these:
       torchlint --baseline old.json --update-baseline   store all findings, then:
       torchlint --baseline old.json                     report new findings
-      torchlint --since main                            report what this branch added
+      torchlint --since main                            report what a branch adds
       torchlint --add-ignores                           suppress all findings
     """
     chosen = {field.name: values.pop(field.name) for field in fields(Choosing) if field.name in values}
@@ -298,11 +301,11 @@ def _fix(outcome: Outcome, options: _Options, *, from_stdin: bool) -> int:
     if options.show_fixes and (fixed := listing(outcome)):
         say(fixed)
     left = replace(outcome, files=tuple(file for file in outcome.files if file.findings))
+    unsafe = 0 if options.unsafe_fixes else unsafe_fixes(left)
+    if unsafe and not options.quiet:
+        has = "has an unsafe fix" if unsafe == 1 else "have unsafe fixes"
+        say(f"{counted(unsafe, 'finding')} {has}, which --unsafe-fixes {'shows' if options.diff else 'applies'}.")
     if options.diff:
-        unsafe = 0 if options.unsafe_fixes else unsafe_fixes(left)
-        if unsafe and not options.quiet:
-            has = "has an unsafe fix" if unsafe == 1 else "have unsafe fixes"
-            say(f"{counted(unsafe, 'finding')} {has}, which --unsafe-fixes shows.")
         can_fix = unsafe or any(file.before is not None for file in outcome.files)
         return max(_exit_code(left, exit_zero=True), FINDINGS if can_fix and not options.exit_zero else CLEAN)
     if not options.fix_only:

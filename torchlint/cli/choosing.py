@@ -44,8 +44,8 @@ _OPTIONS = (
     list_option("--unfixable", "Do not fix findings of these rules."),
     list_option(
         "--exclude",
-        "Skip files and folders that match these patterns, and those that the configuration excludes. "
-        "Write patterns as in .gitignore.",
+        "Also skip files and folders that match these patterns, besides those that the configuration excludes. "
+        "Both names mean the same. Write patterns as in .gitignore.",
         "PATTERNS",
         also="--extend-exclude",
     ),
@@ -55,7 +55,11 @@ _OPTIONS = (
         "replaces the setting in the configuration. Write patterns as in .gitignore.",
         "PATTERN:RULE",
     ),
-    click.option("--ignore-noqa", is_flag=True, help="Also report findings that comments in the code suppress."),
+    click.option(
+        "--ignore-noqa",
+        is_flag=True,
+        help="Also report findings that `# torchlint: ignore` or `# noqa` suppresses.",
+    ),
     click.option(
         "--preview",
         is_flag=True,

@@ -29,7 +29,7 @@ _OPTIONS = (
         "--watch",
         is_flag=True,
         help="Lint again whenever a file or a configuration changes, until you press Ctrl-C. The exit code is "
-        "that of the last run.",
+        "that of the last run. (The command `torchlint watch` runs a program instead.)",
     ),
     click.option(
         "-v",

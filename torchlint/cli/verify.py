@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _EXIT_CODES = """\b
 Exit codes:
-  0    nothing confirmed
+  0    no finding confirmed, or there are no findings
   1    at least one finding confirmed
   2    wrong usage
   3    the program ran, but torchlint could not measure anything in it; or
@@ -51,7 +51,7 @@ Exit codes:
     "--evidence",
     type=PathType(exists=True, file_okay=False),
     metavar="FOLDER",
-    help="If `verify` was killed, report on what it had measured. FOLDER is the one that `verify` named when it "
+    help="Report the measurements of a `verify` that was killed. FOLDER is the folder that it printed when it "
     "started. The program does not run again.",
 )
 @click.option(
@@ -125,8 +125,9 @@ def verify(
       not-reached   the line did not run
       inconclusive  the run did not decide; the report says why
 
-    With --fixed the program runs twice with the same seed: first as it is, then with the fixes. So it also saves its
-    files twice. The verdicts and the exit code are those of the first run. For each fix, the report says:
+    With --fixed the program runs twice with the same seed: first as it is, then with the fixes. The second run may
+    overwrite files of the first. The verdicts and the exit code are those of the first run. For each fix, the report
+    says:
 
     \b
       proven            with the fix, the bug does not happen

@@ -42,7 +42,8 @@ Exit codes:
   2    wrong usage
   3    torchlint could not measure anything: no training step was seen; or it
        could not write a report
-  4    the program failed, and the run did not show why
+  4    the program failed, and no check explains it; if it raised an error,
+       the report shows the error and its line
   130  interrupted with Ctrl-C; after another signal, 128 plus its number
 """
 

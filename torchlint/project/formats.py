@@ -7,7 +7,7 @@ from collections.abc import Mapping
 FORMATS: Mapping[str, str] = {
     "text": "for people: the code, with the finding underlined",
     "concise": "one line per finding",
-    "json": "for tools: PublishDiagnosticsParams, as in language servers",
+    "json": "for tools: the format of the Language Server Protocol",
     "json-flat": "for scripts: an array with one flat object per finding",
     "json-lines": "for scripts: the same objects, one on each line",
     "sarif": "for code scanning: SARIF 2.1.0",

@@ -29,7 +29,7 @@ _PLACES = 5
 _NOTHING = {
     CONFIRMED: "the program makes no progress",
     NEVER_LOADED: "torchlint could not observe it",
-    FAILED: "the program failed, and the run did not show why",
+    FAILED: "the program failed, and no check explains it",
 }
 """Why a watched run has no answers, by exit codes."""
 _WIDTH = max(len(answer.value) for answer in Answer)
@@ -144,7 +144,8 @@ def _summary(verification: Verification) -> str:
     devices = ", ".join(sorted({evidence.process.device for evidence in verification.evidence}))
     training = sum(evidence.steps > 0 for evidence in verification.evidence)
     processes = f" in {training} processes" if training > 1 else ""
+    verb = "ended with" if ended.description.startswith("exit code") else "was"
     return (
         f"{found}. {verification.steps:,} steps{_by_optimizer(verification)}{processes} in {ended.seconds:.1f} s"
-        f"{f' on {devices}' if devices else ''}; the program: {ended.description}."
+        f"{f' on {devices}' if devices else ''}; the program {verb} {ended.description}."
     )
