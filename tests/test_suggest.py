@@ -29,6 +29,7 @@ def torchlint(*arguments: str) -> Result:
 @pytest.mark.parametrize(
     ("arguments", "meant"),
     [
+        (("fix",), "neither a command nor a path `fix`; did you mean `torchlint --fix`?"),
         (("chekc",), "neither a command nor a path `chekc`; did you mean `check`?"),
         (("explian", "TL101"), "did you mean `explain`?"),
         (("serve", "--stdio"), "did you mean `server`?"),
