@@ -51,6 +51,7 @@ EXCEPTIONS = {
         "pip install ./torchlint",
         f"pip install git+{addresses.REPOSITORY}",
         f'pip install "torchlint[verify] @ git+{addresses.REPOSITORY}"',
+        f'pip install "torchlint[lsp] @ git+{addresses.REPOSITORY}"',
         "pip install torchlint",
         'pip install "torchlint[lsp]"',
         'pip install "torchlint[verify]"',
