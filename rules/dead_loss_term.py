@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from torchlint.index import FileIndex
 
 _CUTTING_WORDS = "item tensor numpy detach arg round ceil floor sign no_grad data autograd > < =="
+_MOST_MODULES = 3
+"""Modules around a loss."""
 _CUTS = frozenset({"detach", "data"})
 
 
@@ -74,7 +76,7 @@ class DeadLossTerm(Rule):
 
     Not reported:
 
-    - a whole term that is detached
+    - a whole term that is detached, unless it is a loss of PyTorch that is then multiplied by a weight
     - data and constants
     - a factor of a term that has a graph
     - a difference from a reference
@@ -188,9 +190,21 @@ class DeadLossTerm(Rule):
             return None
         if term.is_subtracted and cuts <= of_a_reference and (cuts <= meant or not self._is_weighted(term.site)):
             return None  # the reference of a term: `(new - old).mean()`
-        if cuts <= meant and not _is_computed(term):
+        if cuts <= meant and not _is_computed(term) and not self._is_weighted_loss(term, had):
             return None
         return min(had, key=lambda end: end.place.value.order)
+
+    def _is_weighted_loss(self, term: terms.Term, ended: list[terms.End]) -> bool:
+        """Whether a term is a detached loss times a weight, as only a part of an objective has: `loss.detach() * w`."""
+        cut = values.resolved(ended[0].place.value)
+        if len(ended) != 1 or term.is_subtracted or term.site is None:
+            return False
+        if not isinstance(cut, values.Tensor) or cut.site is None or not cut.parents:
+            return False
+        node = self.model.tree.own_node(cut.site)
+        around = self.model.tree.parent(node) if node is not None else None
+        is_weighted = isinstance(around, ast.BinOp) and isinstance(around.op, ast.Mult)
+        return (is_weighted or self._is_weighted(term.site)) and _is_own_loss(values.resolved(cut.parents[0]))
 
     def _is_weighted(self, site: python_ast.Site) -> bool:
         """Whether a term has a factor of its own, as a part of an objective has: `- 0.01 * entropy`."""
@@ -365,6 +379,15 @@ def _is_computed(term: terms.Term) -> bool:
     """Whether a term is computed from a detached value: by a loss, or by operators that do more than rescale."""
     ends = {end.place.value for end in term.found.ends}
     return any(terms.is_loss(value) or _computes(value) for value in term.found.before - ends)
+
+
+def _is_own_loss(value: values.Value) -> bool:
+    """Whether a loss of PyTorch computes a value, perhaps as the result of a module of the program."""
+    for _ in range(_MOST_MODULES):
+        if terms.is_loss(value) or not isinstance(value, values.ModuleOutput) or value.body is None:
+            break
+        value = values.resolved(value.body)
+    return terms.is_loss(value)
 
 
 def _computes(value: values.Value) -> bool:

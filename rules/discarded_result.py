@@ -34,6 +34,8 @@ _EFFECTS = LazyPattern(
 )
 _FEW = 2
 """The largest number of statements for which a `try` is about each of them."""
+_DIMENSIONS = 3
+"""From this number of dimensions on, a call of `permute` can be of nothing but a tensor."""
 _CELL = LazyPattern(r"^# ?(?:%%|In\[)", re.MULTILINE)
 
 
@@ -78,7 +80,8 @@ class DiscardedResult(Rule):
     ## What it does
     Finds statements such as `x.detach()`, `x.clamp(0)`, `x.unsqueeze(0)`, `x.double()` and `x.to(device)`, if torchlint
     knows that `x` is a tensor. It knows that for results of tensor arithmetic, of PyTorch functions and of PyTorch
-    layers. For `x.detach()`, it is enough that `x` is the result of arithmetic or of a network.
+    layers. For `x.detach()`, it is enough that `x` is the result of arithmetic or of a network. For
+    `x.permute(1, 0, 2)`, the order of three or more dimensions is enough.
 
     Also finds functions of NumPy, OpenCV and torchvision that return a changed copy, as `np.fliplr(image)` does, and
     wrappers: `torch.compile(model)` and `nn.DataParallel(model)`.
@@ -155,7 +158,7 @@ class DiscardedResult(Rule):
             is_statement = self.model.tree.stands_alone(node)  # otherwise the return value of a function of this file
             if not (is_method and is_statement) or conversions.changes_nothing(node, result.parents[0], self.model):
                 continue
-            if self._has(result.parents[0], node) and not self._is_meant(node):
+            if (_permutes(node) or self._has(result.parents[0], node)) and not self._is_meant(node):
                 yield Discarded(python_ast.site_of(node), python_ast.site_of(node.func.value), node.func.attr)
 
     def _copies(self) -> Iterator[DiscardedCopy]:
@@ -333,7 +336,7 @@ class DiscardedResult(Rule):
     # -- report ----------------------------------------------------------------------------------------
 
     def report_Discarded(self, discarded: Discarded) -> None:
-        receiver = python_ast.dotted(self.model.tree.node(discarded.receiver))
+        receiver = self._spelled(self.model.tree.node(discarded.receiver))
         self.report(
             discarded.site,
             f"`{discarded.method}` returns a new tensor, which is discarded: "
@@ -362,11 +365,17 @@ class DiscardedResult(Rule):
         """The result assigned to the tensor's name, where it is an attribute or is read again."""
         node = self.written(discarded.site)
         target = self.model.tree.node(discarded.receiver)
-        if node is None or not python_ast.dotted(target):
+        if node is None or not self._spelled(target):
             return None
         if isinstance(target, ast.Name) and not names.is_read_after(target.id, target, self.model.definitions):
             return None
-        return edits.Change("bind the result", [edits.Prepend(node, f"{python_ast.dotted(target)} = ")])
+        return edits.Change("bind the result", [edits.Prepend(node, f"{self._spelled(target)} = ")])
+
+    def _spelled(self, target: ast.AST) -> str:
+        """A variable, attribute or slot as the code spells it; empty for other expressions."""
+        name = python_ast.dotted(target)
+        has_slot = name and any(isinstance(item, ast.Subscript) for item in python_ast.walk(target))
+        return self.model.tree.code(target) if has_slot else name
 
 
 def _comes_from_a_network(node: ast.AST) -> bool:
@@ -386,6 +395,14 @@ def _may_be_of_tensor(method: ast.Attribute) -> bool:
     receiver = python_ast.dotted(method.value)
     is_module = receiver == "self" or naming.MODULE.search(receiver.rpartition(".")[2])
     return method.attr in api.OUT_OF_PLACE or (method.attr in api.MOVING and not is_module)
+
+
+def _permutes(call: ast.Call) -> bool:
+    """Whether a call orders three or more dimensions, as only tensors do: `x.permute(1, 0, 2)`."""
+    given = call.args[0].elts if len(call.args) == 1 and isinstance(call.args[0], (ast.Tuple, ast.List)) else call.args
+    order = [item.value for item in given if isinstance(item, ast.Constant) and isinstance(item.value, int)]
+    is_order = len(order) == len(given) >= _DIMENSIONS and sorted(order) == list(range(len(order)))
+    return is_order and python_ast.called_name(call) == "permute"
 
 
 def _tells_more(call: ast.Call) -> bool:

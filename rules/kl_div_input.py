@@ -15,20 +15,26 @@ if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
 
 
+_SCORES = frozenset({"linear", "conv1d", "conv2d", "conv3d"})
+
+
 class WrongScale(NamedTuple):
-    """The divergence at `loss` gets, from `source`, probabilities as input or logarithms as `target`."""
+    """The divergence at `loss` gets, from `source`, probabilities or scores as input, or logarithms as `target`."""
 
     loss: Site
     source: Site
     is_target: bool
+    is_score: bool = False
+    """Whether the input is the output of a layer, without any activation."""
 
 
 class KlDivInput(Rule):
-    """`kl_div` gets probabilities as input, or logarithms as target.
+    """`kl_div` gets probabilities or raw scores as input, or logarithms as target.
 
     ## What it does
     Finds calls to `F.kl_div` and `nn.KLDivLoss` without `log_target=True`, where the input is the result of a softmax
-    or sigmoid, or the target is the result of a `log_softmax` or `logsigmoid`.
+    or sigmoid, or the output of a linear layer or convolution, or where the target is the result of a `log_softmax` or
+    `logsigmoid`.
 
     ## Why is this bad?
     `kl_div` expects log-probabilities as input and probabilities as target. Otherwise the result is not a divergence.
@@ -70,7 +76,7 @@ class KlDivInput(Rule):
 
     code = "TL507"
     category = Category.CORRECTNESS
-    triggers = ((b"kl_div", b"KLDivLoss"), (b"oftmax", b"igmoid"))
+    triggers = ((b"kl_div", b"KLDivLoss"), (b"torch",))
     calls = frozenset({"kl_div", "KLDivLoss"})
 
     def ask(self) -> Iterator[WrongScale]:
@@ -81,6 +87,10 @@ class KlDivInput(Rule):
             if probabilities is not None:
                 if not self.model.endings.is_inside(event, loss, probabilities):
                     yield WrongScale(event.site, probabilities, is_target=False)
+                continue
+            scores = self.model.endings.of(given[0], _SCORES, call=event.value)
+            if scores is not None and not self.model.endings.is_inside(event, loss, scores):
+                yield WrongScale(event.site, scores, is_target=False, is_score=True)
                 continue
             logarithms = self.model.endings.of(given[1], {"log_softmax", "logsigmoid"}) if len(given) > 1 else None
             if logarithms is None or self.model.endings.is_inside(event, loss, logarithms):
@@ -105,6 +115,14 @@ class KlDivInput(Rule):
         return False
 
     def report_WrongScale(self, wrong: WrongScale) -> None:
+        if wrong.is_score:
+            self.report(
+                wrong.loss,
+                "`kl_div` expects log-probabilities as input, but gets raw scores: the result is not a divergence",
+                related=[(wrong.source, "this layer computes the scores")],
+                help="compute the input with `log_softmax`",
+            )
+            return
         if not wrong.is_target:
             self.report(
                 wrong.loss,

@@ -50,6 +50,12 @@ _COMPLEMENT = Probability(
     "once the score is above 17",
     "use `torch.nn.functional.logsigmoid` of the negative score",
 )
+_OF_LABEL = Probability(
+    "the probability of the label, a sigmoid or 1 minus it,",
+    "sigmoid",
+    "once the score of a wrong prediction is above 17",
+    "use `torch.nn.functional.binary_cross_entropy_with_logits`, or add a small number before the logarithm",
+)
 
 
 class LogOfZero(NamedTuple):
@@ -70,14 +76,16 @@ class LogOfSoftmax(Rule):
     ## What it does
     Finds `log` of a softmax or sigmoid, or of 1 minus a sigmoid, where nothing in between keeps the operand above 0.
     The activation may be in the same function or in a module in the same file. Indexing, `gather`, or a sum with
-    one-hot labels may come between. Also finds `log` of a mixture of two softmaxes, such as that of a pointer network.
+    one-hot labels may come between. Also finds `log` of a mixture of two softmaxes, such as that of a pointer network,
+    and of `torch.where(y == 1, p, 1 - p)`, where `p` is a sigmoid.
 
-    Three kinds of findings need `--preview`:
+    Four kinds of findings need `--preview`:
 
     - code where torchlint cannot tell whether gradients are computed
     - code that divides unknown scores by a temperature, because they may be products of normalized vectors, whose
       softmax is never 0
     - the probability of an action that was drawn from the softmax, because a drawn probability is hardly ever tiny
+    - `p * y + (1 - p) * (1 - y)`, because soft labels keep it above 0
 
     ## Why is this bad?
     float32 rounds a small probability to 0, although its logarithm, such as -200, is an ordinary number. The loss is
@@ -168,6 +176,14 @@ class LogOfSoftmax(Rule):
     ) -> Iterator[LogOfZero]:
         given = _selected(values.resolved(log.parents[0]))
         if self._is_overwritten(given, trace):
+            return
+        chosen, is_sure = _of_label(given)
+        if chosen is not None:
+            source = self.model.endings.of(chosen, {"sigmoid"}, endings.SHAPES, calls[-1] if calls else None)
+            if source is not None and not _DOUBLE.search(self.model.tree.code(source)):
+                has_graph = self.model.tracking.tracked_in_calls(log, calls) is values.Answer.YES
+                has_graph = has_graph and is_sure and not self.model.domain.is_detached(log)
+                yield LogOfZero(site, source, _OF_LABEL, has_graph)
             return
         complement = _complement(given)
         through, call = endings.SHAPES | _ELEMENTS, calls[-1] if calls else None
@@ -309,6 +325,31 @@ def _is_of_tensor(softmax: ast.Call) -> bool:
     given = python_ast.arguments(softmax)
     numbers = (item.operand if isinstance(item, ast.UnaryOp) else item for item in given)
     return bool(given) and all(isinstance(item, ast.Constant) for item in numbers)
+
+
+def _of_label(value: values.Value) -> tuple[values.Value | None, bool]:
+    """The `p` of `torch.where(y == 1, p, 1 - p)`, or of `p * y + (1 - p) * (1 - y)`, which soft labels keep above 0.
+
+    Also returns whether it is the first form, which chooses one of both.
+    """
+    is_choice = isinstance(value, values.Tensor) and value.op == operators.WHERE and len(value.parents) == 3
+    is_sum = isinstance(value, values.Tensor) and value.op == operators.ADD and len(value.parents) == 2
+    if not isinstance(value, values.Tensor) or not (is_choice or is_sum):
+        return None, False
+    sides = [[values.resolved(item)] for item in value.parents[-2:]]
+    if is_sum:
+        sides = [_factors(item) for (item,) in sides]
+    for ones, others in (sides, sides[::-1]):
+        for item in others:
+            probability = _complement(item)
+            if probability is not None and probability in ones:
+                return probability, is_choice
+    return None, False
+
+
+def _factors(value: values.Value) -> list[values.Value]:
+    is_product = isinstance(value, values.Tensor) and value.op == operators.MUL
+    return list(map(values.resolved, value.parents)) if is_product and isinstance(value, values.Tensor) else []
 
 
 def _complement(value: values.Value) -> values.Value | None:

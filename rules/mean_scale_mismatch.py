@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Confidence, Rule, edits
 from torchlint.lazy_pattern import LazyPattern
-from torchlint.model import events, utilities, values
-from torchlint.model.queries import arithmetic, batch_sums, held_out, lengths, losses, names
+from torchlint.model import definitions, events, utilities, values
+from torchlint.model.queries import arithmetic, batch_sums, callees, held_out, lengths, losses, names
 from torchlint.pytorch import naming
 from torchlint.syntax import python_ast
 
@@ -274,14 +274,15 @@ class MeanScaleMismatch(Rule):
         )
 
     def _is_own_mean(self, call: ast.Call) -> bool:
-        """Whether a call reaches a function or a loss class of the program that ends in a mean."""
+        """Whether a call reaches a function or loss class that ends in a mean, also of another file."""
         if isinstance(call.func, ast.Name):
             made = names.only_value(call.func, self.model.definitions)
         else:
             made = self.model.provenance.created(call.func) if isinstance(call.func, ast.Attribute) else None
-        info = self.model.definitions.class_named(python_ast.dotted(made.func)) if isinstance(made, ast.Call) else None
-        own = info.method("forward") if info is not None else names.function(call.func, self.model.definitions)
-        return own is not None and batch_sums.ends_in_mean(own, self.model.definitions)
+        info = self.model.definitions.defined(python_ast.dotted(made.func)) if isinstance(made, ast.Call) else None
+        known = self.model.definitions
+        own = info.method("forward") if isinstance(info, definitions.ClassInfo) else callees.function(call.func, known)
+        return own is not None and batch_sums.ends_in_mean(own, own.definitions)
 
     def _is_sum_of_means(self, node: ast.BinOp, loop: ast.For, names_before: frozenset[str]) -> bool:
         """Whether a mean loss is one of the terms of a sum.

@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 
 from torchlint.lazy_pattern import LazyPattern
+from torchlint.model.definitions import ClassInfo
 from torchlint.model.events import MayClear
 from torchlint.model.held_parameters import sources_of
 from torchlint.model.lineage import ancestry, made_of, whole_of
 from torchlint.model.module_values import has_parameters, is_module_like
-from torchlint.model.parts import Parts
+from torchlint.model.parts import Parts, is_template
 from torchlint.model.program import Program
 from torchlint.model.values import (
     Attribute,
@@ -24,6 +25,7 @@ from torchlint.model.values import (
     Tensor,
     Unknown,
     Value,
+    class_of,
     resolved,
 )
 from torchlint.pytorch import naming
@@ -41,6 +43,7 @@ class Frozen:
         self._traces = program.traces
         self._parts = parts
         self._known: dict[Value, bool] = {}
+        self._besides: dict[ClassInfo, Callable[[Value], bool]] = {}
 
     def may_be(self, module: Value) -> bool:
         """Whether all parameters of a module, or of a module that contains it, may be frozen."""
@@ -49,11 +52,33 @@ class Frozen:
         return self._known[module]
 
     def _is_told_part_by_part(self, module: Value) -> bool:
-        """Whether the program freezes each module that the module's class creates or receives."""
+        """Whether the program freezes each module that the module's class creates or receives.
+
+        All objects of a class share the values of these modules. If the program freezes another object of the class,
+        such as a teacher, that alone does not freeze the parts of this one.
+        """
         info = module.info if isinstance(module, Module) else None
         parts = self._program.attributes_of(info).values() if info is not None else ()
         inner = [part for part in map(resolved, parts) if is_module_like(part) and has_parameters(part)]
-        return bool(inner) and all(map(self._is_part, inner))
+        return bool(inner) and info is not None and all(map(self._is_part_besides(info), inner))
+
+    def may_be_inside(self, part: Value, owner: Value) -> bool:
+        """Whether a module that the class of an object creates may be frozen in that object.
+
+        That it may be frozen in another object of the class is not enough.
+        """
+        info = owner.info if isinstance(owner, Module) else None
+        if info is None or not self.may_be(part) or not self._is_part(part):
+            return self.may_be(part)
+        return self._is_part_besides(info)(part)
+
+    def _is_part_besides(self, info: ClassInfo) -> Callable[[Value], bool]:
+        """A test whether a value is a part of what the program freezes, except for single objects of a class."""
+        if info not in self._besides:
+            objects = (item for item in self._told if isinstance(item, Module) and class_of(item) is info)
+            single = {item for item in objects if not is_template(item, info)}
+            self._besides[info] = self._parts.part_of_any(self._told - single) if single else self._is_part
+        return self._besides[info]
 
     def may_be_partly(self, module: Value) -> bool:
         """Whether some parameters of a module may be frozen."""
@@ -61,9 +86,14 @@ class Frozen:
 
     @cached_property
     def _is_part(self) -> Callable[[Value], bool]:
+        return self._parts.part_of_any(self._told)
+
+    @cached_property
+    def _told(self) -> set[Value]:
+        """The values that the program freezes, and those that they are drawn from."""
         handed = (item for event in self._calls for item in event.handed if item is not event.receiver)
         told = ancestry(self.observed, _drawn_from)
-        return self._parts.part_of_any(told.union(sources_of(self.observed)[0], map(resolved, handed)))
+        return told.union(sources_of(self.observed)[0], map(resolved, handed))
 
     @cached_property
     def _all_of(self) -> set[Value]:

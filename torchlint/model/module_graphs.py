@@ -33,7 +33,7 @@ class ModuleGraphs:
     def __init__(self, tracking: GraphAnswers, frozen: Frozen) -> None:
         self._tracking = tracking
         self._frozen = frozen
-        self._by_frozen: dict[Value, bool] = {}
+        self._by_frozen: dict[tuple[Value, Value], bool] = {}
 
     def output_tracks(self, value: ModuleOutput) -> Answer:
         """The graph of a module's output: from its parameters, or from its input if it has none."""
@@ -50,7 +50,9 @@ class ModuleGraphs:
             return Answer.UNKNOWN
         if _is_of_unknown_class(module) and self.adds_no_graph(module, value.parents[1:]):
             return Answer.NO
-        if self._frozen.may_be(resolved(module)) or (returned is not None and self._is_by_frozen(returned)):
+        if self._frozen.may_be(resolved(module)) or (
+            returned is not None and self._is_by_frozen(returned, resolved(module))
+        ):
             return self.through_frozen(value.parents[1:])
         return Answer.YES if isinstance(module, (Module, Unknown)) else Answer.UNKNOWN
 
@@ -69,6 +71,8 @@ class ModuleGraphs:
         inside = Answer.any_of(self.tracked_inside(item, whole) for item in returned) if returned else Answer.UNKNOWN
         if self._tracking.tracked(whole) is Answer.NO or inside is Answer.NO:
             return Answer.NO
+        if inside is Answer.UNKNOWN and returned and all(self._is_of_own_part(item, whole) for item in returned):
+            inside = Answer.YES
         if inside is Answer.YES and any(map(is_cut, returned)):
             return Answer.UNKNOWN
         if inside is Answer.YES and self._tracking.tracked(whole) is Answer.YES:
@@ -115,17 +119,28 @@ class ModuleGraphs:
             return False
         returned = returned_by(value)
         return self._frozen.may_be(resolved(value.parents[0])) or (
-            returned is not None and self._is_by_frozen(returned)
+            returned is not None and self._is_by_frozen(returned, resolved(value.parents[0]))
         )
 
-    def _is_by_frozen(self, returned: Value) -> bool:
+    def _is_by_frozen(self, returned: Value, owner: Value) -> bool:
         """Whether the result of a `forward` has a graph only if its input has one, because its parts may be frozen."""
         if self._tracking.tracked(returned) is not Answer.UNKNOWN:
             return False
-        if returned not in self._by_frozen:
+        key = returned, owner
+        if key not in self._by_frozen:
             called = set(modules_of(self._tracking.graph(returned)))
-            self._by_frozen[returned] = bool(called) and all(map(self._frozen.may_be, called))
-        return self._by_frozen[returned]
+            may_be_inside = self._frozen.may_be_inside
+            self._by_frozen[key] = bool(called) and all(may_be_inside(part, owner) for part in called)
+        return self._by_frozen[key]
+
+    def _is_of_own_part(self, value: Value, whole: Value) -> bool:
+        """Whether a result of a `forward` is the output of a layer that only other objects of its class freeze."""
+        value = resolved(value)
+        if not isinstance(value, ModuleOutput) or value.mode is not GradMode.ON or not isinstance(whole, ModuleOutput):
+            return False
+        layer, owner = resolved(value.parents[0]), resolved(whole.parents[0])
+        is_trained = self._frozen.may_be(layer) and not self._frozen.may_be_inside(layer, owner)
+        return is_trained and has_parameters(layer) and not self._frozen.may_be(owner)
 
     def through_frozen(self, given: Iterable[Value]) -> Answer:
         """Whether the output of a module that may be frozen has a graph: certain only if its input has one."""

@@ -90,7 +90,7 @@ class Parts:
                 continue
             seen.add(item)
             stack.extend(self.holders(item))
-            if derived and (info := class_of(item)) is not None and _is_template(item, info):
+            if derived and (info := class_of(item)) is not None and is_template(item, info):
                 stack.extend(self._objects.get(info, ()))
             if (
                 isinstance(item, Phi)
@@ -174,9 +174,9 @@ def _made_of(whole: Value) -> set[Value]:
 def _templates(values: Iterable[Value]) -> set[ClassInfo]:
     """The classes whose objects one of these values represents."""
     known = ((item, class_of(item)) for item in values)
-    return {info for item, info in known if info is not None and _is_template(item, info)}
+    return {info for item, info in known if info is not None and is_template(item, info)}
 
 
-def _is_template(item: Value, info: ClassInfo) -> bool:
+def is_template(item: Value, info: ClassInfo) -> bool:
     """Whether a value represents all objects of a class."""
     return item.site is not None and item.site.written == site_of(info.node).written

@@ -294,8 +294,15 @@ def _note_batch(call: Operation, type_: TensorType, batch_first: bool | None) ->
     if steps is None or site is None or not isinstance(module, Module) or is_number(type_.size(1), 1):
         return
     loader = loader_of(steps)
-    if loader is not None or (steps.number is None and steps in call.case.sample_counts):
+    if loader is not None or _counts_samples(steps, call.case.sample_counts):
         call.case.batches_as_time[site] = module, loader
+
+
+def _counts_samples(size: Size, counts: set[Known]) -> bool:
+    """Whether a size is a number of samples, or a multiple of one: `batch * rows`."""
+    return size.number is None and any(
+        count is not None and count.number is None and size.divided_by(count) is not None for count in counts
+    )
 
 
 def _recurrent(call: Operation, type_: TensorType) -> TensorType:
