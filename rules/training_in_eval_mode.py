@@ -246,23 +246,39 @@ class TrainingInEvalMode(Rule):
                     continue  # one of several similar modules that take turns
                 if loop is None or loop in module.loops:
                     continue
-                if self._trains_again(trace, loop, module, range(switch.order, forward.order)):
+                is_chosen = not any(_is_in_arm(other, switch) for other in untrained)
+                if self._trains_again(trace, loop, module, (switch, forward), is_chosen):
                     continue
                 if self._is_last(switch, loop):
                     continue
                 if any(self._follows(trace, other, switch, module) for other in untrained):
                     yield TrainedInEvaluation(switch, forward, loop, self._name(switch), lost)
 
-    def _trains_again(self, trace: program.Trace, loop: events.Loop, module: values.Value, between: range) -> bool:
+    def _trains_again(
+        self,
+        trace: program.Trace,
+        loop: events.Loop,
+        module: values.Value,
+        ends: tuple[events.ModeSwitch, mode.Pass],
+        is_chosen: bool,
+    ) -> bool:
         """Whether the loop switches the module back, possibly under a condition.
 
-        The evaluation and the training pass of one iteration are at both ends of `between`. A switch before both does
-        not count.
+        The evaluation and the training pass of one iteration are `ends`. A switch before both counts only if a
+        condition chooses the mode of the training: `if tuned: net.train()`, `else: net.eval()`.
         """
+        evaluation, forward = ends
+        between = range(evaluation.order, forward.order)
         switches = [
             item
             for item in trace.of(events.ModeSwitch)
-            if loop in item.loops and item.training is not False and (not between or item.order > between.start)
+            if loop in item.loops
+            and item.training is not False
+            and (
+                not between
+                or item.order > between.start
+                or (is_chosen and events.exclusive(item.path, evaluation.path))
+            )
         ]
         is_part = self.model.parts.part_of_any([module])
         covers = self.model.mode.covers
@@ -326,6 +342,11 @@ class TrainingInEvalMode(Rule):
             help="call `train()` before training resumes",
             fix=repairs.return_to_training(self.model, self.nodes, (trained, *trained.others)),
         )
+
+
+def _is_in_arm(forward: mode.Pass, switch: events.ModeSwitch) -> bool:
+    """Whether a forward pass follows a switch in the same arm of a condition, or in the same block."""
+    return forward.order > switch.order and forward.path[: len(switch.path)] == switch.path
 
 
 def _is_one_of_many(module: values.Value) -> bool:

@@ -17,6 +17,7 @@ from torchlint.model.events import (
     Item,
     Loop,
     MayClear,
+    Mutate,
     Step,
     Uncalled,
     Yield,
@@ -52,8 +53,8 @@ from torchlint.pytorch.table import methods_with
 
 MAX_OPTIMIZERS = 50
 """The maximum number of optimizers per loop or function; the time grows with their square."""
-TOUCHING = (Step, Backward, Clear, Fresh, MayClear, Uncalled, Yield, GradRead)
-"""The events that may affect the gradients of an optimizer."""
+TOUCHING = (Step, Backward, Clear, Fresh, MayClear, Call, Mutate, Uncalled, Yield, GradRead)
+"""The events that may affect the gradients of an optimizer, or put its parameters back."""
 GIVING = (Backward, GradRead, Grad, Yield, Clear, MayClear, Uncalled, Call)
 """The events that may give gradients to an optimizer."""
 _CLEARING = methods_with(Clears)

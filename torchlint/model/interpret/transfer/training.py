@@ -153,11 +153,12 @@ class Training(Part):
             return None
         assert isinstance(node.func, ast.Attribute)
         step = _step_of(node.func.value, receiver, node)
+        clears = any(self._clears(item, node) for item in _options(arguments))
         if isinstance(closure, Function) and self.state.can_inline(closure.info):
             closure = Function(closure.info, closure.frame, closure.receiver, GradMode.ON)
-            return self._step_with_closure(step, closure, node)
+            return self._step_with_closure(step, closure, node, clears)
         self.state.emit(step)
-        if self._clears_by_itself(receiver, node):
+        if clears or self._clears_by_itself(receiver, node):
             self.state.emit(Clear(site_of(node), receiver, explicit=False))
         return Plain(node, None)
 
@@ -191,23 +192,30 @@ class Training(Part):
         if method is None or not self.state.can_inline(method):
             return False
         if method not in self._clearing_steps:
-            items: list[Item] = []
-            known = method in self.observations.interpreted
-            step = self.state.bound(method, optimizer)
-            with self.state.at(self.state.position, items):
-                self.machine.inline(step, Arguments([], {}, []), node)
-            self._clearing_steps[method] = any(isinstance(event, Clear) for event in events_in(items))
-            if not known:
-                self.observations.interpreted.discard(method)
+            self._clearing_steps[method] = self._clears(self.state.bound(method, optimizer), node)
         return self._clearing_steps[method]
 
-    def _step_with_closure(self, step: Step, closure: Function, node: ast.Call) -> Value:
+    def _clears(self, function: Function, node: ast.Call) -> bool:
+        """Whether a function without arguments clears gradients; interprets it aside from the program."""
+        if not self.state.can_inline(function.info):
+            return False
+        items: list[Item] = []
+        known = function.info in self.observations.interpreted
+        with self.state.at(self.state.position, items):
+            self.machine.inline(function, Arguments([], {}, []), node)
+        if not known:
+            self.observations.interpreted.discard(function.info)
+        return any(isinstance(event, Clear) for event in events_in(items))
+
+    def _step_with_closure(self, step: Step, closure: Function, node: ast.Call, clears: bool) -> Value:
         """The step with a closure: the closure runs inside it.
 
         LBFGS runs the closure many times and updates after each run. An optimizer from outside PyTorch may itself go
-        backward through the closure's loss.
+        backward through the closure's loss. `clears` says that it also runs a function that clears the gradients.
         """
         if not (isinstance(step.optimizer, Optimizer) and "LBFGS" in step.optimizer.name):
+            if clears:
+                self.state.emit(Clear(site_of(node), step.optimizer, explicit=False))
             loss = self.machine.inline(closure, Arguments([], {}, []), node)
             if not all(isinstance(item, Optimizer) and item.info is None for item in inputs_of(step.optimizer)):
                 self.state.emit(GradRead(site_of(node)))
@@ -215,6 +223,8 @@ class Training(Part):
             return loss
         loop, before = Loop(site_of(node), [], True, len(self.state.position.calls)), self.state.copy()
         with self.state.loop(loop):
+            if clears:
+                self.state.emit(Clear(site_of(node), step.optimizer, explicit=False))
             loss = self.machine.inline(closure, Arguments([], {}, []), node)
             self.state.emit(step)
         edge = changed(before, self.state.snapshot())
@@ -284,6 +294,12 @@ _LOSS_BACKWARD = table.method("Tensor.backward")
 _ENGINE_BACKWARD = table.method("Accelerator.backward")
 _SCALER_STEP = table.method("GradScaler.step")
 _UNSCALE = table.method("GradScaler.unscale_")
+
+
+def _options(arguments: Arguments) -> list[Function]:
+    """The functions in dictionaries that a step receives: a line search calls `options["closure"]` by itself."""
+    given = [item for item in map(resolved, arguments.all()) if isinstance(item, Container)]
+    return [item for each in given for item in map(resolved, each.elements()) if isinstance(item, Function)]
 
 
 def _step_of(expression: ast.expr, optimizer: Value, node: ast.Call, scaler: Value | None = None) -> Step:

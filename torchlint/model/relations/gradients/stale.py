@@ -17,6 +17,7 @@ from torchlint.model.events import (
 from torchlint.model.ownership import MAX_OPTIMIZERS, Ownership
 from torchlint.model.program import Program, Trace
 from torchlint.model.queries import names, written
+from torchlint.model.relations.gradients.put_back import PutBack
 from torchlint.model.relations.gradients.step_paths import Paths
 from torchlint.model.relations.gradients.timed_loops import only_times
 from torchlint.model.values import (
@@ -59,6 +60,7 @@ class GradientsBetweenSteps:
         self.program = program
         self.tracking = ownership.tracking
         self.ownership = ownership
+        self._put_back = PutBack(ownership)
 
     def regions(self, trace: Trace) -> Iterator[tuple[Step, Loop | None]]:
         """Each step with the innermost loop around it that contains a backward, or None for the function itself."""
@@ -146,15 +148,17 @@ class GradientsBetweenSteps:
         def gives(backward: Backward) -> bool:
             return self.ownership.reaches(backward, optimizer) and not _is_bare_leaf(backward.loss)
 
+        is_cleared = any(self.clearings_of(optimizer))
         paths = Paths(
             lambda step: resolved(step.optimizer) is optimizer,
             gives,
             lambda event: self.ownership.may_clear(event, optimizer),
             lambda event: self.ownership.may_change(event, optimizer),
+            lambda event: self._put_back.taken(event, optimizer) if is_cleared else None,
         )
         for last, step, backwards in paths.stale(items, loop):
             backward = self._plainest(backwards, optimizer)
-            yield StaleGradients(backward, last, step, loop, any(self.clearings_of(optimizer)))
+            yield StaleGradients(backward, last, step, loop, is_cleared)
 
     def _plainest(self, backwards: list[Backward], optimizer: Value) -> Backward:
         """The first backward pass that surely reaches an optimizer; else the first."""

@@ -43,6 +43,12 @@ class History(NamedTuple):
         """The history after the used gradients are scaled before a pass adds to them: the program's own momentum."""
         return self._replace(cleared=True) if self.is_stale and not self.added else self
 
+    def with_weights_of(self, taken: int) -> History:
+        """The history after parameters get the values they had at `taken`: that undoes a later step, so that the next
+        step may use its gradients as well.
+        """
+        return self._replace(cleared=True) if self.last is not None and self.last.order > taken else self
+
     def with_clearing(self) -> History:
         return self._replace(cleared=True, fresh=False)
 
@@ -73,11 +79,14 @@ class Paths:
         gives: Callable[[Backward], bool],
         may_clear: Callable[[Event], bool],
         may_change: Callable[[Event], bool],
+        taken: Callable[[Event], int | None] = lambda event: None,
     ) -> None:
+        """`taken` gives, for an event that puts back parameters, the order of the place that took their values."""
         self._uses = uses
         self._gives = gives
         self._may_clear = may_clear
         self._may_change = may_change
+        self._taken = taken
         self._arrivals = Arrivals()
 
     def stale(self, items: list[Item], loop: Loop | None) -> list[tuple[Step, Step, list[Backward]]]:
@@ -130,6 +139,8 @@ class Paths:
             return frozenset(state.gone_backward() for state in states)
         if self._may_clear(event):
             return frozenset(state.with_clearing() for state in states)
+        if (taken := self._taken(event)) is not None:
+            return frozenset(state.with_weights_of(taken) for state in states)
         return frozenset(state.with_change() for state in states) if self._may_change(event) else states
 
 

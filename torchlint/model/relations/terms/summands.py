@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+from collections import defaultdict
 from collections.abc import Iterator
+from functools import cached_property
 from typing import NamedTuple
 
-from torchlint.model.events import Backward
+from torchlint.model.events import Backward, Keep
 from torchlint.model.frozen import Frozen
 from torchlint.model.kinds import is_number
 from torchlint.model.module_values import has_parameters, returned_by, returned_parts
@@ -56,6 +58,8 @@ class _Part(NamedTuple):
     place: Place
     site: Site | None = None
     is_subtracted: bool = False
+    reader: Tensor | None = None
+    """The sum or stack that reads a container."""
 
 
 class Terms:
@@ -86,10 +90,10 @@ class Terms:
     def _term(self, part: _Part) -> Term:
         found = self.ends.of([part.place])
         if not found.open:
-            return Term(*part, Answer.NO, found)
+            return Term(*part[:3], Answer.NO, found)
         sources = (part.place.value, *(place.value for place in found.open))
         learns = any(self._tracking.tracked(value) is Answer.YES for value in sources)
-        return Term(*part, Answer.YES if learns else Answer.UNKNOWN, found)
+        return Term(*part[:3], Answer.YES if learns else Answer.UNKNOWN, found)
 
     def answers(self) -> Iterator[Text]:
         """For each term of a sum that goes backward, whether parameters learn from it."""
@@ -143,9 +147,7 @@ class Terms:
             is_drawn = value.source is not None or value.is_keyed  # perhaps not all items of the container
             return within(*value.parents) if not is_drawn else None
         if isinstance(value, Container):
-            return [
-                part._replace(place=part.place.to(item), site=part.site or item.site) for item in value.elements()
-            ] or None
+            return self._items(part, value) or None
         if not isinstance(value, Tensor) or value.mode is not GradMode.ON or value.leaf:
             return None
         if isinstance(value, (ModuleOutput, Component)):
@@ -154,13 +156,37 @@ class Terms:
             return self._summands(part, value)
         if value.op in (MUL, DIV):
             return self._weighted(part, value)
-        return within(value.parents[0]) if value.op in _PASSING | _JOINING and value.parents else None
+        if value.op in _JOINING and value.parents:
+            return [part._replace(place=part.place.to(value.parents[0]), reader=value)]
+        return within(value.parents[0]) if value.op in _PASSING and value.parents else None
+
+    def _items(self, part: _Part, container: Container) -> list[_Part]:
+        """The values in a container, without those that enter it after the sum: they are in no loss."""
+        reader = part.reader
+        later: set[Value] = set()
+        if reader is not None and reader.loops == container.loops:
+            entered = self._stores.get(container, {})
+            later = {item for item in container.elements() if max(item.order, entered.get(item, 0)) > reader.order}
+        return [
+            part._replace(place=part.place.to(item), site=part.site or item.site)
+            for item in container.elements()
+            if item not in later
+        ]
+
+    @cached_property
+    def _stores(self) -> dict[Value, dict[Value, int]]:
+        """When each value first enters a container after its creation."""
+        found: dict[Value, dict[Value, int]] = defaultdict(dict)
+        for trace in self._program.traces:
+            for event in trace.of(Keep):
+                found[resolved(event.container)].setdefault(event.value, event.order)
+        return found
 
     def _summands(self, part: _Part, value: Tensor) -> list[_Part] | None:
         node = self._program.definitions.tree.node(value.site)
         if len(value.parents) == 1:
             is_sum = isinstance(node, ast.Call) and called_name(node) == "sum"
-            return [part._replace(place=part.place.to(value.parents[0]))] if is_sum else None
+            return [part._replace(place=part.place.to(value.parents[0]), reader=value)] if is_sum else None
         if len(value.parents) != 2:
             return None
         sites = _operand_sites(node, value.site)
