@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchlint import Category, Rule
@@ -92,21 +93,28 @@ class OverwrittenLoss(Rule):
     def ask(self) -> Iterator[Overwritten | OnlyLast]:
         for store in self.model.tree.of_type(ast.Assign) if not self.model.is_test else ():
             target = store.targets[0]
-            if not isinstance(target, ast.Name) or len(store.targets) > 1 or not self._is_private(target):
+            if not isinstance(target, ast.Name) or len(store.targets) > 1:
                 continue
-            if loss_calls.is_loss(store.value, self.model):
+            if loss_calls.is_loss(store.value, self.model) and self._is_private(target):
                 yield from self._overwritten(store, target)
                 yield from self._only_last(store, target)
+
+    @cached_property
+    def _private(self) -> dict[tuple[ast.AST, str], bool]:
+        """For each variable of a scope, whether only the statements of one function read and set it; cached."""
+        return {}
 
     def _is_private(self, name: ast.Name) -> bool:
         """Whether only the statements of one function, or of a module, read and set a variable."""
         definitions = self.model.definitions
         scope = self.model.tree.scope_around(name)
-        same = [item for item in python_ast.walk(scope) if isinstance(item, ast.Name) and item.id == name.id]
-        around = definitions.function_around(name)
-        is_local = all(definitions.function_around(item) is around for item in same)
-        is_known = not variables.is_shared(name.id, definitions) and not callees.reads_by_text(scope, definitions)
-        return is_local and is_known
+        if (scope, name.id) not in self._private:
+            same = [item for item in python_ast.walk(scope) if isinstance(item, ast.Name) and item.id == name.id]
+            around = definitions.function_around(name)
+            is_local = all(definitions.function_around(item) is around for item in same)
+            is_known = not variables.is_shared(name.id, definitions) and not callees.reads_by_text(scope, definitions)
+            self._private[scope, name.id] = is_local and is_known
+        return self._private[scope, name.id]
 
     def _overwritten(self, store: ast.Assign, target: ast.Name) -> Iterator[Overwritten]:
         """The assignment that surely follows and replaces an unread loss."""
