@@ -19,6 +19,7 @@ from torchlint.model.values import (
     Iteration,
     List,
     Module,
+    ModuleOutput,
     Phi,
     Plain,
     Tensor,
@@ -175,6 +176,8 @@ def goes_over_objects(loop: Loop) -> bool:
 
 def _without_makers(value: Value) -> list[Value]:
     """The inputs of a value, without the module that computed it."""
+    if isinstance(value, ModuleOutput):
+        return given_to(value)
     makes = value.callee.parents if isinstance(value, Unknown) and value.callee is not None else ()
     makers = {resolved(item) for item in makes if is_module_like(item)}
     return [item for item in made_of(value) if resolved(item) not in makers]

@@ -33,7 +33,8 @@ class SchedulerBeforeOptimizer(Rule):
     """A learning-rate scheduler steps before its optimizer: the first rate is skipped.
 
     ## What it does
-    Finds `scheduler.step()` in a loop, if the optimizer of the scheduler steps for the first time only after it.
+    Finds `scheduler.step()` in a loop, if the optimizer of the scheduler steps for the first time only after it. Both
+    may be under the same condition, such as `if phase == "train":`.
 
     Not reported: `scheduler.step(epoch)`, `ReduceLROnPlateau`, and projects that support PyTorch before 1.1, in which
     this order was right.
@@ -117,13 +118,36 @@ class SchedulerBeforeOptimizer(Rule):
         for step, states in first.items():
             early = (state for state in states if isinstance(state, events.ScheduleStep))
             for item in early:
-                if (is_always or self._is_always_or_never(item, step)) and _repeat_together(item, step, trace):
+                if (is_always or self._is_decided(item, step)) and _repeat_together(item, step, trace):
                     yield EarlySchedule(item, step)
+
+    def _is_decided(self, schedule: events.ScheduleStep, step: events.Step) -> bool:
+        """Whether the schedule always comes first where it steps at all."""
+        if schedule.order > step.order:
+            return False  # it comes later in the iteration: only a loop without a batch puts it first
+        return self._is_always_or_never(schedule, step) or self._is_decided_alike(schedule, step)
+
+    def _is_decided_alike(self, schedule: events.ScheduleStep, step: events.Step) -> bool:
+        """Whether each condition of the schedule is one of the step as well: `if phase == "train":` around both."""
+        shared = [loop for loop in events.repeating(schedule.loops) if loop in step.loops]
+        around = self.model.tree.node(shared[-1].site) if shared else None
+        own = self._conditions(schedule)
+        if not own or not isinstance(around, ast.For) or schedule.calls != step.calls:
+            return False
+        inside = (node for item in around.body for node in python_ast.walk(item))
+        bound = {python_ast.dotted(node) for node in inside if isinstance(getattr(node, "ctx", None), ast.Store)}
+        is_fixed = all(bound.isdisjoint(python_ast.names_read(test)) for test, _ in own)
+        others = {(ast.dump(test), arm) for test, arm in self._conditions(step)}
+        return is_fixed and all(_is_plain(test) and (ast.dump(test), arm) in others for test, arm in own)
+
+    def _conditions(self, event: events.Event) -> list[tuple[ast.expr, int]]:
+        """The tests of the branches on the path to an event, each with its arm; empty if another branch decides."""
+        nodes = [(self.model.tree.node(item.site), arm) for item, arm in event.path if isinstance(item, events.Branch)]
+        tests = [(node.test, arm) for node, arm in nodes if isinstance(node, ast.If)]
+        return tests if len(tests) == len(event.path) else []
 
     def _is_always_or_never(self, schedule: events.ScheduleStep, step: events.Step) -> bool:
         """Whether only conditions that the loop does not change decide about the schedule: `if use_schedule:`."""
-        if schedule.order > step.order:
-            return False  # it comes later in the iteration: only a loop without a batch puts it first
         loops = [loop for loop in events.repeating(schedule.loops) if loop in step.loops]
         own = [branch for branch, _ in schedule.path if branch not in {other for other, _ in step.path}]
         nodes = [self.model.tree.node(branch.site) if isinstance(branch, events.Branch) else None for branch in own]
@@ -202,6 +226,12 @@ class SchedulerBeforeOptimizer(Rule):
         if old is None or new is None:
             return None
         return edits.Change("move the call after the step", [edits.Delete(old), edits.InsertAfter(new, code)])
+
+
+def _is_plain(test: ast.expr) -> bool:
+    """Whether a test only compares variables and constants: `phase == "train"`."""
+    plain = (ast.Name, ast.Constant, ast.Compare, ast.BoolOp, ast.UnaryOp, ast.boolop, ast.cmpop, ast.unaryop)
+    return all(isinstance(item, (*plain, ast.expr_context)) for item in python_ast.walk(test))
 
 
 def _asks_for_option(node: ast.AST) -> bool:

@@ -179,6 +179,18 @@ def left_by_iterations(carried: Phi) -> Iterator[Value]:
             yield item
 
 
+def on_path(value: Value, path: Path) -> Iterator[Value]:
+    """The values that a merge of branches may be on a path: the arms that it takes decide."""
+    taken, seen, stack = dict(path), set[Value](), [value]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, Phi) and not item.is_loop and item.source is None and item not in seen:
+            stack.extend(part for part in item.parents if _possible(item.arms.get(part), taken))
+        elif item not in seen:
+            yield item
+        seen.add(item)
+
+
 def _possible(arms: set[tuple[object, int]] | None, taken: dict[object, int]) -> bool:
     """Whether an input of a Phi is possible on a path with these arms."""
     if not arms:

@@ -17,7 +17,7 @@ from torchlint.model.events import (
     MayClear,
     exclusive,
 )
-from torchlint.model.lineage import result_of_call
+from torchlint.model.lineage import on_path, result_of_call
 from torchlint.model.module_values import modules_of
 from torchlint.model.program import Program, Trace
 from torchlint.model.queries import variables
@@ -141,7 +141,9 @@ class RetainedGraphs:
         if self._passes_stored(trace, graph, backward) or self._carries_state(trace, graph, loop):
             return False
         own = results - self._below_leaves(graph)
-        return self.held.outlives({item for item in own if self.tracking.tracked(item) is Answer.YES}, loop)
+        return self.held.outlives(
+            {item for item in own if self.tracking.tracked(item) is Answer.YES}, loop, backward.path
+        )
 
     def _below_leaves(self, graph: set[Value]) -> set[Value]:
         """The values from which the leaves of a graph were made; they are not part of the graph."""
@@ -272,10 +274,15 @@ class RetainedGraphs:
             if (
                 isinstance(item, Phi)
                 and item.loop in backward.loops
-                and any(self._drags(parent, item) for parent in item.parents[1:])
+                and any(self._drags(left, item) for left in self._left(item, backward))
             ):
                 return item
         return None
+
+    def _left(self, state: Phi, backward: Backward) -> Iterator[Value]:
+        """The values of a state at the end of an iteration that goes backward: a branch may start it again there."""
+        for value in state.parents[1:]:
+            yield from on_path(value, backward.path)
 
     def _drags(self, value: Value, phi: Phi) -> bool:
         """Whether a value carries the graph of the previous one along.

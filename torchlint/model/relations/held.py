@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from torchlint.model.events import Keep, Keeping, Loop, Path, apart, repeating
 from torchlint.model.heap import AS_MADE, Change, Contents
-from torchlint.model.lineage import with_owners
+from torchlint.model.lineage import on_path, with_owners
 from torchlint.model.ownership import Ownership
 from torchlint.model.parts import Parts
 from torchlint.model.program import Program, Trace
@@ -86,8 +86,11 @@ class Held:
                 found = holding
         return found
 
-    def outlives(self, values: set[Value], loop: Loop) -> bool:
-        """Whether a place holds one of some values, or a value with one in its graph, at the end of an iteration."""
+    def outlives(self, values: set[Value], loop: Loop, path: Path = ()) -> bool:
+        """Whether a place holds one of some values, or a value with one in its graph, at the end of an iteration.
+
+        With a `path`, at the end of one that takes its branches.
+        """
         edge = loop.edge
         if edge is None:
             return False
@@ -95,7 +98,8 @@ class Held:
         held = [ended for begun, ended in ends if ended is not None and ended is not begun]
         for container, (begun, ended) in edge.contents.items():
             held += put_in(begun, ended) if loop not in container.loops else ()
-        return any(not values.isdisjoint(self._tracking.graph(item)) for item in held)
+        left = (item for end in held for item in on_path(end, path))
+        return any(not values.isdisjoint(self._tracking.graph(item)) for item in left)
 
     def is_emptied_elsewhere(self, container: Value) -> bool:
         """Whether any code empties or rebinds an attribute that holds a container, or its owner."""

@@ -9,6 +9,7 @@ from typing import TypeAlias
 from torchlint.lazy_pattern import LazyPattern
 from torchlint.model.definitions import ClassInfo, Definitions, FunctionInfo
 from torchlint.model.queries import names
+from torchlint.model.relations.provenance.shared_modules import is_filled
 from torchlint.syntax.python_ast import FUNCTIONS, Site, called_name, dotted, names_read, site_of, walk
 
 _RESTORING = LazyPattern(r"(?i)(^|_)load(_|$)|restore|resume|recover")
@@ -38,7 +39,7 @@ class LaterSetup:
             loading = info.method(called_name(call)) if info is not None else None
             for place, load in self._loaded(loading).items() if loading is not None else ():
                 made = self._made_later(call, place, info) if info is not None else None
-                if made is not None:
+                if made is not None and not is_filled(made, place, load, self._definitions):
                     found[site_of(made)] = site_of(made), place, site_of(load)
         yield from found.values()
 

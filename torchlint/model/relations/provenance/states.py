@@ -12,6 +12,7 @@ from torchlint.lazy_pattern import LazyPattern
 from torchlint.model.definitions import ClassInfo, Definitions, FunctionInfo
 from torchlint.model.queries import callees, names, variables
 from torchlint.model.relations.provenance.later_setup import LaterSetup
+from torchlint.model.relations.provenance.shared_modules import is_filled
 from torchlint.pytorch import naming
 from torchlint.syntax.python_ast import FUNCTIONS, LOOPS, Site, called_name, dotted, names_read, site_of, walk
 
@@ -79,7 +80,7 @@ class States:
             made = self._made(statement) if loaded else {}
             for place in [item for item in loaded if item in made]:
                 load = loaded.pop(place)
-                if self._may_exist(place, load):
+                if self._may_exist(place, load) and not is_filled(made[place], place, load, self.definitions):
                     yield site_of(made[place]), place, site_of(load)
             for place in [item for item in loaded if self._uses(statement, item)]:
                 del loaded[place]
