@@ -77,6 +77,7 @@ We have fixed many of these false alarms since. The data are in `tests/precision
 - `findings.tsv`: the verdicts for each rule
 - `causes.tsv`: why a finding was false or not useful, and what we changed
 - `repositories.tsv`: every repository, with its commit
+- `missed.tsv`: bugs that reviewers saw in this code and that no rule reported at that time
 """
 
 
@@ -217,6 +218,16 @@ def test_reviews_are_consistent() -> None:
         assert 0 <= one.false <= one.findings, one
         assert one.useful is None or one.useful <= one.true, one
     assert {row["verdict"] for row in rows("findings")} <= VERDICTS
+
+
+def test_missed_bugs_are_of_reviewed_repositories() -> None:
+    reviewed = {row["repository"] for row in rows("repositories")}
+    missed = rows("missed")
+    assert missed
+    for row in missed:
+        assert row["repository"] in reviewed, row
+        assert row["file"], row
+        assert row["bug"], row
 
 
 def test_no_repository_is_reviewed_twice_in_one_review() -> None:
