@@ -70,6 +70,7 @@ class MissingZeroGrad(Rule):
     - Both reasons apply, or torchlint does not know the reason.
     - The code reads `.grad` after the step.
     - The class of the optimizer is imported, and may have no `zero_grad`.
+    - A `lambda` that the step calls goes backward: `optimizer.step(lambda: loss().backward())`.
 
     The fix is unsafe because it changes training, which is its purpose.
 

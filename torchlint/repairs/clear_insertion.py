@@ -38,6 +38,8 @@ class MissingClear:
     def change(self, stale: StaleGradients) -> Change | None:
         """The clearing that is missing between two steps; None if its place or its text is unknown."""
         reasons, statement = self._reasons(stale), self.statement
+        if self._is_in_lambda(stale.backward):
+            return None
         if stale.step.manual:
             return self._after_update(stale.step) if reasons <= _ADDING else None
         if statement is None:
@@ -50,6 +52,11 @@ class MissingClear:
         if not reasons <= _ADDING or not self._is_right(stale, stale.step):
             return None
         return Change(f"insert `{statement}` after the step", [InsertAfter(written, statement)])
+
+    def _is_in_lambda(self, backward: Backward) -> bool:
+        """Whether a step calls an expression that goes backward, perhaps many times: no statement fits in between."""
+        node = self.model.tree.own_node(backward.site)
+        return node is not None and any(isinstance(item, ast.Lambda) for item in self.model.tree.ancestors(node))
 
     # -- what a clearing would do -----------------------------------------------------------------------
 
