@@ -158,9 +158,11 @@ def test_other_formats_keep_order_and_number() -> None:
     file = file_of(found(OLD, 1, "first"), found(BUG, 2, "second"), found(OLD, 3, "third"))
     lines = render("concise", outcome(file), Style()).splitlines()
     assert [line.split(":")[1] for line in lines] == ["1", "2", "3"]
-    for form in FORMATS.keys() - {"text"}:
+    for form in FORMATS.keys() - {"text", "html"}:
         places = [render(form, outcome(file), Style()).find(message) for message in ("first", "second", "third")]
         assert -1 not in places and places == sorted(places), form
+    page = render("html", outcome(file), Style())
+    assert -1 < page.find("second") < page.find("first") < page.find("third"), "a page has the bugs first, as text has"
     assert "     2  XX802" in render("statistics", outcome(file), Style())
 
 
