@@ -40,7 +40,7 @@ for step in range(8):
     features = encoder(batch.x)
     features.clamp(0)  # verify: discarded-result confirmed
     scores = head(features)
-    scores.softmax(1).detach()  # verify: discarded-result confirmed
+    scores.softmax(1).detach()  # verify: discarded-result confirmed, unseen by the linter
     loss = F.cross_entropy(scores, batch.y)
     optimizer.zero_grad()
     loss.backward()
