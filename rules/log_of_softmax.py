@@ -204,8 +204,9 @@ class LogOfSoftmax(Rule):
 
     def _is_of_action(self, value: values.Value) -> bool:
         """Whether a value holds the probabilities of drawn actions only: `p.gather(1, action)`."""
-        value = values.resolved(value)
-        while isinstance(value, values.Tensor) and value.parents:
+        value, seen = values.resolved(value), set[values.Value]()
+        while isinstance(value, values.Tensor) and value.parents and value not in seen:
+            seen.add(value)
             node = self.model.tree.node(value.site)
             is_choice = value.op in _CHOOSING and isinstance(node, (ast.Call, ast.Subscript, ast.BinOp))
             if is_choice and any(map(self._is_drawn, _indices(node))):

@@ -90,9 +90,7 @@ class UniformNoise(Rule):
 
     def _uniform(self, noise: ast.expr) -> ast.Call | None:
         """The call that draws uniform numbers for a whole tensor."""
-        value = written.value_of(noise, self.model.definitions)
-        while isinstance(value, ast.Call) and python_ast.called_name(value) in _KEEPING:
-            value = value.func.value if isinstance(value.func, ast.Attribute) else value
+        value = python_ast.without_calls(written.value_of(noise, self.model.definitions), _KEEPING)
         if not isinstance(value, ast.Call) or names.imported(value.func, self.model.definitions) not in _UNIFORM:
             return None
         is_single = all(isinstance(item, ast.Constant) and item.value == 1 for item in value.args)

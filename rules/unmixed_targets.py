@@ -14,6 +14,7 @@ from torchlint.syntax import python_ast
 if TYPE_CHECKING:
     from torchlint.syntax.python_ast import Site
 
+_MOVING = frozenset({"to", "cuda", "cpu"})
 _TARGETS = LazyPattern(r"(?i)^y$|^y_|_y$|label|target|^lbls?$|^gt$")
 
 
@@ -102,9 +103,7 @@ class UnmixedTargets(Rule):
 
     def _order(self, node: ast.Subscript) -> ast.Call | None:
         """The `torch.randperm` that gives the order of a batch."""
-        value = written.value_of(node.slice, self.model.definitions)
-        while isinstance(value, ast.Call) and python_ast.called_name(value) in ("to", "cuda", "cpu"):
-            value = value.func.value if isinstance(value.func, ast.Attribute) else value
+        value = python_ast.without_calls(written.value_of(node.slice, self.model.definitions), _MOVING)
         is_order = (
             isinstance(value, ast.Call) and names.imported(value.func, self.model.definitions) == "torch.randperm"
         )
