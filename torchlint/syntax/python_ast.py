@@ -156,6 +156,11 @@ def _first_part(node: ast.AST) -> Any:
     return node.target if kind is ast.comprehension else node  # type: ignore[attr-defined]
 
 
+def start_of(node: ast.AST) -> tuple[int, int]:
+    """The line and column of a node."""
+    return getattr(node, "lineno", 0), getattr(node, "col_offset", 0)
+
+
 def end_of(node: ast.AST) -> tuple[int, int]:
     """The line and column after a node."""
     return getattr(node, "end_lineno", 0), getattr(node, "end_col_offset", 0)

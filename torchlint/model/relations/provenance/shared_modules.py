@@ -9,7 +9,7 @@ from torchlint.lazy_pattern import LazyPattern
 from torchlint.model.definitions import ClassInfo, Definitions
 from torchlint.model.queries import torch_classes, variables
 from torchlint.pytorch import naming
-from torchlint.syntax.python_ast import dotted, names_read, walk
+from torchlint.syntax.python_ast import dotted, names_read, start_of, walk
 
 _COPYING = LazyPattern(r"(?i)(?:^|_)ema(?:_|$)|ema$|^ema|averag|deepcopy|^copy$|\.copy$|\.clone$")
 """Names of calls that copy the modules they get."""
@@ -25,13 +25,15 @@ def is_filled(made: ast.AST, place: str, load: ast.AST, definitions: Definitions
     given = {name for name in _given(value) if _is_module(name, load, definitions)} if value is not None else set()
     for name in list(given):
         around = list(_values(name, load, definitions))
-        if value is not None and any(_is_before(load, item) and _is_before(item, value) for item in around):
+        if value is not None and any(start_of(load) < start_of(item) < start_of(value) for item in around):
             given.discard(name)  # another module by then
             continue
-        around = [item for item in around if _is_before(item, load)]
+        around = [item for item in around if start_of(item) < start_of(load)]
         if any(item == place or item.startswith(f"{place}.") for each in around for item in names_read(each)):
             return True
-    before = (item for item in _values(place, load, definitions) if item is not value and _is_before(item, load))
+    before = (
+        item for item in _values(place, load, definitions) if item is not value and start_of(item) < start_of(load)
+    )
     return any(not given.isdisjoint(_given(item)) for item in before)
 
 
@@ -53,10 +55,6 @@ def _values(place: str, near: ast.AST, definitions: Definitions) -> Iterator[ast
         value = _value(item, definitions)
         if value is not None:
             yield value
-
-
-def _is_before(node: ast.AST, other: ast.AST) -> bool:
-    return (node.lineno, node.col_offset) < (other.lineno, other.col_offset)  # type: ignore[attr-defined]
 
 
 def _given(value: ast.expr) -> set[str]:

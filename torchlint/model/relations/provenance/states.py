@@ -14,7 +14,7 @@ from torchlint.model.queries import callees, names, variables
 from torchlint.model.relations.provenance.later_setup import LaterSetup
 from torchlint.model.relations.provenance.shared_modules import is_filled
 from torchlint.pytorch import naming
-from torchlint.syntax.python_ast import FUNCTIONS, LOOPS, Site, called_name, dotted, names_read, site_of, walk
+from torchlint.syntax.python_ast import FUNCTIONS, LOOPS, Site, called_name, dotted, names_read, site_of, start_of, walk
 
 _MAKING = LazyPattern(r"_?(build|make|create|get|configure|init|setup|new)(_|$|[A-Z])")
 """Names of functions that create objects."""
@@ -94,7 +94,7 @@ class States:
         if not bound or function is None or variables.is_parameter(place, load, self.definitions):
             return True
         in_loop = any(isinstance(item, LOOPS) for item in self.tree.ancestors(load))
-        is_before = any((item.lineno, item.col_offset) < (load.lineno, load.col_offset) for item in bound)  # type: ignore[attr-defined]
+        is_before = any(start_of(item) < start_of(load) for item in bound)
         return in_loop or is_before or variables.is_shared(place, self.definitions)
 
     def made_after_load(self, classes: str) -> Iterator[MadeAfterLoad]:
